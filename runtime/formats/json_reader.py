@@ -1,6 +1,6 @@
 """Lines of JSON as batches.
 
-A kernel decodes plainly written objects. DuckDB splits the others into fields, and Arrow turns the texts of their values
+A kernel decodes plainly written objects at once. The others are read into a tape, and Arrow turns the texts of their values
 into columns.
 """
 
@@ -18,38 +18,19 @@ import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
-from sqlstream.runtime.formats.json_objects import (
-    Structure,
-    has_fields_of,
-    has_shape_of,
-    holds,
-    shows_digits,
-    take_apart,
-)
+from sqlstream.runtime.formats.json_objects import JsonObjects, why_no_object
 from sqlstream.runtime.formats.json_options import JsonOptions
-from sqlstream.runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
-from sqlstream.runtime.formats.json_strict import (
-    REASONS,
-    keep_last_members,
-    may_be_lenient,
-    may_repeat_members,
-)
-from sqlstream.runtime.formats.json_values import parse_values, text_type_of
+from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
+from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 from sqlstream.times import what_it_is_not
-from sqlstream.types import LogicalType
+from sqlstream.types import NESTED_ROOTS, LogicalType
 
-KERNEL_BLOCK_BYTES = 1 << 20
-"""Bytes per block for the kernel, which is fastest when a block stays in the caches."""
-
-DUCKDB_BLOCK_BYTES = 8 << 20
-"""DuckDB takes larger pieces apart half as fast again as small ones; a poll should still end within 0.1 s."""
-
-_ODD_LINES_MAX = 1 / 16
-"""With a larger part of odd lines, DuckDB's blocks are faster."""
+BLOCK_BYTES = 1 << 20
+"""Bytes per block: kernels are fastest when it stays in the caches."""
 
 
 class JsonReader(FileRows):
@@ -59,39 +40,25 @@ class JsonReader(FileRows):
     never converted into one.
     """
 
-    def __init__(
-        self, request: ReadRequest, *, uses_kernel: bool | None = None, identifier: str = "json"
-    ) -> None:
-        """`uses_kernel`: None for what is fastest, which is not to load the kernel for little data. `identifier`: the format
-        whose option has undecodable rows skipped."""
+    def __init__(self, request: ReadRequest, *, uses_kernel: bool = True, identifier: str = "json") -> None:
+        """`uses_kernel`: whether plainly written objects are decoded at once. `identifier`: the format whose option has
+        undecodable rows skipped."""
         super().__init__(request)
         given = parse_options(JsonOptions, request.options)
         self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
-        self._block_bytes = request.block_bytes
+        self._block_bytes = request.block_bytes or BLOCK_BYTES
         self._identifier = identifier
-        self._structure = self._requested(keeps_numbers=any(shows_digits(t) for t in self._types.values()))
-        self._shape = has_shape_of(self._types)
-        # Fields that nested objects lack are DuckDB's to find.
-        can_use_kernel = not (self._needs_fields and any(is_nested(t) for t in self._types.values()))
-        self._uses_kernel = uses_kernel if can_use_kernel else False
-        self._is_plain = True
+        # The kernel does not see which fields nested objects lack.
+        has_nested = any(t.root in NESTED_ROOTS for t in self._types.values())
+        self._uses_kernel = uses_kernel and not (self._needs_fields and has_nested)
         self._plain = PlainObjects(self._types, needs_fields=self._needs_fields)
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, cut_at_newline, self._wanted_bytes):
+        for block in read_blocks(self._stream, self._path, cut_at_newline, lambda: self._block_bytes):
             yield self._decode(block)
-
-    def _wanted_bytes(self) -> int:
-        if self._block_bytes is not None:
-            return self._block_bytes
-        return KERNEL_BLOCK_BYTES if self._is_plain and self._decodes_plain() else DUCKDB_BLOCK_BYTES
-
-    def _decodes_plain(self) -> bool:
-        return KERNEL_DEMAND.is_met() if self._uses_kernel is None else self._uses_kernel
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         plain = self._decode_plain(block)
-        self._is_plain = plain is not None and len(plain.odd_lines) <= _ODD_LINES_MAX * block.newlines
         if plain is None:
             lines = lines_of(block)
             rows = self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
@@ -103,8 +70,7 @@ class JsonReader(FileRows):
         return _merge(plain, odd), odd.rejected
 
     def _decode_plain(self, block: Block) -> PlainRows | None:
-        if not self._decodes_plain():
-            KERNEL_DEMAND.add(len(block.data))
+        if not self._uses_kernel:
             return None
         try:
             return self._plain.decode(block)
@@ -114,39 +80,51 @@ class JsonReader(FileRows):
 
     def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
         """`numbers`: which lines of the file they are, from 1."""
-        try:
+        reasons = dict.fromkeys(
+            find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8"
+        )
+        if reasons:
+            is_text = np.ones(len(lines), dtype=bool)
+            is_text[list(reasons)] = False
+            texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
+        else:
             texts = lines.cast(pa.string())
-            if may_be_lenient(texts):
-                return self._decode_doubtful(lines, numbers)
-            values = self._objects(texts)
-            if may_repeat_members(texts, values, self._types):
-                last, _ = keep_last_members(texts)
-                values = values if last is texts else self._objects(last)
-                texts = last
-            # DuckDB finds all fields missing from [], where it finds no object in other arrays.
-            if values.null_count or self._needs_fields or not _begin_objects(texts):
-                return self._decode_doubtful(lines, numbers)
-            if self._shape and not holds(texts, self._shape).all():
-                return self._decode_doubtful(lines, numbers)
-            return DecodedRows(self._convert(values), np.arange(len(lines)), [])
+        objects = self._taken_apart(texts)
+        for row in np.flatnonzero(~objects.is_object):
+            line = lines[row].as_py()
+            if line.strip():
+                reasons.setdefault(int(row), why_no_object(line))
+        if self._needs_fields:
+            _blame(reasons, objects.lacks_field & objects.is_object, "a field is missing")
+        for name, t in self._types.items():
+            _blame(reasons, objects.is_misshapen[name], f'field "{name}" is no {t.with_nullable(True)}')
+        is_good = objects.is_object.copy()
+        is_good[list(reasons)] = False
+        try:
+            batch = self._convert(objects, is_good)
         except pa.ArrowInvalid:
-            return self._decode_doubtful(lines, numbers)
+            rows = np.flatnonzero(is_good)
+            values = objects.values.filter(pa.array(is_good))
+            for (name, t), part in zip(self._types.items(), values.flatten(), strict=True):
+                for place in find_unparsable(part, partial(self._parse, t=t)):
+                    reasons.setdefault(int(rows[place]), self._what_it_is_not(part.slice(place, 1), name, t))
+            is_good[list(reasons)] = False
+            batch = self._convert(objects, is_good)
+        rejected = [self._reject(lines[row], int(numbers[row]), reasons[row]) for row in sorted(reasons)]
+        return DecodedRows(batch, np.flatnonzero(is_good), rejected)
 
-    def _objects(self, lines: pa.Array) -> pa.StructArray:
-        if not len(lines):
-            return pa.array([], text_type_of(self._types))
-        return take_apart(lines, self._structure)
+    def _taken_apart(self, texts: pa.Array) -> JsonObjects:
+        return JsonObjects(texts, self._types)
 
-    def _convert(self, values: pa.StructArray) -> pa.RecordBatch:
+    def _convert(self, objects: JsonObjects, is_good: np.ndarray[Any, Any]) -> pa.RecordBatch:
+        """The objects that are good as rows; ArrowInvalid when a text is no value of its column's type."""
         if not self._types:
-            return empty_columns(len(values))
-        parts = values.flatten()
-        columns = [self._parse(part, t) for part, t in zip(parts, self._types.values(), strict=False)]
+            return empty_columns(int(is_good.sum()))
+        values = objects.values if is_good.all() else objects.values.filter(pa.array(is_good))
+        columns = [
+            self._parse(part, t) for part, t in zip(values.flatten(), self._types.values(), strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, names=list(self._types))
-
-    def _requested(self, *, keeps_numbers: bool) -> Structure:
-        """What `take_apart` is asked for."""
-        return Structure(self._types, keeps_numbers=keeps_numbers)
 
     def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
         """The texts of a field as values; ArrowInvalid when one of them is none."""
@@ -157,42 +135,6 @@ class JsonReader(FileRows):
         value = part[0].as_py()
         shown = shortened(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS_MAX)
         return f'{shown} in field "{name}" is no {what_it_is_not(str(value), t)}'
-
-    # --- line by line -------------------------------------------------------------------------------------------------
-
-    def _decode_doubtful(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
-        reasons = dict.fromkeys(
-            find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8"
-        )
-        is_text = np.ones(len(lines), dtype=bool)
-        is_text[list(reasons)] = False
-        texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
-        last, faults = keep_last_members(texts)
-        reasons.update((int(row), REASONS[int(faults[row])]) for row in np.flatnonzero(faults))
-        rows = np.flatnonzero(~_mask(pc.equal(pc.ascii_trim_whitespace(texts), "")) & (faults == 0))
-        is_object = holds(texts.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
-        reasons.update((int(row), "it is no JSON object") for row in rows[~is_object])
-        rows, texts = rows[is_object], last
-        if self._needs_fields and self._types:
-            has_all = holds(texts.take(pa.array(rows)), has_fields_of(self._types))
-            reasons.update((int(row), "a field is missing") for row in rows[~has_all])
-            rows = rows[has_all]
-        for name, t in self._types.items():
-            shape = has_shape_of({name: t})
-            if shape:
-                has_shape = holds(texts.take(pa.array(rows)), shape)
-                reasons.update(
-                    (int(row), f'field "{name}" is no {t.with_nullable(True)}') for row in rows[~has_shape]
-                )
-                rows = rows[has_shape]
-        values = self._objects(texts.take(pa.array(rows)))
-        is_good = np.ones(len(rows), dtype=bool)
-        for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
-            for row in find_unparsable(part, partial(self._parse, t=t)):
-                is_good[row] = False
-                reasons.setdefault(int(rows[row]), self._what_it_is_not(part.slice(row, 1), name, t))
-        rejected = [self._reject(lines[row], int(numbers[row]), reasons[row]) for row in sorted(reasons)]
-        return DecodedRows(self._convert(values.filter(pa.array(is_good))), rows[is_good], rejected)
 
     def _reject(self, line: pa.Scalar, number: int, reason: str, hint: str = "") -> Rejected:
         text = line.as_py().decode("utf-8", "replace").rstrip("\r\n")
@@ -222,14 +164,9 @@ def _merge(plain: PlainRows, odd: DecodedRows) -> pa.RecordBatch:
     return pa.concat_batches([plain.batch, odd.batch]).take(pa.array(order))
 
 
-def _begin_objects(lines: pa.Array) -> bool:
-    begin = pc.all(pc.starts_with(lines, "{")).as_py()
-    return begin or pc.all(pc.starts_with(pc.ascii_ltrim_whitespace(lines), "{")).as_py()
-
-
-def _mask(booleans: pa.Array) -> np.ndarray[Any, Any]:
-    mask: np.ndarray[Any, Any] = booleans.to_numpy(zero_copy_only=False).astype(bool)
-    return mask
+def _blame(reasons: dict[int, str], mask: np.ndarray[Any, Any], reason: str) -> None:
+    for row in np.flatnonzero(mask):
+        reasons.setdefault(int(row), reason)
 
 
 def lines_of(block: Block) -> pa.Array:

@@ -12,26 +12,6 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.text_values import parse_decimals, parse_text
 from sqlstream.types import LogicalType, TypeRoot, is_integer
 
-
-def text_type_of(types: dict[str, LogicalType]) -> pa.DataType:
-    """The Arrow type of objects with these fields, all their scalars text."""
-    return pa.struct([(name, _text_type(t)) for name, t in types.items()])
-
-
-def _text_type(t: LogicalType) -> pa.DataType:
-    match t.root:
-        case TypeRoot.ROW:
-            return pa.struct([(f.name, _text_type(f.type)) for f in t.fields])
-        case TypeRoot.ARRAY:
-            assert t.element is not None
-            return pa.list_(_text_type(t.element))
-        case TypeRoot.MAP:
-            assert t.element is not None
-            return pa.map_(pa.string(), _text_type(t.element))
-        case _:
-            return pa.string()
-
-
 Parse = Callable[[pa.Array, LogicalType], pa.Array]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.runtime.formats.json_objects import Structure, has_shape_of, holds, take_apart
+from sqlstream.runtime.formats.json_objects import JsonObjects
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
@@ -102,7 +102,7 @@ def _readable(text: bytes, schema: Schema) -> Schema:
     except pa.ArrowInvalid:
         # The reader names the line that is no text.
         return schema
-    texts = texts.filter(pa.array(holds(texts, "json_valid(a0) AND json_type(a0) = 'OBJECT'")))
+    texts = texts.filter(pa.array(JsonObjects(texts, {}).is_object))
     return Schema(tuple(Field(f.name, _readable_type(f, texts)) for f in schema.fields))
 
 
@@ -115,11 +115,11 @@ def _readable_type(field: Field, lines: pa.Array) -> LogicalType:
 
 
 def _reads(name: str, t: LogicalType, lines: pa.Array) -> bool:
-    shape = has_shape_of({name: t})
-    if shape and not holds(lines, shape).all():
+    objects = JsonObjects(lines, {name: t})
+    if objects.is_misshapen[name].any():
         return False
+    values = objects.values.field(0)
     try:
-        values = take_apart(lines, Structure({name: t}, keeps_numbers=True)).field(0)
         parse_values(values, t)
     except pa.ArrowInvalid:
         return False

@@ -12,23 +12,41 @@ _STRING, _ARRAY, _OBJECT = 0, 5, 6
 _KIND, _START, _END, _KEY, _KEY_END, _PARENT, _FIRST, _SIBLING = range(8)
 
 
-@kernel(f"void(int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1], {READ_BYTES})")
-def members_into(out, values, data, tape, name):  # type: ignore[no-untyped-def]
-    """The last member of this name of each object; -1 where there is none, or the value (or -1) is no object."""
+@inlined
+def _name_of(data, start, length, names, ends, expected):  # type: ignore[no-untyped-def]
+    """Which of the names stands at a place of the data, the `expected` one first; -1 for none of them."""
+    for tried in range(len(ends)):
+        n = expected + tried
+        n = n - len(ends) if n >= len(ends) else n
+        first = np.int64(ends[n - 1]) if n else np.int64(0)
+        if ends[n] - first == length:
+            i = 0
+            while i < length and data[start + i] == names[first + i]:
+                i += 1
+            if i == length:
+                return n
+    return -1
+
+
+@kernel(f"void(int32[:, ::1], int32[::1], {READ_BYTES}, int32[:, ::1], {READ_BYTES}, int32[::1])")
+def members_into(out, values, data, tape, names, ends):  # type: ignore[no-untyped-def]
+    """Per name, the last member of that name of each object; -1 where there is none, or the value (or -1) is no object.
+
+    `names`: all names, each canonical, one behind the other. `ends`: where each ends.
+    """
     for n in range(len(values)):
-        found = -1
-        if values[n] >= 0 and tape[values[n], _KIND] == _OBJECT:
-            child = tape[values[n], _FIRST]
-            while child >= 0:
-                key = tape[child, _KEY]
-                if tape[child, _KEY_END] - key == len(name):
-                    i = 0
-                    while i < len(name) and data[key + i] == name[i]:
-                        i += 1
-                    if i == len(name):
-                        found = child
-                child = tape[child, _SIBLING]
-        out[n] = found
+        for name in range(len(ends)):
+            out[name, n] = -1
+        if values[n] < 0 or tape[values[n], _KIND] != _OBJECT:
+            continue
+        child, expected = np.int64(tape[values[n], _FIRST]), 0
+        while child >= 0:
+            key = np.int64(tape[child, _KEY])
+            found = _name_of(data, key, tape[child, _KEY_END] - key, names, ends, expected)
+            if found >= 0:
+                out[found, n] = child
+                expected = found + 1 if found + 1 < len(ends) else 0
+            child = np.int64(tape[child, _SIBLING])
 
 
 @inlined

@@ -1,7 +1,8 @@
 """Reads JSON documents into a tape: a row of numbers for each value, with links to its parent, first child and next sibling.
 
-The grammar is RFC 8259's, as Jackson reads it: no comments, no leading zeros, no NaN, nothing behind the document, at most
-`DEPTH_MAX` levels and numbers of `NUMBER_CHARACTERS_MAX` characters.
+The grammar is RFC 8259's: no comments, no leading zeros, no NaN, nothing behind the document. Functions read documents as
+Jackson does: at most `DEPTH_MAX` levels and numbers of `NUMBER_CHARACTERS_MAX` characters, and half a surrogate pair is a
+question mark. Formats have no such limits, and refuse half a pair (`is_strict`).
 """
 
 from __future__ import annotations
@@ -42,11 +43,23 @@ def _is_hex(c):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _closing_quote(data, i, end):  # type: ignore[no-untyped-def]
+def _code_unit(data, i):  # type: ignore[no-untyped-def]
+    """Four hexadecimal digits as a number."""
+    code = np.int64(0)
+    for place in range(i, i + 4):
+        c = np.int64(data[place]) | 32
+        code = code * 16 + (c - 87 if c >= 97 else (c - 16) & 15)
+    return code
+
+
+@inlined
+def _closing_quote(data, i, end, is_strict):  # type: ignore[no-untyped-def]
     """The place of the quote that ends the string from `i` on, and whether it has escapes; -1 for a malformed string."""
-    has_escape = 0
+    has_escape, is_half = 0, False
     while i < end:
         c = data[i]
+        if is_half and (c != _BACKSLASH or i + 1 >= end or data[i + 1] != 117):
+            return -1, 0
         if c == _QUOTE:
             return i, has_escape
         if c < 32:
@@ -63,6 +76,11 @@ def _closing_quote(data, i, end):  # type: ignore[no-untyped-def]
                 for digit in range(i + 1, i + 5):
                     if not _is_hex(data[digit]):
                         return -1, 0
+                if is_strict:
+                    code = _code_unit(data, i + 1)
+                    if (0xDC00 <= code < 0xE000) != is_half:
+                        return -1, 0
+                    is_half = 0xD800 <= code < 0xDC00
                 i += 4
             elif not (
                 c in (_QUOTE, _BACKSLASH, _SLASH) or c == 98 or c == 102 or c == 110 or c == 114 or c == 116
@@ -80,7 +98,7 @@ def _after_digits(data, i, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _after_number(data, start, end):  # type: ignore[no-untyped-def]
+def _after_number(data, start, end, is_strict):  # type: ignore[no-untyped-def]
     """The place behind a number, and whether Java prints it otherwise than it is written; -1 for a malformed number."""
     first = start + 1 if data[start] == _MINUS else start
     i = _after_digits(data, first, end)
@@ -89,7 +107,9 @@ def _after_number(data, start, end):  # type: ignore[no-untyped-def]
         return -1, 0
     is_zero = data[first] == 48
     if i >= end or (data[i] != _POINT and data[i] | 32 != 101):
-        return (-1 if i - start > NUMBER_CHARACTERS_MAX else i), (1 if is_zero and first > start else 0)
+        return (-1 if i - start > NUMBER_CHARACTERS_MAX and not is_strict else i), (
+            1 if is_zero and first > start else 0
+        )
     is_odd = 1 if is_zero and first > start else 0
     if data[i] == _POINT:
         part = i + 1
@@ -110,7 +130,7 @@ def _after_number(data, start, end):  # type: ignore[no-untyped-def]
         i = _after_digits(data, i, end)
         if i == digits:
             return -1, 0
-    return (-1 if i - start > NUMBER_CHARACTERS_MAX else i), is_odd
+    return (-1 if i - start > NUMBER_CHARACTERS_MAX and not is_strict else i), is_odd
 
 
 @inlined
@@ -147,10 +167,10 @@ def _open(tape, t, parent, start, key, key_end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _scalar(data, i, end, tape, t):  # type: ignore[no-untyped-def]
+def _scalar(data, i, end, tape, t, is_strict):  # type: ignore[no-untyped-def]
     """Read a string, number or word; returns the place behind it, -1 for none, and whether its text is not canonical."""
     if data[i] == _QUOTE:
-        close, is_odd = _closing_quote(data, i + 1, end)
+        close, is_odd = _closing_quote(data, i + 1, end, is_strict)
         tape[t, KIND], tape[t, START], tape[t, END] = STRING, i + 1, close
         return (-1 if close < 0 else close + 1), is_odd
     kind = _word_kind(data, i, end)
@@ -158,7 +178,7 @@ def _scalar(data, i, end, tape, t):  # type: ignore[no-untyped-def]
         stop = i + 5 if kind == FALSE else i + 4
         tape[t, KIND], tape[t, END] = kind, stop
         return stop, 0
-    stop, is_odd = _after_number(data, i, end)
+    stop, is_odd = _after_number(data, i, end, is_strict)
     tape[t, KIND], tape[t, END] = NUMBER, stop
     return stop, is_odd
 
@@ -181,7 +201,7 @@ def _closed(data, i, end, tape, parent):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _document(data, i, end, tape, first, marked, marks):  # type: ignore[no-untyped-def]
+def _document(data, i, end, tape, first, marked, marks, is_strict):  # type: ignore[no-untyped-def]
     """Read one document; returns the counts of values and marks, `first` for a malformed one."""
     count, parent, depth = first, np.int64(-1), 0
     while True:
@@ -191,7 +211,7 @@ def _document(data, i, end, tape, first, marked, marks):  # type: ignore[no-unty
             if i >= end or data[i] != _QUOTE:
                 return first, marks
             key = i + 1
-            key_end, is_odd_key = _closing_quote(data, key, end)
+            key_end, is_odd_key = _closing_quote(data, key, end, is_strict)
             i = _after_blanks(data, key_end + 1, end)
             if key_end < 0 or i >= end or data[i] != _COLON:
                 return first, marks
@@ -209,12 +229,12 @@ def _document(data, i, end, tape, first, marked, marks):  # type: ignore[no-unty
             tape[t, KIND], tape[t, END] = (OBJECT if data[i] == _OPEN_OBJECT else ARRAY), -1
             parent = np.int64(t)
             i = _after_blanks(data, i + 1, end)
-            if depth > DEPTH_MAX or i >= end:
+            if (depth > DEPTH_MAX and not is_strict) or i >= end:
                 return first, marks
             if data[i] != _CLOSE_OBJECT and data[i] != _CLOSE_ARRAY:
                 continue
         else:
-            i, is_odd = _scalar(data, i, end, tape, t)
+            i, is_odd = _scalar(data, i, end, tape, t, is_strict)
             if i < 0:
                 return first, marks
             if is_odd:
@@ -242,9 +262,9 @@ def count_starts(data):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    f"UniTuple(int64, 2)({READ_BYTES}, int32[::1], uint8[::1], int32[::1], int32[:, ::1], int32[::1])",
+    f"UniTuple(int64, 2)({READ_BYTES}, int32[::1], uint8[::1], int32[::1], int32[:, ::1], int32[::1], boolean)",
 )
-def read_documents_into(data, offsets, is_valid, roots, tape, marked):  # type: ignore[no-untyped-def]
+def read_documents_into(data, offsets, is_valid, roots, tape, marked, is_strict):  # type: ignore[no-untyped-def]
     """Read the documents `data[offsets[n]:offsets[n + 1]]`; returns the counts of values and of marks.
 
     `roots`: the value that is the whole document, -1 where it is malformed or not valid (`is_valid` is empty where all are).
@@ -257,21 +277,11 @@ def read_documents_into(data, offsets, is_valid, roots, tape, marked):  # type: 
         if len(is_valid) and not is_valid[row]:
             continue
         start, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        stop, after = _document(data, start, end, tape, count, marked, marks)
+        stop, after = _document(data, start, end, tape, count, marked, marks, is_strict)
         if stop > count:
             roots[row] = count
             count, marks = np.int64(stop), np.int64(after)
     return count, marks
-
-
-@inlined
-def _code_unit(data, i):  # type: ignore[no-untyped-def]
-    """Four hexadecimal digits as a number."""
-    code = np.int64(0)
-    for place in range(i, i + 4):
-        c = np.int64(data[place]) | 32
-        code = code * 16 + (c - 87 if c >= 97 else (c - 16) & 15)
-    return code
 
 
 @inlined
@@ -447,7 +457,7 @@ def _slot_of(data, tape, t, child, slots):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _relink(tape, t):  # type: ignore[no-untyped-def]
+def _move_to_first(tape, t):  # type: ignore[no-untyped-def]
     """Put the last member of each name of an object where the first stands."""
     before, child = np.int64(-1), np.int64(tape[t, FIRST])
     while child >= 0:
@@ -459,6 +469,21 @@ def _relink(tape, t):  # type: ignore[no-untyped-def]
             tape[before, SIBLING] = kept
         tape[kept, SIBLING] = following
         before, child = kept, following
+
+
+@inlined
+def _drop_superseded(tape, t):  # type: ignore[no-untyped-def]
+    """Take the members whose KEY_END is -1 out of an object."""
+    before, child = np.int64(-1), np.int64(tape[t, FIRST])
+    while child >= 0:
+        following = np.int64(tape[child, SIBLING])
+        if tape[child, KEY_END] >= 0:
+            before = child
+        elif before < 0:
+            tape[t, FIRST] = following
+        else:
+            tape[before, SIBLING] = following
+        child = following
 
 
 @inlined
@@ -479,9 +504,9 @@ def _members_of(tape, t):  # type: ignore[no-untyped-def]
     return size
 
 
-@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int32[:, ::1], int32[::1])")
-def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
-    """Keep of the members of one name in an object the last, where the first stood.
+@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int32[:, ::1], int32[::1], boolean)")
+def keep_last_values(data, tape, slots, stays):  # type: ignore[no-untyped-def]
+    """Keep of the members of one name in an object the last: where it stands, or where the first stood.
 
     Returns how many were repeated, and how many members the largest object of more than `FEW_MEMBERS_MAX` has: such objects are
     left as they are when `slots` is empty. A second call, with `slots` a power of 2 above twice that number, all -1, is for them
@@ -513,12 +538,17 @@ def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
                     slots[slot] = child
                 before = child
             else:
+                if stays:
+                    tape[_current(tape, first), KEY_END] = -1
+                else:
+                    tape[before, SIBLING] = following
                 tape[first, KEY] = -2 - child
-                tape[before, SIBLING] = following
                 repeated += 1
             child = following
-        if repeated > earlier:
-            _relink(tape, np.int64(t))
+        if repeated > earlier and stays:
+            _drop_superseded(tape, np.int64(t))
+        elif repeated > earlier:
+            _move_to_first(tape, np.int64(t))
     return repeated, most
 
 

@@ -29,7 +29,6 @@ MODULES = (
     "sqlstream.runtime.kernels.id_lists",
     "sqlstream.runtime.kernels.index",
     "sqlstream.runtime.kernels.java_random",
-    "sqlstream.runtime.kernels.json_members",
     "sqlstream.runtime.kernels.json_nodes",
     "sqlstream.runtime.kernels.json_rows",
     "sqlstream.runtime.kernels.json_tape",

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
-from sqlstream.runtime.evaluate.json.single_values import steps_of
 from sqlstream.runtime.kernels import json_tape
-from sqlstream.text.json_path import Condition, Connective, Operand, Test, Value
+from sqlstream.text.json_path import Condition, Connective, Elements, Function, Members, Operand, Test, Value
 from sqlstream.text.regular_expressions import linear_regex
 
 Numbers = np.ndarray[Any, Any]
@@ -148,13 +147,27 @@ def _side(value: Value, documents: Documents, values: Numbers, roots: Numbers) -
     if not isinstance(value, Operand):
         return _constant(value, len(values))
     start = as_values(roots if value.is_document else values)
-    documents, found = steps_of(value.steps, documents, start)
+    documents, found = _at_steps(value.steps, documents, start)
     kinds = documents.kinds(found)
     is_container = kinds >= json_tape.ARRAY
     texts = documents.texts(np.where(is_container, -1, found))
     if is_container.any():
         texts = pc.if_else(pa.array(is_container), documents.json(np.where(is_container, found, -1)), texts)
     return _Side(kinds, documents.numbers(found), texts, documents.counts(found))
+
+
+def _at_steps(
+    steps: tuple[Members | Elements | Function, ...], documents: Documents, values: Numbers
+) -> tuple[Documents, Numbers]:
+    """The value that these steps lead to from each value; -1 for none."""
+    for step in steps:
+        if isinstance(step, Members):
+            values = documents.member(values, step.names[0])
+        elif isinstance(step, Elements):
+            values = documents.element(values, step.indexes[0])
+        else:
+            documents, values = documents.with_numbers(documents.sizes(values))
+    return documents, values
 
 
 def _constant(value: Value, rows: int) -> _Side:

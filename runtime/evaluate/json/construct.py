@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.cast_to_text import text_writer, write_floats
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.json.documents import Documents, NumberForm, read_documents
-from sqlstream.runtime.evaluate.json.quoting import quoted
+from sqlstream.runtime.evaluate.json.documents import Documents, NumberForm, quoted, read_documents
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of, null_mask
 from sqlstream.runtime.evaluate.time.local_time import to_local
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
@@ -152,9 +152,7 @@ def _children_by_name(documents: Documents) -> tuple[Numbers, pa.Array]:
     """The members of all objects, by object and name, and their names."""
     tape = documents.tape
     members = np.flatnonzero(tape[:, json_tape.KEY] >= 0).astype(np.int32)
-    starts = np.ascontiguousarray(tape[members, json_tape.KEY])
-    ends = np.ascontiguousarray(tape[members, json_tape.KEY_END])
-    names = documents.spans(starts, ends)
+    names = documents.names(members, escaped=True)
     table = pa.table({"parent": tape[members, json_tape.PARENT], "name": names})
     order = pc.sort_indices(table, [("parent", "ascending"), ("name", "ascending")])
     return members[order.to_numpy()], names.take(order)
@@ -171,10 +169,7 @@ def _check_names(documents: Documents) -> None:
     parents = documents.tape[repeated, json_tape.PARENT]
     of_roots = repeated[documents.tape[parents, json_tape.PARENT] < 0]
     if len(of_roots):
-        member = documents.tape[of_roots[:1]]
-        name = documents.spans(
-            np.ascontiguousarray(member[:, json_tape.KEY]), np.ascontiguousarray(member[:, json_tape.KEY_END])
-        )
+        name = documents.names(of_roots[:1], escaped=True)
         raise UserError(
             "SS5102",
             f"JSON_OBJECTAGG has the key '{name[0].as_py()}' twice",
@@ -188,7 +183,7 @@ def with_sorted_names(documents: Documents) -> Documents:
     tape = documents.tape.copy()
     if json_tape.order_names(documents.data, tape, np.empty(_MEMBERS_MAX, np.int32)):
         _order_many_names(documents, tape)
-    return Documents(documents.text, documents.data, tape, documents.roots, documents.form, True)
+    return dataclasses.replace(documents, tape=tape)
 
 
 _MEMBERS_MAX = 64

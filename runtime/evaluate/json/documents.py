@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import enum
+import functools
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.cast_to_text import write_floats
-from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, too_large
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, null_mask, too_large
 from sqlstream.runtime.kernels import json_nodes, json_tape
 from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
 
@@ -36,6 +37,7 @@ class Documents:
 
     `data`: the texts, then what was written anew: strings with Jackson's escapes, numbers as Java prints them. `roots`: the
     value that is the whole document, -1 where it is NULL or malformed. `tape` is not changed but by `without_repeated_names`.
+    `is_strict`: read as formats do (see `json_tape`), and the last member of a name stays where it is.
     """
 
     text: pa.Array
@@ -43,15 +45,16 @@ class Documents:
     tape: Numbers
     roots: Numbers
     form: NumberForm
+    is_strict: bool = False
     _is_unique: bool = False
 
     def without_repeated_names(self) -> Documents:
         """These documents, once each object holds of members of one name only the last."""
         if not self._is_unique:
-            _, most = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
+            _, most = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32), self.is_strict)
             if most:
                 slots = np.full(1 << (2 * most + 1).bit_length(), -1, np.int32)
-                json_tape.keep_last_values(self.data, self.tape, slots)
+                json_tape.keep_last_values(self.data, self.tape, slots, self.is_strict)
             self._is_unique = True
         return self
 
@@ -66,6 +69,37 @@ class Documents:
         out = np.empty(len(values), np.int32)
         json_nodes.counts_into(out, as_values(values), self.without_repeated_names().tape)
         return out
+
+    def sizes(self, values: Numbers) -> pa.Array:
+        """How many elements or members each value has, as text; NULL for scalars."""
+        return pa.array(self.counts(values), mask=self.kinds(values) < json_tape.ARRAY).cast(pa.string())
+
+    def members(self, values: Numbers, *names: str) -> Numbers:
+        """int32[names, n]: the last member of each name of each object; -1 for none."""
+        escaped = [escaped_name(name) for name in names]
+        ends = np.cumsum([len(name) for name in escaped], dtype=np.int32)
+        out = np.empty((len(names), len(values)), np.int32)
+        if names:
+            json_nodes.members_into(
+                out, as_values(values), self.data, self.tape, np.concatenate(escaped), ends
+            )
+        return out
+
+    def member(self, values: Numbers, name: str) -> Numbers:
+        return self.members(values, name)[0]
+
+    def element(self, values: Numbers, index: int) -> Numbers:
+        """The element at this index of each array, from the end where it is negative; -1 for none."""
+        out = np.empty(len(values), np.int32)
+        json_nodes.elements_into(out, as_values(values), self.tape, index)
+        return out
+
+    def children(self, values: Numbers) -> tuple[Numbers, Numbers]:
+        """The children of all values in their order, and how many each has."""
+        counts = self.counts(values)
+        out = np.empty(int(counts.sum()), np.int32)
+        json_nodes.children_into(out, as_values(values[values >= 0]), self.tape)
+        return out, counts
 
     def texts(self, values: Numbers) -> pa.Array:
         """The characters of each scalar; NULL for -1."""
@@ -84,10 +118,11 @@ class Documents:
             nulls=is_none,
         )
 
-    def spans(self, starts: Numbers, ends: Numbers) -> pa.Array:
-        """Parts of the data as texts."""
-        plain = np.zeros(len(starts), np.uint8)
-        return _copied(json_tape.texts_into, int((ends - starts).sum()), self.data, starts, ends, plain)
+    def names(self, members: Numbers, *, escaped: bool = False) -> pa.Array:
+        """The name of each member: its characters, or as it stands between quotes."""
+        starts, ends = (as_values(self.tape[members, place]) for place in (json_tape.KEY, json_tape.KEY_END))
+        is_escaped = np.full(len(starts), not escaped, np.uint8)
+        return _copied(json_tape.texts_into, int((ends - starts).sum()), self.data, starts, ends, is_escaped)
 
     def json(self, values: Numbers) -> pa.Array:
         """Each value as JSON without blanks; NULL for -1."""
@@ -127,7 +162,7 @@ class Documents:
         """Documents with further rows of the tape."""
         tape = np.ascontiguousarray(np.concatenate([self.tape, added]), np.int32)
         data = self.data if data is None else data
-        return Documents(self.text, data, tape, self.roots, self.form, self._is_unique)
+        return Documents(self.text, data, tape, self.roots, self.form, self.is_strict, self._is_unique)
 
 
 def as_values(values: Numbers) -> Numbers:
@@ -140,6 +175,28 @@ def strings(offsets: Numbers, data: Numbers, is_null: Numbers | None = None) -> 
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)
 
 
+def quoted(texts: pa.Array, *, escapes_slash: bool = False) -> pa.Array:
+    """Each text as a JSON string with its quotes, as Jackson writes it; NULL for NULL."""
+    offsets, _ = view_offsets(texts)
+    data = view_buffer(texts.buffers()[2], np.uint8, 0, int(offsets[-1]))
+    used = data[int(offsets[0]) :]
+    needs_escape = int(np.count_nonzero((used < 32) | (used == 34) | (used == 92)))
+    needs_escape += int(np.count_nonzero(used == 47)) if escapes_slash else 0
+    size = len(used) + 5 * needs_escape + 2 * len(texts)
+    if size > BATCH_BYTES_MAX:
+        raise too_large("a column of JSON strings")
+    out, places = np.empty(size + 8, np.uint8), np.zeros(len(texts) + 1, np.int32)
+    json_tape.quote_into(out, places, data, offsets[: len(texts) + 1], escapes_slash)
+    return strings(places, out, null_mask(texts))
+
+
+@functools.lru_cache(1_000)
+def escaped_name(name: str) -> np.ndarray[Any, Any]:
+    """A name as it stands between quotes in canonical JSON."""
+    text = quoted(pa.array([name])).to_pylist()[0]
+    return np.frombuffer(text[1:-1].encode(), np.uint8)
+
+
 def read_documents(text: Any, form: NumberForm = NumberForm.DECIMAL) -> Documents:
     """The documents of a column. The last column that was read in this thread is kept, so that several calls read it once."""
     text = as_array(text, 1) if isinstance(text, pa.Scalar) else text
@@ -149,7 +206,12 @@ def read_documents(text: Any, form: NumberForm = NumberForm.DECIMAL) -> Document
     return last
 
 
-def _read(text: pa.Array, form: NumberForm) -> Documents:
+def read_lines(text: pa.Array) -> Documents:
+    """The documents of a column as formats read them, with numbers as they are written."""
+    return _read(text, NumberForm.WRITTEN, is_strict=True)
+
+
+def _read(text: pa.Array, form: NumberForm, *, is_strict: bool = False) -> Documents:
     offsets, _ = view_offsets(text)
     rows = len(text)
     size = int(offsets[-1])
@@ -160,11 +222,13 @@ def _read(text: pa.Array, form: NumberForm) -> Documents:
     marked, roots = np.empty(2 * values_max, np.int32), np.empty(rows, np.int32)
     valid = valid_mask(text)
     is_valid = np.empty(0, np.uint8) if valid is None else np.ascontiguousarray(valid, np.uint8)
-    count, marks = json_tape.read_documents_into(data, offsets[: rows + 1], is_valid, roots, tape, marked)
+    count, marks = json_tape.read_documents_into(
+        data, offsets[: rows + 1], is_valid, roots, tape, marked, is_strict
+    )
     tape = tape[:count]
     if marks:
         data = _with_canonical_texts(data, tape, marked[:marks], form)
-    return Documents(text, data, tape, roots, form)
+    return Documents(text, data, tape, roots, form, is_strict)
 
 
 def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, form: NumberForm) -> Numbers:
@@ -177,7 +241,10 @@ def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, form: N
         (~is_string, json_tape.START, json_tape.END),
     ):
         places = values[chosen]
-        if len(places):
+        is_written = (
+            starts_at == json_tape.START and form is NumberForm.WRITTEN and not is_string[chosen].any()
+        )
+        if len(places) and not is_written:
             starts, ends = as_values(tape[places, starts_at]), as_values(tape[places, ends_at])
             size = int((ends - starts).sum())
             if starts_at == json_tape.KEY or is_string[chosen].all():
@@ -191,8 +258,6 @@ def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, form: N
 
 def _java_numbers(texts: pa.Array, form: NumberForm) -> pa.Array:
     """Numbers of JSON as Java prints them."""
-    if form is NumberForm.WRITTEN:
-        return texts
     if form is NumberForm.VARIANT:
         is_real = pc.match_substring_regex(texts, "[eE]")
         real = write_floats(pc.cast(pc.if_else(is_real, texts, "0"), pa.float64()))

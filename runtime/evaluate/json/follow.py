@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from sqlstream.runtime.evaluate.cast_to_text import write_floats
 from sqlstream.runtime.evaluate.json.conditions import holds
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
-from sqlstream.runtime.evaluate.json.single_values import count_of, element_of, member_of
 from sqlstream.runtime.kernels import json_nodes, json_tape
 from sqlstream.text.json_path import (
     Elements,
@@ -86,10 +85,10 @@ def _one(documents: Documents, values: Numbers, step: Step) -> tuple[Documents, 
     if isinstance(step, Function):
         return documents.with_numbers(_computed(documents, values, step.name))
     if isinstance(step, Elements):
-        return documents, element_of(documents, values, step.indexes[0])
+        return documents, documents.element(values, step.indexes[0])
     assert isinstance(step, Members)
     if len(step.names) == 1:
-        return documents, member_of(documents, values, step.names[0])
+        return documents, documents.member(values, step.names[0])
     return _object_of(documents, values, step.names)
 
 
@@ -98,7 +97,7 @@ def _object_of(documents: Documents, values: Numbers, names: tuple[str, ...]) ->
     documents = documents.without_repeated_names()
     is_object = documents.kinds(values) == json_tape.OBJECT
     rows = np.flatnonzero(is_object)
-    members = np.stack([member_of(documents, values[rows], name) for name in dict.fromkeys(names)], axis=1)
+    members = documents.members(values[rows], *dict.fromkeys(names)).T
     found = members >= 0
     owner, _ = np.nonzero(found)
     objects = np.full((len(rows), json_tape.WIDTH), -1, np.int32)
@@ -131,10 +130,10 @@ def _many(
     if isinstance(step, Filter):
         return _filtered(documents, owners, values, step, behind_scan)
     if isinstance(step, Members):
-        parts = [member_of(documents, values, name) for name in step.names]
+        parts = [documents.member(values, name) for name in step.names]
     else:
         assert isinstance(step, Elements)
-        parts = [element_of(documents, values, index) for index in step.indexes]
+        parts = [documents.element(values, index) for index in step.indexes]
     together = np.stack(parts, axis=1)
     found = together >= 0
     return np.repeat(owners, found.sum(axis=1)), as_values(together[found])
@@ -144,9 +143,7 @@ def _children(
     documents: Documents, owners: Numbers, values: Numbers
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """The children of all values, with their rows, their values (by place) and their index in them."""
-    counts = documents.counts(values)
-    children = np.empty(int(counts.sum()), np.int32)
-    json_nodes.children_into(children, as_values(values), documents.tape)
+    children, counts = documents.children(values)
     parents = np.repeat(np.arange(len(values)), counts)
     index = np.arange(len(children)) - np.repeat(np.cumsum(counts) - counts, counts)
     return owners[parents], children, parents, index
@@ -197,7 +194,7 @@ def _containers(documents: Documents, owners: Numbers, values: Numbers) -> tuple
 def _computed(documents: Documents, values: Numbers, name: str) -> pa.Array:
     """The result of a function of each value, as JSON; NULL where there is none."""
     if name in ("length", "size"):
-        return count_of(documents, values)
+        return documents.sizes(values)
     documents.without_repeated_names()
     is_array = documents.kinds(values) == json_tape.ARRAY
     rows = np.flatnonzero(is_array)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from typing import Any
@@ -13,32 +12,9 @@ import pyarrow.compute as pc
 
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.json.documents import read_documents, strings
-from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, Kernel, as_array, null_mask, too_large
+from sqlstream.runtime.evaluate.json.documents import quoted, read_documents
+from sqlstream.runtime.evaluate.kernel import Kernel, as_array
 from sqlstream.runtime.kernels import json_tape
-from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
-
-
-def quoted(texts: pa.Array, *, escapes_slash: bool = False) -> pa.Array:
-    """Each text as a JSON string with its quotes, as Jackson writes it; NULL for NULL."""
-    offsets, _ = view_offsets(texts)
-    data = view_buffer(texts.buffers()[2], np.uint8, 0, int(offsets[-1]))
-    used = data[int(offsets[0]) :]
-    needs_escape = int(np.count_nonzero((used < 32) | (used == 34) | (used == 92)))
-    needs_escape += int(np.count_nonzero(used == 47)) if escapes_slash else 0
-    size = len(used) + 5 * needs_escape + 2 * len(texts)
-    if size > BATCH_BYTES_MAX:
-        raise too_large("a column of JSON strings")
-    out, places = np.empty(size + 8, np.uint8), np.zeros(len(texts) + 1, np.int32)
-    json_tape.quote_into(out, places, data, offsets[: len(texts) + 1], escapes_slash)
-    return strings(places, out, null_mask(texts))
-
-
-@functools.lru_cache(1_000)
-def escaped_name(name: str) -> np.ndarray[Any, Any]:
-    """A name as it stands between quotes in canonical JSON."""
-    text = quoted(pa.array([name])).to_pylist()[0]
-    return np.frombuffer(text[1:-1].encode(), np.uint8)
 
 
 def unquoted(texts: Any) -> pa.Array:

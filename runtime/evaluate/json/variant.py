@@ -15,7 +15,6 @@ from sqlstream.runtime.evaluate.by_parameter import rows_by_code
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.construct import repeated_names, with_sorted_names
 from sqlstream.runtime.evaluate.json.documents import NumberForm, read_documents
-from sqlstream.runtime.evaluate.json.single_values import element_of, member_of
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask
 from sqlstream.runtime.kernels import json_tape
 
@@ -75,9 +74,9 @@ def variant_item(call: Call, context: EvaluationContext) -> Kernel:
             if key is None:
                 continue
             if is_name:
-                found[rows] = member_of(documents, documents.roots[rows], key)
+                found[rows] = documents.member(documents.roots[rows], key)
             elif key >= 1:
-                found[rows] = element_of(documents, documents.roots[rows], key - 1)
+                found[rows] = documents.element(documents.roots[rows], key - 1)
         return documents.json(found)
 
     return kernel

@@ -84,7 +84,7 @@ class GoldenGateEvents(WholeRows):
         doubtful = np.flatnonzero(is_doubtful & (operations == UPDATES) & is_there(changes.after))
         if not len(doubtful):
             return changes
-        names = keys_at("$.after", doubtful)
+        names = keys_at("after", doubtful)
         unknown = {}
         for field in changes.after.type:
             is_absent = np.zeros(len(operations), dtype=bool)

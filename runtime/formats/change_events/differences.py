@@ -94,7 +94,7 @@ class Canal:
         place = np.arange(len(owners)) - np.searchsorted(owners, owners)
         # There are as many lists of names as rows in `old`.
         old_rows = _places(np.where(place < old_counts[owners], old_firsts[owners] + place, -1))
-        names = None if keys else pc.list_flatten(keys_at("$.old[*]", None)).take(old_rows)
+        names = None if keys else keys_at("old", None).take(old_rows)
         return _changes(owners, operations[owners], rows, pc.list_flatten(old).take(old_rows), names)
 
     def event_texts(self, rows: pa.Array, is_insert: Mask) -> pa.Array:
@@ -123,7 +123,7 @@ class Maxwell:
         self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
     ) -> Changes:
         owners = np.arange(events.num_rows)
-        names = None if keys else keys_at("$.old", None)
+        names = None if keys else keys_at("old", None)
         return _changes(owners, operations, events.column(0), events.column(1), names)
 
     def event_texts(self, rows: pa.Array, is_insert: Mask) -> pa.Array:

@@ -190,8 +190,8 @@ class ChangeEventFormat(Protocol):
 
 
 KeysAt = Callable[[str, Numbers | None], pa.ListArray]
-"""From a path within the events, such as `$.old`, to a list for each of them, or of some: the names of the fields of the object
-there."""
+"""From a member of the events, such as "old", and some of them (None for all) to lists of names: of the fields of the object
+there, one list for each event; or, where it is an array, of the fields of each of its elements."""
 
 
 def none_told(texts: pa.Array) -> tuple[Operations, list[Fault]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.changelog import ROW_KIND_COLUMN
-from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.change_events.encodings import booleans
 from sqlstream.runtime.formats.change_events.events import (
@@ -34,10 +34,10 @@ from sqlstream.runtime.formats.change_events.events import (
     row_type,
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
-from sqlstream.runtime.formats.json_reader import DUCKDB_BLOCK_BYTES, JsonReader, lines_of
-from sqlstream.runtime.formats.json_strict import keep_last_members
+from sqlstream.runtime.formats.json_reader import JsonReader, lines_of
 from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.kernels import json_tape
 from sqlstream.schema import Schema
 from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, Rejected, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
@@ -68,12 +68,7 @@ class ChangeEventReader(JsonReader):
         )
         more = {m.member: m.field for m in self._metadata.values()}
         envelope = format_.envelope(self._row, self._old, tuple(more.values()))
-        opened = dataclasses.replace(
-            request,
-            schema=envelope,
-            columns=envelope.names,
-            block_bytes=request.block_bytes or DUCKDB_BLOCK_BYTES,
-        )
+        opened = dataclasses.replace(request, schema=envelope, columns=envelope.names)
         super().__init__(opened, uses_kernel=False, identifier=format_.identifier)
         self._counts: Counter[str] = Counter()
 
@@ -201,13 +196,18 @@ def _are_tombstones(lines: pa.Array) -> Mask:
     return found
 
 
-def _names_at(lines: pa.Array, at: Numbers, path: str, events: Numbers | None) -> pa.ListArray:
-    """The names of the fields of the objects at a path in the lines `at`, or in some of them."""
+def _names_at(lines: pa.Array, at: Numbers, member: str, events: Numbers | None) -> pa.ListArray:
+    """KeysAt of the lines `at`."""
     at = at if events is None else at[events]
-    if not len(at):
-        return pa.nulls(0, pa.list_(pa.list_(pa.string()) if "*" in path else pa.string()))
-    texts, _ = keep_last_members(lines.take(pa.array(at)).cast(pa.string()))
-    return evaluate_in_duckdb(f"json_keys(a0, '{path}')", texts)
+    documents = read_lines(lines.take(pa.array(at)).cast(pa.string())).without_repeated_names()
+    values = documents.member(documents.roots, member)
+    is_array = documents.kinds(values) == json_tape.ARRAY
+    if is_array.any():
+        values, _ = documents.children(np.where(is_array, values, -1))
+    is_object = documents.kinds(values) == json_tape.OBJECT
+    members, counts = documents.children(np.where(is_object, values, -1))
+    offsets = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, documents.names(members))
 
 
 def _marks(rows: Rows, marked: tuple[str, ...]) -> pa.Array:

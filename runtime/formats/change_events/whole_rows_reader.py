@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.change_events.encodings import (
     ENCODED_ROOTS,
@@ -33,10 +33,11 @@ from sqlstream.runtime.formats.change_events.events import (
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.change_events.reader import ChangeEventReader
-from sqlstream.runtime.formats.json_objects import Structure, pointer_part, sql_literal
+from sqlstream.runtime.formats.json_objects import JsonObjects
 from sqlstream.runtime.formats.json_reader import DecodedRows
 from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.kernels import json_tape
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.times import is_time_text
@@ -58,8 +59,8 @@ class WholeRowsReader(ChangeEventReader):
     that rows are logged whole.
     """
 
-    path = ""
-    """Where an event stands in its envelope."""
+    path: tuple[str, ...] = ()
+    """The members of its envelope that lead to an event."""
 
     def __init__(
         self,
@@ -111,21 +112,17 @@ class WholeRowsReader(ChangeEventReader):
     def _looked_at(self, lines: pa.Array) -> tuple[Numbers, Numbers, Numbers, pa.Array]:
         """Of rows before: how many columns are absent, how many absent or NULL, how many are absent after the change, and who has
         logged them."""
+        documents = read_lines(lines.cast(pa.string()))
+        events = documents.roots
+        for name in self.path:
+            events = documents.member(events, name)
         before, after = (
-            [
-                f"json_type(a0, {sql_literal(f'{self.path}/{row}/{pointer_part(name)}')})"
-                for name in self._names
-            ]
-            for row in ("before", "after")
+            documents.members(documents.member(events, row), *self._names) for row in ("before", "after")
         )
-        nulls = " + ".join(f"(coalesce({t}, 'NULL') = 'NULL')::INT" for t in before)
-        absent, absent_after = (" + ".join(f"({t} IS NULL)::INT" for t in types) for types in (before, after))
-        connector = f"json_extract_string(a0, {sql_literal(f'{self.path}/source/connector')})"
-        looked = evaluate_in_duckdb(
-            f"{{'absent': {absent}, 'nulls': {nulls}, 'after': {absent_after}, 'by': {connector}}}",
-            lines.cast(pa.string()),
-        ).flatten()
-        return looked[0].to_numpy(), looked[1].to_numpy(), looked[2].to_numpy(), looked[3]
+        is_null = np.stack([documents.kinds(members) for members in before]) == json_tape.NULL
+        absent, absent_after = ((members < 0).sum(axis=0) for members in (before, after))
+        connectors = documents.member(documents.member(events, "source"), "connector")
+        return absent, absent + is_null.sum(axis=0), absent_after, documents.texts(connectors)
 
 
 class DebeziumReader(WholeRowsReader):
@@ -149,7 +146,7 @@ class DebeziumReader(WholeRowsReader):
         self._has_schema = has_schema
         self._schemas: dict[str | None, dict[str, Encoding]] = {}
         if has_schema:
-            self.path = "/payload"
+            self.path = ("payload",)
         super().__init__(request, format_, metadata, keeps_nulls=keeps_nulls, logs_nulls=True)
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,8 +158,8 @@ class DebeziumReader(WholeRowsReader):
         types = dict(zip(schema.names, schema.types, strict=True))
         return tuple(c for c in read if c in names or self._placeholders.can_be(types[c]))
 
-    def _requested(self, *, keeps_numbers: bool) -> Structure:
-        return Structure(self._types, keeps_numbers=keeps_numbers, decimal_type="JSON")
+    def _taken_apart(self, texts: pa.Array) -> JsonObjects:
+        return JsonObjects(texts, self._types, keeps_quotes=True)
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         self._has_placeholders = self._placeholders.may_be_in(block.data)
@@ -197,10 +194,11 @@ class DebeziumReader(WholeRowsReader):
             self._schemas[schema_text] = encodings_of(schema_text)
         return self._schemas[schema_text]
 
-    def _convert(self, values: pa.StructArray) -> pa.RecordBatch:
-        batch = super()._convert(values)
+    def _convert(self, objects: JsonObjects, is_good: Mask) -> pa.RecordBatch:
+        batch = super()._convert(objects, is_good)
         if not self._has_placeholders:
             return batch
+        values = objects.values.filter(pa.array(is_good))
         rows = _member(_member(values, "payload") if self._has_schema else values, "after")
         masks = [
             self._placeholders.find(texts, f.type)
@@ -270,7 +268,8 @@ def _schemas_of(lines: pa.Array) -> pa.Array:
     is_bad = np.zeros(len(lines), dtype=bool)
     is_bad[find_unparsable(lines, lambda part: part.cast(pa.string()))] = True
     texts = pc.if_else(pa.array(is_bad), b"", lines).cast(pa.string())
-    return evaluate_in_duckdb("try(json_extract(a0, '$.schema'))", texts).cast(pa.string())
+    documents = read_lines(texts)
+    return documents.json(documents.member(documents.roots, "schema"))
 
 
 # What Debezium writes for a value that the log of Postgres does not have: an unchanged value that is stored apart

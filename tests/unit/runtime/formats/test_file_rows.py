@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats import json_plain
 from sqlstream.runtime.formats.file_rows import FileRows
 from sqlstream.runtime.formats.flat_types import find_refused, refuse_types
-from sqlstream.runtime.formats.json_plain import KernelDemand
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 
@@ -76,21 +73,3 @@ def test_a_column_that_cannot_be_carried_is_named_with_what_helps(t: sql.Logical
         refuse_types("csv", Schema.of(("a", sql.INT), ("b", t)), allows_nested=False)
     assert (caught.value.code, caught.value.hint) == ("SS4006", hint)
     refuse_types("json", Schema.of(("a", sql.INT), ("b", sql.array(sql.INT))), allows_nested=True)
-
-
-def test_the_kernel_is_loaded_when_there_is_enough_to_decode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_plain, "_BYTES_BEFORE_LOADING", 100)
-    monkeypatch.setattr(json_plain, "_BYTES_BEFORE_LOADING_ONE_MORE", 10)
-    loaded: dict[str, object] = {}
-    monkeypatch.setattr(json_plain, "sys", SimpleNamespace(modules=loaded))
-    demand = KernelDemand()
-    seen = []
-    for added in (9, 1, 89, 1):
-        demand.add(added)
-        loaded.clear()
-        without = demand.is_met()
-        loaded["numba"] = None
-        seen.append((without, demand.is_met()))
-    assert seen == [(False, False), (False, True), (False, True), (True, True)]
-    loaded["sqlstream.runtime.kernels.json_rows"] = None
-    assert KernelDemand().is_met()

@@ -151,7 +151,7 @@ def test_an_empty_array_is_no_object_without_fields(line: str) -> None:
 
 
 def test_a_bad_line_with_text_beyond_ascii_is_refused() -> None:
-    # Long enough for DuckDB's message to cut it, at any of its bytes.
+    # Long enough for a message to cut it, at any of its bytes.
     for blanks in range(4):
         line = '{"k":' + " " * blanks + '"' + "é😀" * 100 + '" nul}'
         rows, rejected = read(f'{{"k":"a"}}\n{line}\n', Schema.of(("k", sql.STRING)), IGNORE)

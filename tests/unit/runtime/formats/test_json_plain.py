@@ -1,4 +1,4 @@
-"""The kernel for plainly written objects: what it decodes, and that DuckDB decodes the same."""
+"""The kernel for plainly written objects: what it decodes, and that the tape decodes the same."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def read(
     needs_fields=st.integers(0, 3).map(lambda n: n == 0),
     data=st.data(),
 )
-def test_the_kernel_and_duckdb_agree_on_any_lines_in_any_blocks(
+def test_the_kernel_and_the_tape_agree_on_any_lines_in_any_blocks(
     schema: Schema,
     parts: list[bytes],
     block_bytes: int,
@@ -315,7 +315,9 @@ QUARTER = 4
 
 @pytest.mark.parametrize("step", [QUARTER, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS)
-def test_the_kernel_and_duckdb_agree_on_every_value_alone_twice_and_after_null(form: str, step: int) -> None:
+def test_the_kernel_and_the_tape_agree_on_every_value_alone_twice_and_after_null(
+    form: str, step: int
+) -> None:
     schema = Schema.of(("v", FORMS[form]))
     columns = () if form == "nothing" else ("v",)
     # With so many bytes behind it a value is read by the vectors, without them byte by byte.
@@ -386,7 +388,7 @@ def odd_lines(schema: Schema, text: str) -> list[int]:
         "",
     ],
 )
-def test_plain_lines_need_no_duckdb(line: str) -> None:
+def test_plain_lines_need_no_tape(line: str) -> None:
     assert odd_lines(SCHEMA, f"{line}\n{line}\n") == []
 
 
@@ -394,7 +396,7 @@ def test_lines_beyond_the_kernel_are_named_and_others_are_not_held_up() -> None:
     assert odd_lines(SCHEMA, '{"a":1}\n{"a":1.0}\n\n{"a":2}\n{"a":3,"a":4}\n[]\n') == [1, 4, 5]
 
 
-def test_nested_values_need_no_duckdb_and_others_in_their_place_do() -> None:
+def test_nested_values_are_plain_and_others_in_their_place_are_odd() -> None:
     rows = "".join(f'{{"r":{v}}}\n' for v in ('{"x":1,"y":["a"]}', '{"x":1}', "{}", "null"))
     lists = "".join(f'{{"l":{v}}}\n' for v in ("[]", "[1,2]", "null"))
     assert odd_lines(NESTED, rows + lists + '{"m":{"k":1.5}}\n') == []
@@ -406,7 +408,7 @@ def test_numbers_that_a_double_might_not_hold_are_beyond_the_kernel() -> None:
     assert odd_lines(SCHEMA, '{"d":1e99}\n{"d":1e100}\n{"d":1e-100}\n{"d":1e9}\n') == [1, 2]
 
 
-def test_most_lines_odd_leave_the_block_to_duckdb() -> None:
+def test_most_lines_odd_leave_the_block_to_the_tape() -> None:
     types = {"a": sql.BIGINT}
     data = b'{"a":1.0}\n' * 3000
     assert PlainObjects(types, needs_fields=False).decode(Block(data, 1, 3000)) is None

@@ -1,4 +1,4 @@
-"""Which lines are JSON and what their fields are, whether the kernel or DuckDB reads them, and as Python reads them."""
+"""Which lines are JSON and what their fields are, whether the kernel or the tape reads them, and as Python reads them."""
 
 from __future__ import annotations
 
