@@ -279,9 +279,6 @@ def _elements_of(documents: Any, values: Numbers) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=pa.array(values < 0))
 
 
-# IS JSON, JSON_LENGTH and JSON_TYPE.
-
-
 _NAMES = pa.array(["string", "number", "boolean", "boolean", "null", "array", "object"])
 
 
