@@ -8,8 +8,9 @@ A page is played from its first block to its last one in an empty directory.
   ```console                         lines `$ command`, each with what it prints; one that ends in `&` goes on beside the others
   <!-- sql: … -->                    statements that run and are not shown
   <!-- not run: reason -->           the next block is only read
+  <!-- options of connector jdbc --> the table of its options, up to <!-- end of options -->
 
-In what is shown `…` stands for any text, and a line of its own for any lines. `rewrite` puts what appears in place of what differs.
+In what is shown `…` stands for any text, and a line of its own for any lines. `rewrite` puts in what appears where it differs.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_harness import SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
+from command_harness import SQLSTREAM, environment, run_to_end, sqlstream
 from server_harness import RunningServer
+
+from sqlstream.options.page import options_table
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.formats import format_of
 
 BLOCK = re.compile(
     r"<!-- (?P<how>sql|not run): ?(?P<hidden>.*?)-->\n|"
     r"(?:`(?P<file>[\w./-]+\.\w+)`[^`\n]*:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
+)
+OPTIONS_OF = re.compile(
+    r"(<!-- options of (connector|format) ([\w-]+) -->\n)(?:.*?)(?<=\n)(<!-- end of options -->)", re.DOTALL
 )
 MARKER = re.compile(r"\+-+\+\n\| marker +\|\n\+-+\+\n\| block \d+ ends \|\n\+-+\+\n1 row in set\n")
 GATEWAY = "http://localhost:8083"
@@ -66,8 +73,10 @@ def blocks_of(page: str) -> Iterator[Block]:
 
 
 def fits(shown: str, appears: str) -> bool:
-    pattern = re.sub(r"(?m)^…$", "(?s:.*?)", re.escape(shown.strip()).replace("\\\n", "\n")).replace("…", ".*?")
-    return re.fullmatch(pattern, appears.strip()) is not None
+    """Whether this text is shown. Widths of columns may differ, as `…` is shorter than what it stands for."""
+    wanted, found = (re.sub(r"(?<=\S) {2,}(?=\S)|-{2,}", " ", text.strip()) for text in (shown, appears))
+    pattern = re.sub(r"(?m)^…$", "(?s:.*?)", re.escape(wanted).replace("\\\n", "\n")).replace("…", ".*?")
+    return re.fullmatch(pattern, found) is not None
 
 
 class Player:
@@ -125,11 +134,13 @@ class Player:
     def _run_commands(self, block: Block) -> None:
         appears = ""
         for command in re.findall(r"(?m)^\$ ((?:.*\\\n)*.*)$", block.text):
-            appears += f"$ {command}\n{self._command(command)}"
+            appears += f"$ {command}\n{self._as_shown(self._command(command))}"
         self.shown.append((block, appears))
 
     def _command(self, command: str) -> str:
         """What a command prints, on both streams."""
+        if self._server is not None:
+            command = command.replace(GATEWAY, self._server.gateway).replace(REST, self._server.rest)
         if assigned := re.fullmatch(r"(\w+)=\$\((.*)\)", command):
             self._variables[assigned[1]] = self._command(assigned[2]).strip()
             return ""
@@ -139,31 +150,51 @@ class Player:
             assert self._server is not None
             assert self._server.signal(signal.SIGTERM) in (0, -signal.SIGTERM, 143)
             return ""
-        if command.startswith("sqlstream ") and not re.search(r"[|<>;&\\]", command):
-            words = shlex.split(re.sub(r"\$(\w+)", lambda name: self._variables[name[1]], command))[1:]
-            arguments = [*SQLSTREAM, *words]
+        words = shlex.shlex(command, posix=False, punctuation_chars="|>")
+        words.whitespace_split = True
+        stages: list[list[str]] = [[]]
+        for word in words:
+            if word == "||":
+                # What stands behind it is `true`: the command may fail.
+                break
+            if word == "|":
+                stages.append([])
+            else:
+                stages[-1].append(word)
+        printed = ""
+        for stage in stages:
+            printed = self._stage(stage, printed)
+        return printed
+
+    def _stage(self, words: list[str], given: str) -> str:
+        """What one command of a pipe prints."""
+        target = None
+        if ">" in words:
+            words, target = words[:-2], words[-1]
+        if words[0] == "sqlstream":
+            arguments = [*SQLSTREAM, *(self._plain(word) for word in words[1:])]
         else:
-            arguments = ["bash", "-euo", "pipefail", "-c", command]
-        options = self._where()
-        with Process(
-            arguments,
-            **options,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            printed: str = process.communicate(timeout=TIMEOUT_S)[0]
-        return self._usual_addresses(printed)
+            arguments = ["bash", "-euo", "pipefail", "-c", " ".join(words)]
+        done = run_to_end(arguments, stdin=given, **self._where())
+        if target is not None:
+            (self._directory / target).write_text(done.stdout, encoding="utf-8")
+        return str(done.stderr if target is not None else done.stderr + done.stdout)
+
+    def _plain(self, word: str) -> str:
+        """A word of a command without its quotes, with its variables."""
+        (text,) = shlex.split(word)
+        return re.sub(r"\$(\w+)", lambda name: self._variables[name[1]], text)
 
     def _start_server(self) -> str:
-        variables = {"SQLSTREAM_SERVER_FILE_ROOTS": str(self._directory)}
-        self._server = RunningServer(self._directory / "server-data", **variables)
+        self._server = RunningServer(self._directory / "server-data", cwd=self._directory)
         self._ends.enter_context(self._server)
         self._variables["SQLSTREAM_URL"] = self._server.gateway
-        return self._usual_addresses("\n".join(self._server.greeting) + "\n")
+        greeting = "\n".join(self._server.greeting) + "\n"
+        # One port serves both here.
+        return re.sub(r"(REST, console +)\S+", rf"\1{REST}", greeting)
 
-    def _usual_addresses(self, text: str) -> str:
+    def _as_shown(self, text: str) -> str:
+        """With the addresses and the directory of a user who follows the page."""
         if self._server is not None:
             text = text.replace(self._server.gateway, GATEWAY).replace(self._server.rest, REST)
         return text.replace(str(self._directory), "/home/you/trial")
@@ -199,7 +230,20 @@ def rewrite(page: Path, found: list[tuple[Block, str]]) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def with_options(text: str) -> str:
+    """The page with the tables of options that its marks name: `<!-- options of format csv -->`."""
+
+    def table(found: re.Match[str]) -> str:
+        kind, name = found[2], found[3]
+        if kind == "connector":
+            described = options_table(connector(name).descriptor.options)
+        else:
+            described = options_table(format_of(name).descriptor.options, f"{name}.")
+        return f"{found[1]}\n{described}\n{found[4]}"
+
+    return OPTIONS_OF.sub(table, text)
+
+
 def _lasting(text: str) -> str:
     """The text without what differs from run to run: seconds and identifiers."""
-    return re.sub(r"\b[0-9a-f]{32}\b", "…", re.sub(r"\bin [\d.]+ m?s\b", "in … s", text))
-
+    return re.sub(r"\b[0-9a-f]{32}\b", "…", re.sub(r"(\bin |\()\d[\d.]* m?s\b", r"\1… s", text))

@@ -25,7 +25,8 @@ POLL_S = 0.05
 
 class RunningServer:
     """A server on free ports of loopback with the data directory `directory`, from `with` to its end, when it is killed unless
-    it has ended. `prefix` is a command that runs the one behind it. A server that is not forked loads only what it needs."""
+    it has ended. `prefix` is a command that runs the one behind it, `cwd` where the server runs. A server that is not forked
+    loads only what it needs."""
 
     def __init__(
         self,
@@ -34,9 +35,11 @@ class RunningServer:
         port: str | None = "0",
         prefix: Sequence[str] = (),
         is_forked: bool = True,
+        cwd: Path = ROOT,
         **variables: str,
     ) -> None:
         self.directory = directory
+        self._cwd = cwd
         self._prefix = prefix
         self._starts = Process if is_forked else subprocess.Popen
         self._words = ["--data-dir", str(directory), *words]
@@ -54,7 +57,7 @@ class RunningServer:
         self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed in __exit__)
         self.process = self._starts(
             [*self._prefix, *SQLSTREAM, "server", *self._words],
-            cwd=ROOT,
+            cwd=self._cwd,
             env=environment(**self._variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -17,7 +17,7 @@ _HEAD = """\
 
 What each function takes and returns, made from the signatures in
 [sqlstream/functions/](../../sqlstream/functions). Rules that several of them share, and operators, are in
-[sql.md](../sql.md#functions). `DESCRIBE FUNCTION name` prints the same.
+[expressions.md](expressions.md). `DESCRIBE FUNCTION name` prints the same.
 
 The type of a result is that for the arguments which come first in the signature; "as its arguments" depends on theirs. NULL:
 *any* means NULL where an argument is NULL, *never* that the result is not NULL, *other* that the sentence tells it

@@ -38,7 +38,7 @@ TEXT_SHOWN = 100
 HEAD = """# Conformance
 
 What of Flink's SQL runs, with an example of each and what it answers. The tests run every example and write this page, so it says
-what is. A feature that is refused has the code and the sentence of its error; [sql.md](../sql.md) explains the others.
+what is. A feature that is refused has the code and the sentence of its error; the pages beside this one explain the others.
 
 The examples read these tables:
 

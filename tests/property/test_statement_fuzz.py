@@ -60,7 +60,11 @@ def corpus() -> tuple[str, ...]:
     scripts = [
         path.read_text().replace("'table'", "'datagen'").replace("'stream'", "'datagen'") for path in files
     ]
-    scripts += re.findall(r"```sql\n(.*?)```", (ROOT / "docs/sql.md").read_text(), re.DOTALL)
+    scripts += [
+        block
+        for page in sorted((ROOT / "docs/sql").glob("*.md"))
+        for block in re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
     return (*scripts, *(DDL + statement for statement in STATEMENTS for _ in range(4)))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command_harness import ROOT
-from documentation import differences, rewrite
+from documentation import differences, rewrite, with_options
 
 MADE = {"functions.md", "conformance.md"}
 """Pages that other tests write."""
@@ -14,7 +15,8 @@ PAGES = [
     page
     for pattern in ("sql/*.md", "connectors/*.md", "formats/*.md", "tutorials/*.md", "*.md")
     for page in sorted((ROOT / "docs").glob(pattern))
-    if page.name not in MADE and (page.parent != ROOT / "docs" or page.stem in ("concepts", "checkpoints", "limits"))
+    if page.name not in MADE
+    and (page.parent != ROOT / "docs" or page.stem in ("concepts", "checkpoints", "limits"))
 ]
 
 
@@ -25,3 +27,10 @@ def test_a_page_shows_what_appears(page: Path, tmp_path: Path, pytestconfig: pyt
         rewrite(page, found)
         return
     assert [(block.text, appears) for block, appears in found] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT / "docs")) for p in PAGES])
+def test_tables_of_options_are_those_of_the_declarations(
+    page: Path, golden: Callable[[Path, str], None]
+) -> None:
+    golden(page, with_options(page.read_text(encoding="utf-8")))
