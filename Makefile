@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel bench bench-part bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -71,6 +71,14 @@ simulate: setup ## run SEEDS (10000) simulated clusters from seed FROM (0): the 
 wheel: core ## build the wheel into dist/
 	@rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . && rm -rf build
 
+docs: ## build the documentation as a site into build/site; a link that leads nowhere fails
+	@.ci/setup-docs
+	@NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --quiet && echo "build/site/index.html"
+
+docs-serve: ## show the documentation on http://localhost:8000, and build it anew when it changes
+	@.ci/setup-docs
+	@NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs serve --dev-addr 127.0.0.1:8000
+
 bench: core ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark
 
@@ -81,4 +89,4 @@ bench-peers: setup ## measure the engine beside its peers and write docs/benchma
 	@$(BIN)/python tests/peers/compare.py
 
 clean: ## remove what was made
-	@rm -rf .venv .peers out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.kernel_cache
+	@rm -rf .venv .docs .peers out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.kernel_cache
