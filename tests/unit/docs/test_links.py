@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sqlstream import __version__
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.planner.bind.expressions.calls import callable_names
@@ -16,7 +17,7 @@ from sqlstream.runtime.connectors import CONNECTORS, connector
 from sqlstream.runtime.formats import FORMATS, format_of
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -110,3 +111,15 @@ def test_the_pages_name_no_function_that_is_not_there(page: str) -> None:
     words |= {"WITHIN GROUP", "DISTINCT", "TABLESAMPLE", "SHOW TABLES", "DESCRIBE", "TIMESTAMP", "IGNORE"}
     named = set(re.findall(r"`([A-Z][A-Z0-9_ ]+)`", text)) - words
     assert named - SCALAR_FUNCTIONS.keys() - AGGREGATE_FUNCTIONS.keys() - REWRITTEN.keys() == set()
+
+
+def test_a_release_is_told_in_30_lines_under_four_titles() -> None:
+    _, *releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+    assert releases[0].startswith("[Unreleased]")
+    assert releases[1].startswith(f"[{__version__}] - ")
+    for release in releases:
+        lines = [line for line in release.splitlines() if line.strip()]
+        assert len(lines) <= 30
+        assert {line for line in lines if line.startswith("###")} <= {
+            f"### {t}" for t in ("New", "Faster", "Breaking", "Fixed")
+        }
