@@ -61,6 +61,28 @@ def test_every_anchor_is_that_of_a_heading(page: Path) -> None:
     assert wrong == []
 
 
+NAMED_FILE = re.compile(r"`(\w+\.)?(\w+)`\s+\(\[([^\]]+)\]\(([^)#]+\.py)\)\)")
+FILE_LINK = re.compile(r"\[([\w./\\]+\.py)\]\(([^)#]+\.py)\)")
+
+
+@pytest.mark.parametrize("page", ["tour", "architecture"])
+def test_what_is_named_before_a_link_to_the_code_stands_in_that_file(page: str) -> None:
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    named = [(name, ROOT / "docs" / path) for _, name, _, path in NAMED_FILE.findall(text)]
+    assert named != []
+    wrong = [
+        f"{name} {file.name}"
+        for name, file in named
+        if not re.search(
+            rf"^\s*(def|class) {name}\b|^\s*{name}\b.*=|\"{name}\"", file.read_text(), re.MULTILINE
+        )
+    ]
+    assert wrong == []
+    # A file that moves takes its name in the text along.
+    labels = [(label.replace("\\", ""), path) for label, path in FILE_LINK.findall(text)]
+    assert [label for label, path in labels if Path(label).name != Path(path).name] == []
+
+
 def text_of(folder: str) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / folder).glob("*.md")))
 
