@@ -88,6 +88,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.config",
         "show every option with its value and where it comes from",
     ),
+    "explain-error": (
+        "sqlstream.client.commands.explain_error",
+        "say what an error code means and what to do about it",
+    ),
     "bench": ("sqlstream.client.commands.bench", "measure the engine on the Nexmark queries"),
     "completion": (
         "sqlstream.client.commands.completion",

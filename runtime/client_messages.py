@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError, error_info
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import (
     AwaitJobEnd,
@@ -154,7 +154,7 @@ def _refusal(error: Exception) -> ErrorInfo:
     if isinstance(error, SqlStreamError):
         return ErrorInfo.of(error)
     reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return ErrorInfo("SS6014", f"the request cannot be read: {reason}", reason=FailureReason.USER_DATA)
+    return error_info("SS6014", f"the request cannot be read: {reason}")
 
 
 # Answers the messages of clients.

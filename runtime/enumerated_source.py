@@ -78,8 +78,6 @@ class EnumeratedSource:
             "SS5074",
             f'the look for the files or other parts of table "{self._source.spec.table}" took longer than '
             f"{timeout_ms // 1000} s",
-            retry=Retry.BACKOFF,
-            hint="check that its file system or server answers",
         )
         self._fail(error)
 
@@ -167,5 +165,4 @@ class EnumeratedSource:
         return UserError(
             "SS5073",
             f'table "{self._source.spec.table}" has more than {SPLITS_MAX} files or other parts to read',
-            hint="read it by several statements, or put its rows into fewer files",
         )

@@ -23,12 +23,7 @@ _in_force: ContextVar[OnOverflow] = ContextVar("on_overflow", default=lambda cou
 def overflowed(count: int, what: str, t: LogicalType, span: Span | None = None) -> None:
     """So many results of `what` are beyond their type. Raises UserError SS5109 where that fails the job."""
     name = t.without_time_attribute().with_nullable(True)
-    error = UserError(
-        "SS5109",
-        f"a result of {what} is beyond {name}",
-        span=span,
-        hint="CAST the argument to a wider type, or SET 'table.exec.arithmetic-overflow' = 'wrap' to keep the low bits",
-    )
+    error = UserError("SS5109", f"a result of {what} is beyond {name}", span=span)
     _in_force.get()(count, error)
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from sqlstream.errors import FailureReason, JobError
+from sqlstream.errors import JobError
 
 
 class PlanningWatch:
@@ -49,9 +49,7 @@ def check_not_given_up() -> None:
     if isinstance(event, PlanningWatch):
         event.look()
     if event.is_set():
-        raise JobError(
-            "SS6031", "the statement was cancelled while it was planned", reason=FailureReason.CANCELLED
-        )
+        raise JobError("SS6031", "the statement was cancelled while it was planned")
 
 
 def planned() -> None:

@@ -10,17 +10,18 @@ Messages are lower case without a full stop, name what was attempted and quote u
 Errors cross processes as `ErrorInfo` (code and fields), never as pickled exceptions.
 
 Codes: SS1xxx text and syntax, SS2xxx names and types, SS3xxx planning, SS4xxx options and settings,
-SS5xxx outside world and data, SS6xxx jobs and cluster, SS9xxx our bugs.
+SS5xxx outside world and data, SS6xxx jobs and cluster, SS9xxx our bugs. error_codes.txt says what each one means, and which
+reason and retry it has where an error does not say.
 """
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 import msgspec
 
 from sqlstream.bounds import Count
+from sqlstream.error_codes import FailureReason, Retry, hint_of, reason_of, retry_of
 from sqlstream.secrets import MASK, secret_ranges, without_secrets
 from sqlstream.terminal_text import display_width, shown, shown_lines
 
@@ -143,30 +144,6 @@ __all__ = [
 ]
 
 
-class Retry(enum.Enum):
-    NOW = "NOW"
-    BACKOFF = "BACKOFF"
-    NEVER = "NEVER"
-
-
-class FailureReason(enum.Enum):
-    """Why a task or a job failed. Policy (restart or not) reads this and nothing else."""
-
-    OPERATOR_FAILED = "OPERATOR_FAILED"
-    USER_DATA = "USER_DATA"
-    EXTERNAL = "EXTERNAL"
-    ACCESS_REFUSED = "ACCESS_REFUSED"
-    """What we talk to lets this user not in, or not do this: only the user can mend it."""
-    TASK_MANAGER_LOST = "TASK_MANAGER_LOST"
-    PARTITION_LOST = "PARTITION_LOST"
-    DEPLOYMENT_FAILED = "DEPLOYMENT_FAILED"
-    NO_RESOURCES = "NO_RESOURCES"
-    CANCELLED = "CANCELLED"
-    CHECKPOINT_CORRUPT = "CHECKPOINT_CORRUPT"
-    CHECKPOINT_FAILED = "CHECKPOINT_FAILED"
-    INTERNAL = "INTERNAL"
-
-
 _EXTERNAL = (FailureReason.EXTERNAL, FailureReason.ACCESS_REFUSED, FailureReason.CHECKPOINT_CORRUPT)
 
 
@@ -178,7 +155,7 @@ class SqlStreamError(Exception):
         self.code = code
         self.message = message
         self.detail = detail
-        self.hint = hint
+        self.hint = hint or hint_of(code)
 
     def __str__(self) -> str:
         return f"error[{self.code}]: {self.message}"
@@ -201,7 +178,7 @@ class UserError(SqlStreamError):
 
 
 class ExternalError(SqlStreamError):
-    """A disk, file, network or peer failed; `retry` says whether trying again can help. `reason` is EXTERNAL, or
+    """A disk, file, network or peer failed; `retry` says whether trying again can help. `reason` is EXTERNAL, ACCESS_REFUSED, or
     CHECKPOINT_CORRUPT for a file of a checkpoint that is not as it was written."""
 
     def __init__(
@@ -209,14 +186,16 @@ class ExternalError(SqlStreamError):
         code: str,
         message: str,
         *,
-        retry: Retry = Retry.NEVER,
-        reason: FailureReason = FailureReason.EXTERNAL,
+        retry: Retry | None = None,
+        reason: FailureReason | None = None,
         detail: str = "",
         hint: str = "",
     ) -> None:
         super().__init__(code, message, detail=detail, hint=hint)
-        self.retry = retry
-        self.reason = reason
+        self.retry = retry or retry_of(code)
+        self.reason = reason or reason_of(code)
+        if self.reason not in _EXTERNAL:
+            self.reason = FailureReason.EXTERNAL
 
 
 class JobError(SqlStreamError):
@@ -227,7 +206,7 @@ class JobError(SqlStreamError):
         code: str,
         message: str,
         *,
-        reason: FailureReason,
+        reason: FailureReason | None = None,
         vertex: str = "",
         attempt: int = 0,
         span: Span | None = None,
@@ -235,7 +214,7 @@ class JobError(SqlStreamError):
         hint: str = "",
     ) -> None:
         super().__init__(code, message, detail=detail, hint=hint)
-        self.reason = reason
+        self.reason = reason or reason_of(code)
         self.vertex = vertex
         self.attempt = attempt
         self.span = span
@@ -245,12 +224,7 @@ class InternalError(SqlStreamError):
     """Our bug. `story` lists the recent events, newest last."""
 
     def __init__(self, message: str, *, story: tuple[str, ...] = (), detail: str = "") -> None:
-        super().__init__(
-            "SS9001",
-            message,
-            detail=detail,
-            hint="this is a bug in sqlstream; please report it with the text above",
-        )
+        super().__init__("SS9001", message, detail=detail)
         self.story = story
 
 
@@ -332,6 +306,13 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
             detail=self.detail,
             hint=self.hint,
         )
+
+
+def error_info(
+    code: str, message: str, *, reason: FailureReason | None = None, hint: str = "", **fields: Any
+) -> ErrorInfo:
+    """The failure of a task or job as data, by default with the reason and hint that its code has."""
+    return ErrorInfo(code, message, reason or reason_of(code), hint=hint or hint_of(code), **fields)
 
 
 def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 import sqlstream
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
-from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.errors import ErrorInfo, UserError, error_info
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
 
@@ -114,4 +114,4 @@ def _added(operators: Iterable[Metrics]) -> dict[str, Any]:
 
 
 def _unknown(status: JobStatus) -> ErrorInfo:
-    return ErrorInfo("SS6054", f"the job ended {status.value.lower()}")
+    return error_info("SS6054", f"the job ended {status.value.lower()}")

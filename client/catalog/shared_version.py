@@ -64,7 +64,6 @@ class SharedVersion:
                 raise ExternalError(
                     "SS5023",
                     f'"{self._path}" is locked by another process for more than {LOCK_TIMEOUT_S:g} s',
-                    hint="look for a stopped process that uses this catalog",
                 )
             time.sleep(_POLL_S)
         try:

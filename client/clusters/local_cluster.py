@@ -82,7 +82,7 @@ class LocalClusterClient:
         """The cluster of child processes, or the one in this process; started at the first call."""
         with self._lock:
             if self._is_closed:
-                raise UserError("SS6012", "the cluster has ended", hint="open another session")
+                raise UserError("SS6012", "the cluster has ended")
             if in_process not in self._clusters:
                 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, print_to_terminal
                 from sqlstream.runtime.embedded import EmbeddedCluster

@@ -292,27 +292,15 @@ class RemoteClusterClient:
 
     def _not_reached(self, error: Exception) -> ExternalError:
         if isinstance(error, flight.FlightUnauthenticatedError):
-            return ExternalError(
-                "SS6032",
-                "the server refuses the secret of this command",
-                hint="use the data directory in which the server runs: -D sqlstream.data-dir=DIRECTORY",
-            )
+            return ExternalError("SS6032", "the server refuses the secret of this command")
         if self._is_attached.done() and isinstance(error, flight.FlightUnavailableError):
             return _ended()
         return _unreachable(str(error).splitlines()[0])
 
 
 def _unreachable(reason: str) -> ExternalError:
-    return ExternalError(
-        "SS6015",
-        f"could not reach the JobManager: {reason}",
-        hint="see whether the server runs: sqlstream status",
-    )
+    return ExternalError("SS6015", f"could not reach the JobManager: {reason}")
 
 
 def _ended() -> ExternalError:
-    return ExternalError(
-        "SS6034",
-        "the server has ended, or broke off the connection",
-        hint="start the server again: jobs of INSERT then run again from their beginning, and queries are run again by hand",
-    )
+    return ExternalError("SS6034", "the server has ended, or broke off the connection")

@@ -144,9 +144,7 @@ class SubmitAnswers(ScriptAnswers):
         """UserError SS4045 for a query that has no final rows."""
         if not result.is_bounded:
             raise UserError(
-                "SS4045",
-                "the rows of an unbounded query never end, and this command prints final rows",
-                hint="write them into a table with INSERT INTO, or use: sqlstream shell --connect URL",
+                "SS4045", "the rows of an unbounded query never end, and this command prints final rows"
             )
 
     def _show_job(self, result: StatementResult) -> JobEnd | None:

@@ -66,9 +66,7 @@ def _trusted(address: Address) -> ssl.SSLContext | bool:
             context.load_verify_locations(address.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                "SS4044",
-                f'cannot read certificates from "{address.ca_file}": {_reason(error)}',
-                hint="give a PEM file",
+                "SS4044", f'cannot read certificates from "{address.ca_file}": {_reason(error)}'
             ) from error
     return context
 
@@ -90,23 +88,13 @@ def naming_url(url: str, client: httpx.Client | None = None) -> Iterator[None]:
         hint = "give the server's certificate: ?ca_file=FILE" if "certificate" in reason else START_HINT
         if "WRONG_VERSION_NUMBER" in str(error):
             hint = "the server has no certificate: address it as http://"
-        raise ExternalError(
-            "SS5040", f"cannot connect to {url}: {reason}", retry=Retry.BACKOFF, hint=hint
-        ) from error
+        raise ExternalError("SS5040", f"cannot connect to {url}: {reason}", hint=hint) from error
     except httpx.ConnectTimeout as error:
         raise ExternalError(
-            "SS5040",
-            f"cannot connect to {url} within {CONNECT_TIMEOUT_S:g} s",
-            retry=Retry.BACKOFF,
-            hint=START_HINT,
+            "SS5040", f"cannot connect to {url} within {CONNECT_TIMEOUT_S:g} s", hint=START_HINT
         ) from error
     except httpx.TimeoutException as error:
-        raise ExternalError(
-            "SS5042",
-            f"{url} did not answer within {ANSWER_TIMEOUT_S:g} s",
-            retry=Retry.BACKOFF,
-            hint="look at the server's log",
-        ) from error
+        raise ExternalError("SS5042", f"{url} did not answer within {ANSWER_TIMEOUT_S:g} s") from error
     except httpx.TransportError as error:
         raise ExternalError(
             "SS5043",

@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlstream.client.following.progress import closing_text
 from sqlstream.client.following.remarks import Remark
 from sqlstream.client.rendering.terminal import kept_output
-from sqlstream.errors import FailureReason, JobError, SqlStreamError, render_error
+from sqlstream.errors import JobError, SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply, Metrics
 
@@ -34,12 +34,7 @@ def ended_error(reply: JobStatusReply) -> JobError:
     """What a reader of the job's rows is told: the cause of a failure, or that the rows are incomplete."""
     if reply.error is not None:
         return reply.error.to_job_error()
-    return JobError(
-        "SS6023",
-        end_text(reply),
-        reason=FailureReason.CANCELLED,
-        hint="run the statement again for the whole result",
-    )
+    return JobError("SS6023", end_text(reply), hint="run the statement again for the whole result")
 
 
 CANCEL_TIMEOUT_S = 5.0

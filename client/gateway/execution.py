@@ -81,7 +81,6 @@ class Execution:
                 "SS6027",
                 "a session is configured by CREATE, DROP, ALTER, USE, SET and RESET alone",
                 span=statement.span,
-                hint="execute the statement instead",
             )
         operation.finish(self._answer(self._run(statement)))
         return False
@@ -98,10 +97,7 @@ class Execution:
         for statement in statements:
             if isinstance(statement, Query):
                 raise UserError(
-                    "SS6028",
-                    "nobody reads the rows of a query in a deployed script",
-                    span=statement.span,
-                    hint="write them into a table with INSERT INTO",
+                    "SS6028", "nobody reads the rows of a query in a deployed script", span=statement.span
                 )
         outcomes = [self._run(statement) for statement in statements]
         operation.finish(self._answer(outcomes[-1]))

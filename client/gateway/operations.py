@@ -188,7 +188,6 @@ class Operation:
             raise UserError(
                 "SS6024",
                 f"failed to convert the operation status from {self._status.value} to CANCELED for {self.handle}",
-                hint="close the operation: that cancels the job of a query",
             )
         with self._lock:
             job = self._waited_job

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlstream.cancellation import PlanningWatch
-from sqlstream.errors import FailureReason, JobError
+from sqlstream.errors import JobError
 
 SHORT_S = 0.1
 """A statement that has taken less CPU time than this waits for no turn."""
@@ -51,12 +51,7 @@ class PlanningTurns:
         holds a thread of the gateway."""
         with self._changed:
             if self._waiting[user] >= self._waiting_max:
-                raise JobError(
-                    "SS6042",
-                    f"{self._waiting_max} statements of the user wait to be planned",
-                    reason=FailureReason.NO_RESOURCES,
-                    hint="wait until they are planned, or cancel them",
-                )
+                raise JobError("SS6042", f"{self._waiting_max} statements of the user wait to be planned")
             self._waiting[user] += 1
             try:
                 while not given_up.is_set():
@@ -98,12 +93,7 @@ class Planning(PlanningWatch):
             return
         cpu_s = time.thread_time() - self._begun_s
         if cpu_s > self._turns.cpu_max_s:
-            raise JobError(
-                "SS6041",
-                f"the statement was planned for more than {self._turns.cpu_max_s:g} s",
-                reason=FailureReason.NO_RESOURCES,
-                hint="split the statement, put its literals into a table, or raise 'sqlstream.gateway.planning.cpu-time.max'",
-            )
+            raise JobError("SS6041", f"the statement was planned for more than {self._turns.cpu_max_s:g} s")
         if cpu_s > SHORT_S and not self._has_turn:
             self._has_turn = self._turns.take(self._user, self._given_up)
 

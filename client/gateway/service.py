@@ -230,11 +230,7 @@ class GatewayService:
         limit = self.options.statement_bytes_max
         # Each character is at least a byte: most texts need not be encoded to be measured.
         if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
-            raise UserError(
-                "SS6026",
-                f"the statement is longer than {limit} bytes",
-                hint="split it, or raise 'sqlstream.gateway.statement.max-length'",
-            )
+            raise UserError("SS6026", f"the statement is longer than {limit} bytes")
 
     def _execution(self, session: Session) -> Execution:
         return Execution(session, self.options)

@@ -18,11 +18,7 @@ def require_small(properties: Mapping[str, str], name: str, bytes_max: int) -> N
     """UserError SS6029 when a session is to be opened with more than that."""
     size = len(name) + sum(len(key) + len(value) + PROPERTY_BYTES for key, value in properties.items())
     if size > bytes_max:
-        raise UserError(
-            "SS6029",
-            f"name and properties of the session take more than {bytes_max} bytes",
-            hint="send fewer, or raise 'sqlstream.gateway.session.properties.max-size'",
-        )
+        raise UserError("SS6029", f"name and properties of the session take more than {bytes_max} bytes")
 
 
 def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -38,7 +38,6 @@ class DataDirectory:
             raise UserError(
                 "SS4010",
                 f'the data directory "{path}" is in use by another server{f" (process {owner})" if owner else ""}',
-                hint="stop that server, or give this one another directory with --data-dir",
             ) from error
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())

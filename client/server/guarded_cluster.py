@@ -97,8 +97,6 @@ class UserPlans:
             raise UserError(
                 "SS3021",
                 f"the plans of the user's jobs that wait or run take more than {self._bytes_max} bytes with this one",
-                hint="cancel jobs or await their end, or start the server with a larger"
-                " sqlstream.server.plans.per-user.max-size",
             )
         with self._lock:
             self._of_owner.setdefault(owner, {})[job_id] = size
@@ -112,16 +110,14 @@ class UserPlans:
 def check_job_id(job_id: str) -> None:
     """UserError SS6036 for what this project's sessions never make: files of the job are named after it."""
     if _JOB_ID.fullmatch(job_id) is None:
-        raise UserError("SS6036", f'"{job_id}" is no job id', hint="give 32 hexadecimal digits")
+        raise UserError("SS6036", f'"{job_id}" is no job id')
 
 
 def check_plan_size(size: int, bytes_max: int) -> None:
     """UserError SS3020 for a plan that would fill the memory of its TaskManagers."""
     if size > bytes_max:
         raise UserError(
-            "SS3020",
-            f"the plan has {size} bytes, more than the {bytes_max} that the server allows",
-            hint="split the statement, or start the server with a larger sqlstream.server.plan.max-size",
+            "SS3020", f"the plan has {size} bytes, more than the {bytes_max} that the server allows"
         )
 
 

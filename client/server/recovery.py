@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import BLAMED_MAX, FileJobStore, KeptJob
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, Retry, SqlStreamError
+from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, error_info
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
@@ -21,12 +21,7 @@ from sqlstream.specs import SinkSpec
 
 logger = logging.getLogger(__name__)
 
-LOST_WITH_CLIENT = ErrorInfo(
-    "SS6030",
-    "the server ended while the query ran, and its client with it",
-    reason=FailureReason.CANCELLED,
-    hint="run the query again",
-)
+LOST_WITH_CLIENT = error_info("SS6030", "the server ended while the query ran, and its client with it")
 
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0)
@@ -168,7 +163,7 @@ def submit_again(
 def _set_aside(job: KeptJob, store: FileJobStore, now_ms: Callable[[], int]) -> None:
     job_id = job.graph.job_id
     path = store.set_aside(job_id)
-    error = ErrorInfo(
+    error = error_info(
         "SS6040",
         f"{BLAMED_MAX} servers have ended while they dealt with the job",
         detail=f'it is set aside as "{path}", and its checkpoints stay',
@@ -275,11 +270,9 @@ def _undo(job: KeptJob, committer: Committer) -> Exception | None:
 
 
 def _half_committed(error: Exception) -> ErrorInfo:
-    return ErrorInfo(
+    return error_info(
         "SS6038",
         f"the server ended during the commit of the job, which can be neither completed nor undone: {error}",
-        reason=FailureReason.EXTERNAL,
-        hint="mend its sink's directory and look at what is in it before you submit the job again",
     )
 
 

@@ -62,9 +62,7 @@ class ServedInference:
         got a slot meanwhile, JobError when the task fails."""
         graph = inferring_job(options, secrets.token_hex(16), self._config)
         late = ExternalError(
-            "SS5026",
-            f'reading the columns of "{options["path"]}" took longer than {self._timeout_s:.0f} s',
-            hint="declare the table with CREATE TABLE and its columns",
+            "SS5026", f'reading the columns of "{options["path"]}" took longer than {self._timeout_s:.0f} s'
         )
         return answer_of(graph, self._cluster, self._timeout_s, InferenceAnswer, late)
 
@@ -94,9 +92,7 @@ class ServedInspector:
         python = pack((*files, *split_paths(options.get(self._config, "python.files"))), self._files)
         graph = inspecting_job(module, attribute, python, secrets.token_hex(16), self._config)
         late = ExternalError(
-            "SS5033",
-            f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s',
-            hint="have the module do its work in its functions",
+            "SS5033", f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s'
         )
         answer = answer_of(graph, self._cluster, self._timeout_s, InspectionAnswer, late)
         assert answer.function is not None

@@ -244,6 +244,4 @@ def _ok(done: str) -> DdlResult:
 
 def _too_fast() -> ExternalError:
     """To be raised for a statement that is planned again and again, because what it was planned upon changes."""
-    return ExternalError(
-        "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
-    )
+    return ExternalError("SS5021", "the catalog changes too fast for the statement")

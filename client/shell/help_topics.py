@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from sqlstream.error_codes import error_code, explanation
 from sqlstream.errors import did_you_mean
 
 
@@ -162,10 +163,13 @@ TOPICS: dict[str, Topic] = {
 
 
 def help_text(topic: str = "") -> str:
-    """The text for a topic, or the overview. A topic that does not exist gets the overview's list and a suggestion."""
+    """The text for a topic or an error code, or the overview. A topic that does not exist gets the overview's list and a
+    suggestion."""
     if not topic:
         return _overview()
     wanted = " ".join(topic.upper().split())
+    if code := error_code(wanted):
+        return explanation(code)
     found = TOPICS.get(wanted) or next((t for name, t in TOPICS.items() if name.startswith(wanted)), None)
     if found is None:
         suggestion = did_you_mean(wanted, list(TOPICS))

@@ -65,9 +65,4 @@ def explain_state_of(statement: Statement, session: PlanningSession) -> str:
     plan = session.compile(statement)
     if isinstance(plan, CompiledPlan):
         return explain_state(plan.job_graph)
-    raise UserError(
-        "SS6240",
-        "a batch query keeps no state",
-        span=statement.span,
-        hint="SET 'execution.runtime-mode' = 'STREAMING' to see what it keeps as a stream",
-    )
+    raise UserError("SS6240", "a batch query keeps no state", span=statement.span)

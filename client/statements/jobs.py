@@ -123,9 +123,7 @@ def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is
         end = cluster.wait(job_id, END_TIMEOUT_S)
     except TimeoutError as error:
         raise ExternalError(
-            "SS6214",
-            f'the savepoint {status.path} is complete, but job "{job_id}" does not end',
-            hint="see what it waits for: SHOW JOBS, SHOW CHECKPOINTS",
+            "SS6214", f'the savepoint {status.path} is complete, but job "{job_id}" does not end'
         ) from error
     if end.error is not None:
         raise end.error.to_error()

@@ -183,9 +183,7 @@ def encode_plan(graph: JobGraph, statement: str) -> bytes:
     job = msgspec.json.encode(graph)
     if msgspec.json.decode(job, type=JobGraph) != graph:
         raise UserError(
-            "SS3520",
-            "the plan has a number that a plan file cannot hold (an infinite one, or none)",
-            hint="run the statement itself",
+            "SS3520", "the plan has a number that a plan file cannot hold (an infinite one, or none)"
         )
     file = PlanFile(FORMAT, __version__, statement, _digest(msgspec.json.decode(job)), msgspec.Raw(job))
     return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, JobError
+from sqlstream.errors import ErrorInfo, ExternalError, JobError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 
@@ -100,7 +100,6 @@ def _no_slot(name: str, timeout_s: float) -> JobError:
     return JobError(
         "SS6003",
         f'job "{name}", which the statement needs while it is planned, got no slot within {timeout_s:g} s',
-        reason=FailureReason.NO_RESOURCES,
         hint="stop a job (SHOW JOBS), start more TaskManagers or raise taskmanager.numberOfTaskSlots",
     )
 

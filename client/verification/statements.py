@@ -41,7 +41,6 @@ def verifications(statement: Verify | VerifyJob, session: PlanningSession) -> li
             "SS6039",
             f'the statement of job "{statement.job_id}" is not known here, so it cannot be verified',
             span=statement.id_span,
-            hint="verify it in the session that ran it, or verify its query: VERIFY SELECT …",
         )
     try:
         context = dataclasses.replace(context, config=submitted.config)

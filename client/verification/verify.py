@@ -186,10 +186,7 @@ def _refuse_unbounded(sink: Sink) -> None:
         return
     scan = next(scan for scan in scans_of(sink) if not scan.is_bounded)
     raise UserError(
-        "SS3303",
-        f'table "{scan.table.path.name}" never ends, so its rows cannot be verified',
-        span=scan.span,
-        hint="bound the table, as number-of-rows does for datagen (DESCRIBE CONNECTOR shows how)",
+        "SS3303", f'table "{scan.table.path.name}" never ends, so its rows cannot be verified', span=scan.span
     )
 
 

@@ -73,7 +73,6 @@ def _check_overwritten_once(sinks: tuple[Sink, ...]) -> None:
                 "SS3492",
                 f'table "{sink.table.path.name}" is overwritten, and written by another INSERT of the set',
                 span=sink.span,
-                hint="write one INSERT OVERWRITE with the UNION ALL of both queries",
             )
 
 

@@ -221,7 +221,7 @@ class MatchParser(FunctionParser):
         least, most = bounds
         if most is not None and (most < least or most == 0):
             message = "the bounds of a quantifier are {n,m} with n <= m and m >= 1"
-            raise UserError("SS3427", message, span=place, hint="write for example {1,3}")
+            raise UserError("SS3427", message, span=place)
         return Quantified(part, least, most, is_reluctant, place)
 
     def _quantifier(self) -> tuple[int, int | None] | None:

@@ -103,7 +103,6 @@ def changes_are_doubled(node: TableScan) -> bool:
             "SS3495",
             f'"{EVENTS_DUPLICATE}" is set, and table "{node.table.path.name}" has no primary key to know an event again by',
             span=node.span,
-            hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
         )
     return True
 

@@ -255,13 +255,7 @@ def _temporal_sort(planning: Planning, source: PhysicalNode, node: Sort) -> Phys
     time = source.schema.types[first.column] if first is not None else None
     is_time = time is not None and time.time_attribute is not TimeAttribute.NONE
     if first is None or time is None or not is_time or first.is_descending or node.offset:
-        raise UserError(
-            "SS3014",
-            "ORDER BY on an unbounded table never comes to an end",
-            span=node.span,
-            hint="add LIMIT, order by a time attribute first, ascending and without OFFSET, or rank a window:"
-            " ROW_NUMBER() OVER (PARTITION BY window_start, window_end …)",
-        )
+        raise UserError("SS3014", "ORDER BY on an unbounded table never comes to an end", span=node.span)
     require_insert_only(source, "ORDER BY time", node.span)
     is_event_time = is_rowtime(time)
     if is_event_time:

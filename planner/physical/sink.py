@@ -277,7 +277,6 @@ def changing_rows(
             "SS3493",
             f'{what} of table "{spec.table}" would never be done: what it reads has no end',
             span=node.span,
-            hint="read bounded tables, or write INSERT INTO",
         )
     if not spec.action.changes_rows:
         return source

@@ -105,7 +105,6 @@ def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
                 f'metadata "{field.name}" of table "{node.table.path.name}" is that of each event, so a row and the event that'
                 " retracts it differ",
                 span=node.span,
-                hint="declare PRIMARY KEY (…) NOT ENFORCED in the table: rows are then retracted as they were",
             )
     return scan_spec(node, descriptor)
 

@@ -7,19 +7,14 @@ import re
 
 import msgspec
 
-from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
+from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit, SavedSplits
 from sqlstream.secrets import is_secret, masked
 
 
 def corrupt_checkpoint(path: str, problem: str) -> ExternalError:
     """SS6210, whose reason lets a restart go on from an older checkpoint."""
-    return ExternalError(
-        "SS6210",
-        f'could not use the file "{path}" of a checkpoint: {problem}',
-        reason=FailureReason.CHECKPOINT_CORRUPT,
-        hint="start from another checkpoint or savepoint, and look after the disk",
-    )
+    return ExternalError("SS6210", f'could not use the file "{path}" of a checkpoint: {problem}')
 
 
 def checkpoints_away(directory: str) -> ExternalError:
@@ -82,7 +77,6 @@ def decode_manifest(path: str, data: bytes) -> CheckpointManifest:
             raise UserError(
                 "SS6211",
                 f'"{path}" has version {envelope.version} of the format of checkpoints, and this is version {MANIFEST_VERSION}',
-                hint="use the sqlstream that wrote it",
             )
         manifest = msgspec.json.decode(envelope.checkpoint, type=CheckpointManifest)
         # Positions of sources are any JSON, and are sent to tasks: what is no message fails here, and not the JobManager.

@@ -104,11 +104,7 @@ def _as_decimal256(datum: Datum, scale: int | None = None) -> Datum:
 
 def _check_digits(precision: int) -> None:
     if precision > DECIMAL256_DIGITS:
-        raise UserError(
-            "SS5103",
-            f"the operands have too many digits for exact arithmetic ({precision})",
-            hint="cast the operands to DECIMAL with fewer digits",
-        )
+        raise UserError("SS5103", f"the operands have too many digits for exact arithmetic ({precision})")
 
 
 def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:

@@ -255,7 +255,7 @@ def last_kept(
     UserError SS5107 for a key that is NULL.
     """
     if keys.null_count:
-        raise UserError("SS5107", "a key of a MAP is NULL", hint="give NULL another value: COALESCE(key, …)")
+        raise UserError("SS5107", "a key of a MAP is NULL")
     given = np.arange(len(keys)) if places is None else places
     kept, counts = distinct_places(given, lengths, Elements.of(keys), is_last=True)
     return map_column(target, counts, taken(keys, kept), taken(items, kept), nulls)

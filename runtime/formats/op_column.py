@@ -121,7 +121,6 @@ class TombstoneWriter:
                 raise UserError(
                     "SS5082",
                     "a row has nothing but its key, which deletes in a table of changes without 'changelog.op-column'",
-                    hint="set 'changelog.op-column' to the name of a column that says what a row does",
                 )
         columns: list[Any] = [
             column if place in self._keys else pc.if_else(is_there, column, pa.scalar(None, column.type))

@@ -14,7 +14,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
-from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
+from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.runtime.host.whole_files import sync_directory
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
@@ -191,11 +191,7 @@ def require_regular(action: str, path: str, mode: int) -> None:
     clear."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-        raise UserError(
-            "SS5017",
-            f'could not {action} "{path}": it is {kind}, and tables are files alone',
-            hint="name a file, or copy what comes out of it into one",
-        )
+        raise UserError("SS5017", f'could not {action} "{path}": it is {kind}, and tables are files alone')
 
 
 def _raise(error: OSError) -> None:
@@ -214,10 +210,7 @@ def file_error(action: str, path: str, error: OSError) -> ExternalError:
     }
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return ExternalError(
-        "SS5001",
-        f'could not {action} "{path}": {reason}',
-        retry=Retry.NEVER,
-        hint=hints.get(error.errno or 0, ""),
+        "SS5001", f'could not {action} "{path}": {reason}', hint=hints.get(error.errno or 0, "")
     )
 
 

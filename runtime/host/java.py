@@ -59,8 +59,6 @@ def find_java(environment: Mapping[str, str]) -> Java:
         "SS5110",
         f"Spark needs Java {VERSION_MIN} or newer, which was not found",
         detail="; ".join(found) or "JAVA_HOME is not set, and there is no java on PATH",
-        hint="install it (Debian: apt-get install openjdk-17-jre-headless; without root: pip install 'sqlstream[java]'),"
-        " or SET 'execution.batch.engine' = 'duckdb'",
     )
 
 

@@ -47,9 +47,7 @@ class RootedFiles(LocalFiles):
     def require_database_servers(self) -> None:
         if not self._places.has_database_servers:
             raise UserError(
-                "SS5031",
-                "this server connects to no database servers and stores for tables and checkpoints",
-                hint="start it with sqlstream.server.database-servers.enabled = true",
+                "SS5031", "this server connects to no database servers and stores for tables and checkpoints"
             )
 
     def check(self, path: str) -> str:

@@ -99,12 +99,7 @@ def cannot_infer(path: str, reason: str, hint: str = DECLARE, detail: str = "") 
 
 def do_not_fit(first: str, other: str, reason: str, detail: str = "") -> UserError:
     """Two files of which no one table can be made."""
-    return UserError(
-        "SS5025",
-        f'"{other}" does not fit to "{first}": {reason}',
-        detail=detail,
-        hint="name files of one kind with a pattern, or declare the table with CREATE TABLE and its columns",
-    )
+    return UserError("SS5025", f'"{other}" does not fit to "{first}": {reason}', detail=detail)
 
 
 # Texts with more digits of a second than a type keeps.

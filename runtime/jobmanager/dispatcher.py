@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from sqlstream import config
-from sqlstream.errors import FailureReason, JobError, UserError
+from sqlstream.errors import JobError, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
@@ -77,7 +77,6 @@ class Dispatcher:
             raise JobError(
                 "SS6003",
                 f'job "{job_graph.name}" needs {needed} slots, the cluster has at most {self._slots_max}',
-                reason=FailureReason.NO_RESOURCES,
                 hint="lower parallelism.default, or raise slotmanager.number-of-slots.max where the cluster starts",
             )
 
@@ -305,9 +304,7 @@ def check_job_graph(job_graph: JobGraph) -> None:
     ):
         problem = "a FORWARD edge joins vertices of different parallelism"
     if problem:
-        raise JobError(
-            "SS6010", f'job "{job_graph.name}" cannot run: {problem}', reason=FailureReason.DEPLOYMENT_FAILED
-        )
+        raise JobError("SS6010", f'job "{job_graph.name}" cannot run: {problem}')
 
 
 # Whether a job can be taken to another parallelism at all, and whether it is one that was.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
@@ -87,10 +87,9 @@ class JobTasks:
 
     def no_slots(self) -> ErrorInfo:
         seconds = self._config.slot_request_timeout_ms / 1000
-        return ErrorInfo(
-            code="SS6003",
-            message=f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s",
-            reason=FailureReason.NO_RESOURCES,
+        return error_info(
+            "SS6003",
+            f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s",
             hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or lower parallelism.default",
         )
 

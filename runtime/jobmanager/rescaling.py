@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, FailureReason, error_info
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
@@ -291,28 +291,23 @@ def _parallelism(job: JobGraph) -> int:
 
 
 def _is_rescaled(job_id: str) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6232",
-        message=f'job "{job_id}" is being rescaled',
-        reason=FailureReason.CANCELLED,
-        hint="rescale it again once its tasks run",
+    return error_info(
+        "SS6232", f'job "{job_id}" is being rescaled', hint="rescale it again once its tasks run"
     )
 
 
 def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6233",
-        message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
-        reason=FailureReason.NO_RESOURCES,
+    return error_info(
+        "SS6233",
+        f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
     )
 
 
 def _not_running(seconds: float) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6234",
-        message=f"the job was not rescaled: its slots were there, but not all of its tasks ran within {seconds:g} s",
-        reason=FailureReason.CHECKPOINT_FAILED,
+    return error_info(
+        "SS6234",
+        f"the job was not rescaled: its slots were there, but not all of its tasks ran within {seconds:g} s",
         hint="look at the failures of the job, and rescale it again once its tasks run",
     )
 
@@ -328,10 +323,9 @@ def _none_comes(wanted: int, found: int, cause: ErrorInfo) -> ErrorInfo:
 
 
 def _slots_lost() -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6233",
-        message="the job was not rescaled: it lost slots that it has before it could begin",
-        reason=FailureReason.NO_RESOURCES,
+    return error_info(
+        "SS6233",
+        "the job was not rescaled: it lost slots that it has before it could begin",
         hint="rescale it again once its tasks run",
     )
 
@@ -345,8 +339,4 @@ def _not_taken(cause: ErrorInfo) -> ErrorInfo:
 
 
 def _ended() -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6235",
-        message="the job ended before it was rescaled",
-        reason=FailureReason.CANCELLED,
-    )
+    return error_info("SS6235", "the job ended before it was rescaled")

@@ -297,9 +297,7 @@ class JobManagerShell:
         loaded = self._checkpoints.load(path, {})
         if not loaded.manifest.kind.is_savepoint:
             raise UserError(
-                "SS6209",
-                f'"{path}" is a checkpoint of job "{loaded.manifest.job_id}", and no savepoint',
-                hint="checkpoints are removed by their jobs; remove what an ended job has left as files",
+                "SS6209", f'"{path}" is a checkpoint of job "{loaded.manifest.job_id}", and no savepoint'
             )
         self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import AssignSplits, RequestMetrics, TaskStateAck
 from sqlstream.runtime.jobmanager.events import (
@@ -127,20 +127,18 @@ class TaskReports:
 
 
 def _no_cause(subtask: ExecutionVertex) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS9001",
-        message="a task failed without reporting a cause",
-        reason=FailureReason.INTERNAL,
+    return error_info(
+        "SS9001",
+        "a task failed without reporting a cause",
         vertex=subtask.vertex.name,
         attempt=subtask.execution.attempt,
     )
 
 
 def _cancelled_elsewhere(subtask: ExecutionVertex) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6011",
-        message="a task was cancelled by its TaskManager, not by its job",
-        reason=FailureReason.TASK_MANAGER_LOST,
+    return error_info(
+        "SS6011",
+        "a task was cancelled by its TaskManager, not by its job",
         vertex=subtask.vertex.name,
         attempt=subtask.execution.attempt,
     )

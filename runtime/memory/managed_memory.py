@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlstream import config
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.mapped_file import can_map_files
 from sqlstream.runtime.memory.array_memory import ArrayMemory
 from sqlstream.runtime.memory.mapped_memory import MappedMemory
@@ -253,7 +253,6 @@ class TaskMemory:
             raise UserError(
                 "SS6263",
                 "state.backend.type cannot be mapped: this system reserves no room for files that are mapped",
-                hint="SET 'state.backend.type' = 'hashmap'",
             )
         memory = MappedMemory(name, self._directories or (tempfile.gettempdir(),), check)
         self._mapped.append(memory)
@@ -317,7 +316,6 @@ class TaskMemory:
             "SS6261",
             f'operator "{name}" {what} state, and of {_text(memory.total_bytes)} of memory '
             f"{_text(memory.available_bytes)} are left",
-            retry=Retry.BACKOFF,
             hint=HINT,
         )
 

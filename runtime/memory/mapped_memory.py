@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.mapped_file import MappedFile, Mapping
 from sqlstream.runtime.memory.array_memory import Array, ArrayMemory
 
@@ -141,7 +141,6 @@ class StateFile:
             "SS6262",
             f'operator "{self._operator}" could not keep more state in files below "{self._directory}": '
             f"{(error.strerror or str(error)).lower()}",
-            retry=Retry.BACKOFF,
             hint=hints.get(error.errno or 0, "name another directory by io.tmp.dirs"),
         )
 

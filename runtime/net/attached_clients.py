@@ -70,7 +70,6 @@ class AttachedClients:
                 "SS6033",
                 f"the server is sqlstream {__version__} (protocol {PROTOCOL_VERSION}), the command is"
                 f" sqlstream {attach.version} (protocol {attach.protocol_version})",
-                hint="use the command of the server's installation, or restart the server with this one",
             )
         with self._changed:
             if self._is_closed or len(self._clients) >= CLIENTS_MAX or attach.client_id in self._clients:

@@ -92,7 +92,6 @@ def checked_endpoint(host: str, bind_host: str, port: int, tls: TlsFiles | None)
         raise UserError(
             "SS4071",
             f'the cluster would send data and its secret over the network through "{wrong}" without encryption',
-            hint="turn TLS on (security.ssl.internal.enabled = true and its files), or use 127.0.0.1",
         )
     return endpoint
 
@@ -124,8 +123,6 @@ def host_towards(address: str) -> str:
         raise ExternalError(
             "SS6070",
             f"could not reach the JobManager at {parts.netloc}: {(error.strerror or str(error)).lower()}",
-            hint="set jobmanager.rpc.address to a name of its host that TaskManagers reach, and let firewalls pass "
-            "jobmanager.rpc.port",
         ) from error
 
 

@@ -43,11 +43,7 @@ def make_socket_directory() -> str:
             return directory
         os.rmdir(directory)
         reason = f'the path "{directory}" is too long'
-    raise ExternalError(
-        "SS6013",
-        f"could not make a directory for the sockets of the cluster: {reason}",
-        hint="set TMPDIR to a directory with a short path that this user may write to",
-    )
+    raise ExternalError("SS6013", f"could not make a directory for the sockets of the cluster: {reason}")
 
 
 def hold(directory: str, *, waits: bool = True) -> int:

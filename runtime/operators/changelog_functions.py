@@ -79,11 +79,7 @@ class FromChangelog(Operator[FromChangelogSpec]):
             if text is None
             else f"the operation {quoted(text)}, which is not mapped"
         )
-        raise UserError(
-            "SS5079",
-            f"FROM_CHANGELOG came upon {said}",
-            hint="add it to op_mapping, or leave such rows out: invalid_op_handling => 'SKIP'",
-        )
+        raise UserError("SS5079", f"FROM_CHANGELOG came upon {said}")
 
 
 class ToChangelog(Operator[ToChangelogSpec]):

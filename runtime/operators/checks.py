@@ -175,5 +175,4 @@ class ConflictCheck(Operator[ConflictCheckSpec]):
             raise UserError(
                 "SS5081",
                 f'{int(self._rows.values[slots[0]])} rows have the primary key {said} of table "{self.spec.table}"',
-                hint="write ON CONFLICT DO DEDUPLICATE or DO NOTHING to keep one of them, or a query with one row per key",
             )

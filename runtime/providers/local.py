@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.errors import ErrorInfo, ExternalError, error_info
 from sqlstream.runtime.host import process
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn, print_errors
@@ -155,10 +155,9 @@ def _hang_up(child: subprocess.Popen[bytes]) -> None:
 def describe_exit(resource_id: str, process_id: int, code: int, last_words: str = "") -> ErrorInfo:
     """The cause of a job's failure when a TaskManager's process has ended."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return ErrorInfo(
-        code="SS6006",
-        message=f"TaskManager {resource_id} (process {process_id}) {how}",
-        reason=FailureReason.TASK_MANAGER_LOST,
+    return error_info(
+        "SS6006",
+        f"TaskManager {resource_id} (process {process_id}) {how}",
         detail=f"its last lines are\n{last_words}" if last_words else "",
         hint="run the statement again; a process killed by signal 9 has often run out of memory"
         if code == -9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.rpc import RegisterTaskManager, RegistrationAccepted
 
 
@@ -97,9 +97,6 @@ class Registration:
 
 
 def _unregistered(timeout_ms: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6018",
-        message=f"no JobManager has answered this TaskManager's registration for {timeout_ms / 1000:g} s",
-        reason=FailureReason.TASK_MANAGER_LOST,
-        hint="taskmanager.registration.timeout sets how long it tries",
+    return error_info(
+        "SS6018", f"no JobManager has answered this TaskManager's registration for {timeout_ms / 1000:g} s"
     )

@@ -6,7 +6,7 @@ import enum
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.errors import ErrorInfo, InternalError, error_info
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,
@@ -186,10 +186,9 @@ class TaskEntry:
     def refuse(self, descriptor: TaskDeploymentDescriptor) -> None:
         """Its slot is not there."""
         self.state = ExecutionState.FAILED
-        self.error = ErrorInfo(
-            code="SS6004",
-            message=f"task {descriptor.task_name} was deployed into a slot that is not there",
-            reason=FailureReason.DEPLOYMENT_FAILED,
+        self.error = error_info(
+            "SS6004",
+            f"task {descriptor.task_name} was deployed into a slot that is not there",
             vertex=descriptor.vertex.name,
             attempt=descriptor.attempt,
         )

@@ -13,7 +13,7 @@ import msgspec
 
 from sqlstream import config
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError, UserError
+from sqlstream.errors import ErrorInfo, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import Metrics, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.runtime.checkpoint.local_copies import (
@@ -328,11 +328,7 @@ class Task:
         cancellation comes."""
 
         def fail() -> None:
-            raise JobError(
-                "SS6053",
-                f"lost the connection to a producer of the task: {cause}",
-                reason=FailureReason.PARTITION_LOST,
-            )
+            raise JobError("SS6053", f"lost the connection to a producer of the task: {cause}")
 
         timer = threading.Timer(PARTITION_LOST_GRACE_S, self._mailbox.post, (fail,))
         timer.daemon = True

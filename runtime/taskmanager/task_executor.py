@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, error_info
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
@@ -490,16 +490,12 @@ class TaskExecutor:
 
 
 def _unresponsive(task: TaskEntry) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6005",
-        message=f"task {task.execution_id} does not react to its cancellation",
-        reason=FailureReason.TASK_MANAGER_LOST,
-    )
+    return error_info("SS6005", f"task {task.execution_id} does not react to its cancellation")
 
 
 def _skipped(checkpoint_id: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6220",
-        message=f"checkpoint {checkpoint_id} was given up: the task has taken a later one before it",
+    return error_info(
+        "SS6220",
+        f"checkpoint {checkpoint_id} was given up: the task has taken a later one before it",
         reason=FailureReason.CANCELLED,
     )

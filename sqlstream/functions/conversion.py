@@ -18,9 +18,7 @@ def _check_parts(source: LogicalType, target: LogicalType) -> None:
         return
     if source.root is TypeRoot.MULTISET:
         raise UserError(
-            "SS3106",
-            f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)} is not supported",
-            hint="CAST the values before they are collected",
+            "SS3106", f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)} is not supported"
         )
     for a, b in ((source.element, target.element), (source.key, target.key)):
         if a is not None and b is not None:

@@ -177,11 +177,7 @@ class LookupOptions(msgspec.Struct, frozen=True):
 
 def too_many_rows(table: str, rows_max: int) -> UserError:
     """The table that a FULL cache was to load is larger than `lookup.full-cache.max-rows`."""
-    return UserError(
-        "SS5064",
-        f'table "{table}" has more than the {rows_max} rows that a FULL cache takes',
-        hint="raise 'lookup.full-cache.max-rows', or choose 'lookup.cache' = 'PARTIAL'",
-    )
+    return UserError("SS5064", f'table "{table}" has more than the {rows_max} rows that a FULL cache takes')
 
 
 def _check_use(options: Mapping[str, str], cache: CacheKind) -> None:

@@ -70,11 +70,7 @@ def find_guest(kind: Kind, name: str) -> Guest | None:
     found = _guests(kind).get(name, ())
     if len(found) > 1:
         packages = sorted(guest.package for guest in found)
-        raise UserError(
-            "SS4014",
-            f'several packages bring a {kind.value} "{name}": {", ".join(packages)}',
-            hint="uninstall all of them but one",
-        )
+        raise UserError("SS4014", f'several packages bring a {kind.value} "{name}": {", ".join(packages)}')
     return found[0] if found else None
 
 

@@ -4,81 +4,112 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from sqlstream import config
+from sqlstream.error_codes import ErrorCode, FailureReason, Family, Retry, error_code, sections
+from sqlstream.errors import ExternalError, JobError
+
 ROOT = Path(__file__).parents[2]
+TABLE_OPTIONS = (
+    "lookup.full-cache.max-rows",
+    "lookup.cache",
+    "changelog.op-column",
+    "scan.watermark.emit.strategy",
+)
 
-MEANINGS = {
-    "SS1003": "a form of SQL that is not supported",
-    "SS2001": "no such table",
-    "SS2002": "an object of another kind",
-    "SS2003": "no such column",
-    "SS2005": "no such function",
-    "SS2008": "a value of another type than is wanted",
-    "SS2010": "a type that the place does not take",
-    "SS2011": "columns or options that do not make a table",
-    "SS2012": "a name given twice",
-    "SS2014": "no such catalog or database",
-    "SS2034": "Python functions where they are not allowed",
-    "SS3001": "a feature that is not supported",
-    "SS3019": "a statement that is too large",
-    "SS3030": "a lookup join without a column to look up by",
-    "SS3090": "keys and time zones that operators do not take",
-    "SS3091": "a Top-N that keeps too many ranks",
-    "SS3101": "an argument that must be a constant",
-    "SS3102": "a value of a type that a function does not take",
-    "SS3301": "what a batch engine has no exact counterpart for",
-    "SS3452": "a clause or argument of a JSON function that has no meaning there",
-    "SS4001": "no such option or nothing to run",
-    "SS4002": "a value that an option does not take",
-    "SS4003": "an option that has no use there",
-    "SS4004": "no such connector, format or catalog type",
-    "SS4005": "an option that is missing",
-    "SS4006": "a format that cannot carry a column",
-    "SS4015": "a package whose connector, format, catalog or function cannot be used",
-    "SS4040": "an address that is wrong or missing",
-    "SS5001": "a file that cannot be read or written",
-    "SS5011": "data that cannot be decoded",
-    "SS5030": "a path outside of the directories that a server allows",
-    "SS5102": "a value of a row that a function or cast cannot take",
-    "SS6003": "too few slots",
-    "SS6005": "a task that does not react to its cancellation",
-    "SS6009": "no such job",
-    "SS6023": "a job that was cancelled, so that rows are missing",
-    "SS9001": "our bug",
+CLASSES = {
+    "UserError": {Family.USER},
+    "ExternalError": {Family.OUTSIDE},
+    "JobError": {Family.JOB},
+    "error_info": set(Family),
 }
-"""Codes that more than one package raises. A code that is added here has the same meaning, family and remedy in all of them."""
+CODES = {found.code: found for codes in sections().values() for found in codes}
 
 
-def _codes(call: ast.Call) -> Iterator[str]:
-    values = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "code")]
-    for value in values:
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            text = value.value
-            if len(text) == 6 and text.startswith("SS") and text[2:].isdigit():
-                yield text
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    """Every module of the product that names a code, by its path."""
+    paths = [p for root in ("client", "planner", "runtime", "sqlstream") for p in (ROOT / root).rglob("*.py")]
+    found = {str(p.relative_to(ROOT)): p.read_text() for p in paths if "/testing/" not in str(p)}
+    return {path: ast.parse(text) for path, text in found.items() if '"SS' in text}
+
+
+def _codes(*nodes: ast.expr) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Constant) and re.fullmatch(r"SS\d{4}", str(node.value)):
+            yield str(node.value)
+
+
+def _calls() -> Iterator[tuple[str, str, ast.Call]]:
+    """The code, the module and the call that makes an error of it."""
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                named = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                yield from ((code, path, node) for code in _codes(*node.args[:1], *named))
 
 
 @functools.cache
 def _raised() -> dict[str, set[str]]:
     """The packages that make an error of each code."""
     found: dict[str, set[str]] = defaultdict(set)
-    for root in ("client", "planner", "runtime", "sqlstream"):
-        for path in (ROOT / root).rglob("*.py"):
-            text, place = path.read_text(), path.relative_to(ROOT)
-            for node in ast.walk(ast.parse(text)) if '"SS' in text else ():
-                for code in _codes(node) if isinstance(node, ast.Call) else ():
-                    found[code].add("/".join(place.parts[:2]))
+    for code, path, _ in _calls():
+        found[code].add("/".join(Path(path).parts[:2]))
     return found
 
 
-def test_a_code_that_several_packages_raise_has_one_written_meaning() -> None:
-    shared = {code: sorted(places) for code, places in _raised().items() if len(places) > 1}
-    assert len(shared) > 10
-    assert {code: places for code, places in shared.items() if code not in MEANINGS} == {}
-    assert set(MEANINGS) - set(shared) == set()
+def test_every_code_stands_in_the_table_and_every_code_of_the_table_is_used() -> None:
+    used = {code for tree in _trees().values() for node in ast.walk(tree) for code in _codes(node)}  # type: ignore[arg-type]
+    assert used == CODES.keys()
+
+
+def test_an_error_is_of_a_class_that_its_code_has_in_the_table() -> None:
+    wrong = [
+        (code, path, call.lineno)
+        for code, path, call in _calls()
+        if isinstance(call.func, ast.Name) and call.func.id in CLASSES
+        if not CLASSES[call.func.id] & {*CODES[code].families}
+    ]
+    assert wrong == []
+
+
+def test_no_error_repeats_what_its_code_says() -> None:
+    """A hint, reason or retry that the table fixes stands there alone."""
+    repeated = []
+    for code, path, call in _calls():
+        said = {k.arg: ast.unparse(k.value) for k in call.keywords}
+        found = CODES[code]
+        reason = f"FailureReason.{found.reason.name}" if found.reason else ""
+        is_repeated = said.get("reason") == reason or said.get("retry") == f"Retry.{found.retry.name}"
+        if (
+            isinstance(call.func, ast.Name)
+            and call.func.id in CLASSES
+            and (is_repeated or (found.hint and "hint" in said))
+        ):
+            repeated.append((code, path, call.lineno))
+    assert repeated == []
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=list(CODES))
+def test_meaning_and_remedy_are_sentences_that_name_options_there_are(code: ErrorCode) -> None:
+    assert code.families
+    assert all(re.fullmatch(r"\S.*\.", text) for text in (code.meaning, code.remedy))
+    keys = re.findall(r"'([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+)'", f"{code.meaning} {code.remedy}")
+    assert [key for key in keys if key not in TABLE_OPTIONS and config.option(key).description == ""] == []
+
+
+def test_a_code_of_another_package_has_the_defaults() -> None:
+    assert error_code("X1") is None
+    assert error_code("SS") is None
+    error = ExternalError("X1", "gone")
+    assert (error.hint, error.retry, error.reason) == ("", Retry.NEVER, FailureReason.EXTERNAL)
+    assert JobError("X1", "gone").reason is FailureReason.INTERNAL
 
 
 def test_the_codes_of_the_gateway_are_its_own() -> None:

@@ -525,12 +525,7 @@ def _with_operand(expression: Expression, stand_in: Expression, operand: Express
 
 
 def _row_lengths(left: int, right: int, span: Span | None) -> UserError:
-    return UserError(
-        "SS3475",
-        f"a row of {left} values is compared with one of {right}",
-        span=span,
-        hint="compare rows of the same number of values",
-    )
+    return UserError("SS3475", f"a row of {left} values is compared with one of {right}", span=span)
 
 
 def _row_items(node: exp.Expr) -> list[exp.Expr]:

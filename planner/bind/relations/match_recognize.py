@@ -223,7 +223,6 @@ def _within_ms(node: nodes.MatchRecognize, namespace: Namespace) -> int:
             "SS3425",
             "WITHIN takes a positive interval literal of days to seconds",
             span=namespace.span(written),
-            hint="write WITHIN INTERVAL '10' MINUTE",
         )
     return int(str(literal.value))
 
@@ -312,12 +311,7 @@ class _Compiler:
 
     def emit(self, instruction: Instruction) -> int:
         if len(self.program) >= PROGRAM_MAX:
-            raise UserError(
-                "SS3421",
-                f"the pattern needs more than {PROGRAM_MAX} steps",
-                span=self._span,
-                hint="lower the bounds of its quantifiers, or permute fewer variables",
-            )
+            raise UserError("SS3421", f"the pattern needs more than {PROGRAM_MAX} steps", span=self._span)
         self.program.append(instruction)
         return len(self.program) - 1
 

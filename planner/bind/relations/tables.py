@@ -106,12 +106,7 @@ def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
 
 def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
     if view.path in namespace.views:
-        raise UserError(
-            "SS2016",
-            f'view "{view.path.name}" reads itself',
-            span=span,
-            hint="alter the query of one of the views",
-        )
+        raise UserError("SS2016", f'view "{view.path.name}" reads itself', span=span)
     inner = namespace.inside_view(view, span)
     key = (view.path, inner.fixed_span)
     known = namespace.bound_views.get(key)

@@ -20,7 +20,7 @@ from multiprocessing.connection import (
 import msgspec
 import pyarrow as pa
 
-from sqlstream.errors import FailureReason, JobError, SqlStreamError
+from sqlstream.errors import JobError, SqlStreamError
 from sqlstream.runtime.batch.spark.partition_sender import PartitionHead
 from sqlstream.runtime.batch.spark.partition_spool import PartitionSpool
 from sqlstream.runtime.batch.spark.task_arguments import SendArguments
@@ -114,8 +114,6 @@ class PartitionReceiver:
             raise JobError(
                 "SS6062",
                 f"Spark computed partition {differing[0]} of the result again after its rows had been given",
-                reason=FailureReason.TASK_MANAGER_LOST,
-                hint="run the statement again",
             )
 
     def close(self) -> None:
@@ -246,8 +244,6 @@ def _too_much(missing: int) -> JobError:
     return JobError(
         "SS6067",
         f"{SPOOLED_BYTES_MAX >> 30} GiB of rows wait for partition {missing} of the result, which Spark has not computed yet",
-        reason=FailureReason.OPERATOR_FAILED,
-        hint="INSERT the rows INTO a table, or SET 'spark.sql.shuffle.partitions' to a larger number",
     )
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.batch.engine import BatchCancelled
 from sqlstream.runtime.batch.spark.code_archive import add_our_code
 from sqlstream.runtime.batch.spark.errors import described, first_line
@@ -394,6 +394,5 @@ def check_reachable(master: str) -> None:
     raise ExternalError(
         "SS5112",
         f'could not reach the Spark master "{master}": {"; ".join(problems)}',
-        retry=Retry.BACKOFF,
         hint=f"start the cluster, or SET '{MASTER}' to where it is",
     )

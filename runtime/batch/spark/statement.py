@@ -330,5 +330,4 @@ def _refuse_plain_results(spark: RunningSpark) -> None:
             "SS4056",
             "the rows of a query would leave the executors of this cluster without encryption, which"
             " 'spark.network.crypto.enabled' asks for",
-            hint="INSERT the rows INTO a table",
         )

@@ -45,7 +45,6 @@ def external_error(place: Place, error: Exception) -> SqlStreamError:
         return ExternalError(
             "SS5061",
             f"the database {where} is locked by another process that writes it",
-            retry=Retry.BACKOFF,
             detail=reason,
             hint="close the database there: a file that is open for writing is open for nobody else",
         )

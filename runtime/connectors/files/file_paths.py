@@ -6,7 +6,7 @@ import os
 import re
 import urllib.parse
 
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.table_log import TableLog
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
@@ -125,10 +125,7 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
             break
     else:
         raise ExternalError(
-            "SS5072",
-            f'could not list the files in "{path}": they are replaced again and again',
-            retry=Retry.BACKOFF,
-            hint="run the statement again",
+            "SS5072", f'could not list the files in "{path}": they are replaced again and again'
         )
     if found is None or (not found and is_pattern(path) and not may_be_empty):
         raise UserError(

@@ -266,7 +266,6 @@ def external_error(database: Database, words: str, state: str = "") -> SqlStream
         return ExternalError(
             "SS5061",
             f"the database {where} is locked by another process that writes it",
-            retry=Retry.BACKOFF,
             detail=reason,
             hint="end the transaction there",
         )
@@ -282,17 +281,11 @@ def external_error(database: Database, words: str, state: str = "") -> SqlStream
         return ExternalError(
             "SS5067",
             f"the database {where} does not permit this",
-            reason=FailureReason.ACCESS_REFUSED,
             detail=reason,
             hint="grant the user of the table's options the privilege, or write permission on the file",
         )
     if state[:2] in ("22", "23") or "constraint failed" in folded:
-        return UserError(
-            "SS5068",
-            f"the database {where} refuses a value",
-            detail=reason,
-            hint="write rows that fit the types and constraints of its table",
-        )
+        return UserError("SS5068", f"the database {where} refuses a value", detail=reason)
     is_passing = (
         state.startswith(_PASSING_STATES)
         if state

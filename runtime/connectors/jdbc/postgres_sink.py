@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.errors import ExternalError, FailureReason, SqlStreamError
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.runtime.connectors.jdbc.connecting import Connecting
 from sqlstream.runtime.connectors.jdbc.driver import Connection, transaction
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
@@ -262,7 +262,6 @@ def _check_privileges(connection: Connection, target: StoredTable, is_upsert: bo
         raise ExternalError(
             "SS5067",
             f"the user of the database may not write table {target.name}: it lacks {', '.join(lacking)}",
-            reason=FailureReason.ACCESS_REFUSED,
             hint=f'grant it on {target.item}; rows are staged in tables of schema "{target.schema}"',
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
 from sqlstream.runtime.connectors.duckdb.database import connect
 from sqlstream.runtime.connectors.files.file_constants import FileConstants
@@ -241,10 +241,7 @@ def _require_unchanged(spec: SourceSpec, before: Iterable[FileStatus], files: Fi
     for status in before:
         if files.status(status.path) != status:
             raise ExternalError(
-                "SS5071",
-                f'the file "{status.path}" has changed while table "{spec.table}" was read',
-                retry=Retry.NOW,
-                hint="run the statement again when nobody writes the file",
+                "SS5071", f'the file "{status.path}" has changed while table "{spec.table}" was read'
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, FailureReason, error_info
 from sqlstream.messages.checkpoint_statistics import (
     HISTORY_MAX,
     CheckpointCounts,
@@ -162,9 +162,9 @@ class CheckpointCoordinator:
 
 def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
     where = f' in "{failed_task}"' if failed_task else ""
-    return ErrorInfo(
-        code="SS6202",
-        message=f"a checkpoint failed{where}: {error.message}",
+    return error_info(
+        "SS6202",
+        f"a checkpoint failed{where}: {error.message}",
         reason=error.reason
         if error.reason is FailureReason.ACCESS_REFUSED
         else FailureReason.CHECKPOINT_FAILED,
@@ -175,27 +175,25 @@ def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
 
 
 def expired_error(pending: PendingCheckpoint, timeout_ms: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6201",
-        message=f"checkpoint {pending.checkpoint_id} was not complete after {timeout_ms / 1000:g} s",
-        reason=FailureReason.CHECKPOINT_FAILED,
+    return error_info(
+        "SS6201",
+        f"checkpoint {pending.checkpoint_id} was not complete after {timeout_ms / 1000:g} s",
         hint="raise 'execution.checkpointing.timeout', or look for the slow task in SHOW CHECKPOINTS",
     )
 
 
 def not_begun_error(kind: CheckpointKind, timeout_ms: int, cause: str, hint: str) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6201",
-        message=f"the {'savepoint' if kind.is_savepoint else 'checkpoint'} did not begin within "
+    return error_info(
+        "SS6201",
+        f"the {'savepoint' if kind.is_savepoint else 'checkpoint'} did not begin within "
         f"{timeout_ms / 1000:g} s: {cause}",
-        reason=FailureReason.CHECKPOINT_FAILED,
         hint=hint,
     )
 
 
 def broken_off(cause: str) -> ErrorInfo:
     """The reason of a checkpoint that something else has ended."""
-    return ErrorInfo(code="SS6203", message=cause, reason=FailureReason.CANCELLED)
+    return error_info("SS6203", cause)
 
 
 # What is remembered of a job's checkpoints for those who ask (Flink: CheckpointStatsTracker).

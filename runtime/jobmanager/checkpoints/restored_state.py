@@ -156,7 +156,6 @@ def _check_in_flight(manifest: CheckpointManifest, job: JobGraph, path: str) -> 
         raise UserError(
             "SS6222",
             f'"{path}" is an unaligned checkpoint, which goes on with the same statement and parallelism only',
-            hint="take a savepoint, which is always aligned, to go on with others",
         )
 
 
@@ -236,7 +235,6 @@ def check_secrets(manifest: CheckpointManifest, job: JobGraph, path: str) -> Non
             raise UserError(
                 "SS6271",
                 f'"{path}" has rows to commit to table "{commit.spec.table}", whose "{lacking}" it does not hold',
-                hint="go on with a statement that writes into this table",
             )
 
 

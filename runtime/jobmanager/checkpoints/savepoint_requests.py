@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
@@ -133,17 +133,10 @@ class SavepointRequests:
 
 
 def _too_many() -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6215",
-        message=f"{OPEN_MAX} checkpoints and savepoints of the job are asked for and not complete",
-        reason=FailureReason.CHECKPOINT_FAILED,
-        hint="ask for one after these",
+    return error_info(
+        "SS6215", f"{OPEN_MAX} checkpoints and savepoints of the job are asked for and not complete"
     )
 
 
 def _ended(end: JobStatus) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6206",
-        message=f"the job was {end.value} before the savepoint was complete",
-        reason=FailureReason.CHECKPOINT_FAILED,
-    )
+    return error_info("SS6206", f"the job was {end.value} before the savepoint was complete")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError, error_info
 from sqlstream.messages.rpc import RegisterTaskManager, TaskManagerOverview
 from sqlstream.runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers
 
@@ -213,11 +213,8 @@ class Provisioning:
 
 
 def _unregistered(resource_id: str, timeout_ms: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6050",
-        message=f"TaskManager {resource_id} did not register within {timeout_ms / 1000:g} s of its request",
-        reason=FailureReason.TASK_MANAGER_LOST,
-        hint="look at its log; resourcemanager.taskmanager-registration.timeout sets how long its start may take",
+    return error_info(
+        "SS6050", f"TaskManager {resource_id} did not register within {timeout_ms / 1000:g} s of its request"
     )
 
 

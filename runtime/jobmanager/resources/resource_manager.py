@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.errors import ErrorInfo, InternalError, error_info
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
     FreeSlot,
@@ -439,51 +439,40 @@ class ResourceManager:
 
 
 def _silent(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6001",
-        message=f"TaskManager {found.id} at {found.address} sent nothing for {timeout_ms / 1000:g} s",
-        reason=FailureReason.TASK_MANAGER_LOST,
-        hint="look at its log; heartbeat.timeout sets how long silence is allowed",
+    return error_info(
+        "SS6001", f"TaskManager {found.id} at {found.address} sent nothing for {timeout_ms / 1000:g} s"
     )
 
 
 def _stuck(found: RegisteredTaskManager) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6005",
-        message=f"TaskManager {found.id} at {found.address} was given up: a task does not react to its cancellation",
-        reason=FailureReason.TASK_MANAGER_LOST,
+    return error_info(
+        "SS6005",
+        f"TaskManager {found.id} at {found.address} was given up: a task does not react to its cancellation",
         hint="look at its log; task.cancellation.timeout sets how long a task may take to end",
     )
 
 
 def _registered_anew(found: RegisteredTaskManager) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6002",
-        message=f"TaskManager {found.id} at {found.address} lost its connection and registered anew",
-        reason=FailureReason.TASK_MANAGER_LOST,
+    return error_info(
+        "SS6002", f"TaskManager {found.id} at {found.address} lost its connection and registered anew"
     )
 
 
 def _idle(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6051",
-        message=f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
-        reason=FailureReason.TASK_MANAGER_LOST,
+    return error_info(
+        "SS6051",
+        f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
     )
 
 
 def _other_version(message: RegisterTaskManager) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6007",
-        message=f"TaskManager has protocol version {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
-        reason=FailureReason.EXTERNAL,
-        hint="run the same version of sqlstream on all hosts",
+    return error_info(
+        "SS6007",
+        f"TaskManager has protocol version {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
     )
 
 
 def _not_requested(message: RegisterTaskManager) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6052",
-        message=f"TaskManager {message.resource_id} was released, or was not requested by this JobManager",
-        reason=FailureReason.EXTERNAL,
+    return error_info(
+        "SS6052", f"TaskManager {message.resource_id} was released, or was not requested by this JobManager"
     )

@@ -239,7 +239,6 @@ class _Run:
                 f"MATCH_RECOGNIZE has tried {STEPS_MAX:,} ways to match the rows from one on, and may have many more",
                 detail="quantifiers within quantifiers match the same rows in very many ways, and conditions on rows of the"
                 " match tell them apart",
-                hint="write one quantifier, as A+ for (A+)+; bound it, as A{1,9}; or add WITHIN",
             )
         names = self._matcher._spec.variables
         skipped = " | ".join(names[v] for v in self._matcher._spec.after_variables)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.runtime.batch.spark.action import SparkAction
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
 from sqlstream.runtime.batch.spark.errors import described, first_line
@@ -166,19 +166,15 @@ def lost_executor(resource_id: str, messages: str) -> ErrorInfo:
 
 
 def _unusable_worker(result: LaunchResult) -> ErrorInfo:
-    return ErrorInfo(
+    return error_info(
         "SS6073",
         f"the Python of Spark's workers cannot run TaskManagers: {'; '.join(result.problems)}",
-        reason=FailureReason.NO_RESOURCES,
         detail=f"on {result.host}: {result.python}",
-        hint="install sqlstream of this release on every worker, or name a Python that has it: spark.pyspark.python",
     )
 
 
 def task_manager_failure(resource_id: str, what: str, hint: str = "") -> ErrorInfo:
-    return ErrorInfo(
-        "SS6074", f"TaskManager {resource_id} {what}", reason=FailureReason.TASK_MANAGER_LOST, hint=hint
-    )
+    return error_info("SS6074", f"TaskManager {resource_id} {what}", hint=hint)
 
 
 def _at(error: ErrorInfo, host: str) -> ErrorInfo:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 import psutil
 
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, error_info
 from sqlstream.runtime.batch.spark.settings import shown_settings
 from sqlstream.runtime.host import process
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
@@ -212,10 +212,9 @@ def _has_ended(jvm: psutil.Process, timeout_s: float) -> bool:
 def describe_driver(process_id: int, code: int, last_words: str) -> ErrorInfo:
     """The cause of a job's failure when Spark's driver has ended without a word of its own."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return ErrorInfo(
+    return error_info(
         "SS6075",
         f"Spark's driver (process {process_id}) {how}, and all TaskManagers with it",
-        reason=FailureReason.TASK_MANAGER_LOST,
         detail=f"its last lines are\n{last_words}" if last_words else "",
         hint="run the statement again",
     )

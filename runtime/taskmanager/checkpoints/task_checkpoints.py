@@ -341,4 +341,4 @@ class TaskCheckpoints:
 
 
 def _failed(message: str) -> JobError:
-    return JobError("SS6220", message, reason=FailureReason.CHECKPOINT_FAILED)
+    return JobError("SS6220", message)

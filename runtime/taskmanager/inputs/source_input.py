@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
-from sqlstream.errors import FailureReason, JobError
+from sqlstream.errors import JobError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
@@ -143,9 +143,7 @@ class SourceInput:
     def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         if self._drained_for and self._drained_for <= checkpoint_id:
             raise JobError(
-                "SS6221",
-                f"savepoint {self._drained_for} has failed after event time was ended for it",
-                reason=FailureReason.CHECKPOINT_FAILED,
+                "SS6221", f"savepoint {self._drained_for} has failed after event time was ended for it"
             )
         if self._stopped_for <= checkpoint_id:
             self._stopped_for = 0

@@ -8,7 +8,7 @@ import socket
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.batch.spark.connect.address import ConnectAddress
 from sqlstream.runtime.batch.spark.packages import require_packages
 from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_pyspark
@@ -46,7 +46,6 @@ def check_reachable(address: ConnectAddress) -> None:
         raise ExternalError(
             "SS5112",
             f'could not reach the Spark Connect server "{address}": {(error.strerror or str(error)).lower()}',
-            retry=Retry.BACKOFF,
             hint="start it, or SET 'spark.remote' to where it is",
         ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sqlstream.errors import ExternalError, FailureReason, JobError, Retry, SqlStreamError
+from sqlstream.errors import ExternalError, JobError, Retry, SqlStreamError
 from sqlstream.runtime.batch.spark.connect.address import ConnectAddress
 from sqlstream.runtime.batch.spark.errors import described
 
@@ -34,10 +34,7 @@ def described_at(address: ConnectAddress, error: BaseException) -> SqlStreamErro
 def _of_connection(address: ConnectAddress, status: str, text: str) -> SqlStreamError | None:
     if status in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
         return ExternalError(
-            "SS5116",
-            f'the Spark Connect server "{address}" refuses this client: {_first_line(text)}',
-            reason=FailureReason.ACCESS_REFUSED,
-            hint="SET 'spark.connect.authenticate.token' to its token, or give it in the address: sc://HOST:PORT/;token=TOKEN",
+            "SS5116", f'the Spark Connect server "{address}" refuses this client: {_first_line(text)}'
         )
     if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
         return ExternalError(
@@ -65,21 +62,14 @@ def _of_worker(text: str) -> SqlStreamError | None:
         if package is None:
             return None
         what = f'lacks the package "{package[1]}"'
-    return ExternalError(
-        "SS5118",
-        f"the Python of Spark's workers {what}",
-        hint="start the Spark Connect server with PYSPARK_PYTHON, a Python of the same version with pip install sqlstream",
-    )
+    return ExternalError("SS5118", f"the Python of Spark's workers {what}")
 
 
 def _of_result(text: str) -> SqlStreamError | None:
     if "spark.driver.maxResultSize" not in text:
         return None
     return JobError(
-        "SS6068",
-        "the rows of the result are more than the Spark Connect server takes into its memory",
-        reason=FailureReason.OPERATOR_FAILED,
-        hint="INSERT the rows INTO a table, or start the server with a larger spark.driver.maxResultSize",
+        "SS6068", "the rows of the result are more than the Spark Connect server takes into its memory"
     )
 
 

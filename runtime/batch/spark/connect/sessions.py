@@ -262,7 +262,6 @@ def _check_version(address: ConnectAddress, version: str) -> None:
         raise ExternalError(
             "SS5119",
             f'the Spark Connect server "{address}" has Spark {version}, and sqlstream writes SQL for Spark {__version__}',
-            hint="use a server of the same release",
         )
 
 

@@ -1,0 +1,54 @@
+"""`sqlstream explain-error`: what an error code means and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from sqlstream.error_codes import ErrorCode, error_code, explanation
+from sqlstream.errors import UserError
+
+EPILOG = """\
+examples:
+  sqlstream explain-error SS2003
+  sqlstream explain-error SS2003 --json
+
+docs/errors.md has all codes. The message of an error says what it is about, and its hint what to do next.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("code", metavar="CODE", help="the code of an error, such as SS2003")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    found = explained(arguments.code)
+    if arguments.json:
+        import json
+
+        print(json.dumps(_fields(found), indent=2, ensure_ascii=False))
+    else:
+        print(explanation(found))
+    return 0
+
+
+def explained(text: str) -> ErrorCode:
+    """The code that is written: ss2003, 2003 and error[SS2003] are too. UserError SS4002 for one that there is not."""
+    digits = re.search(r"\d{4}", text)
+    found = error_code(f"SS{digits[0]}") if digits else None
+    if found is None:
+        raise UserError("SS4002", f'there is no error code "{text}"', hint="write a code such as SS2003")
+    return found
+
+
+def _fields(code: ErrorCode) -> dict[str, object]:
+    return {
+        "code": code.code,
+        "families": [family.name for family in code.families],
+        "reason": code.reason.value if code.reason else None,
+        "retry": code.retry.value,
+        "meaning": code.meaning,
+        "remedy": code.remedy,
+    }
