@@ -181,7 +181,6 @@ def overwritten_files(
             "SS5075",
             f'{spec.action.value} of table "{spec.table}" was given up: other statements have changed its files meanwhile',
             detail="nothing of it is visible",
-            hint="run it again",
         )
     names = [os.path.relpath(file.path, path) for file in present]
     if spec.action is not SinkAction.OVERWRITE or not spec.partition_keys:

@@ -270,7 +270,6 @@ class TableLog:
                 raise ExternalError(
                     "SS5015",
                     f'could not make "{self._at(move.final)}" visible: the file written for it has vanished',
-                    hint="run the statement again, and let nothing remove hidden files meanwhile",
                 )
 
     def _sync(self, moves: list[Move]) -> None:
