@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
 from decimal import Decimal
 from typing import Any
+
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call, InputRef
+from sqlstream.functions import SCALAR_FUNCTIONS, ScalarFunction
 
 COLUMNS = (
     "n TINYINT, i INT, j INT, l BIGINT, d DECIMAL(10, 2), g DECIMAL(20, 6), x DOUBLE, z DOUBLE, f FLOAT, s STRING, r STRING,"
@@ -106,7 +112,7 @@ def rows(count: int = 40, seed: int = 7) -> list[dict[str, Any]]:
 
 _COMPARED = ("i {} j", "n {} i", "d {} g", "x {} z", "s {} r", "c {} s", "y {} w", "ts {} us", "ts {} y", "o {} k", "lt {} lt", "h {} h", "bs {} bs")  # fmt: skip
 
-EXAMPLES: dict[str, tuple[str, ...]] = {
+_WRITTEN: dict[str, tuple[str, ...]] = {
     **{
         symbol: tuple(form.format(symbol) for form in _COMPARED)
         for symbol in ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
@@ -356,4 +362,47 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     # It needs a row time, which COLUMNS have not.
     "CURRENT_WATERMARK": (),
 }  # fmt: skip
-"""Function → expressions over COLUMNS that call it, with NULL, empty, negative and boundary values among their arguments."""
+"""Function → expressions over COLUMNS that call it, with NULL, empty, negative and boundary values among their arguments. A
+function that is not here is called with columns of types that its signature takes."""
+
+
+_TYPED = {
+    "s": sql.STRING, "r": sql.STRING, "i": sql.INT, "j": sql.INT, "l": sql.BIGINT, "d": sql.decimal(10, 2), "x": sql.DOUBLE,
+    "o": sql.BOOLEAN, "y": sql.DATE, "ts": sql.timestamp(3), "lt": sql.timestamp_ltz(3), "bs": sql.BYTES,
+    "a": sql.array(sql.INT), "m": sql.map_of(sql.STRING, sql.INT),
+}  # fmt: skip
+_OF_SIGNATURE_MAX = 4
+"""Calls with the same number of arguments."""
+
+
+def of_signature(function: ScalarFunction) -> tuple[str, ...]:
+    """Calls by name with columns of types that the signature takes, spread over all that it takes."""
+    found = list[str]()
+    for count in range(function.args_min, min(function.args_max, function.args_min + 2) + 1):
+        taken = [columns for columns in itertools.permutations(_TYPED, count) if _takes(function, columns)]
+        step = max(1, len(taken) // _OF_SIGNATURE_MAX)
+        found += [f"{function.name}({', '.join(columns)})" for columns in taken[::step]]
+    return tuple(found)
+
+
+def _takes(function: ScalarFunction, columns: tuple[str, ...]) -> bool:
+    types = function.coerce(tuple(_TYPED[c] for c in columns))
+    result = None if types is None else function.result_type(types)
+    if types is None or result is None:
+        return False
+    try:
+        if function.check is not None:
+            function.check(Call(function.name, tuple(InputRef(i, t) for i, t in enumerate(types)), result))
+    except UserError:
+        return False
+    return True
+
+
+def _examples(function: ScalarFunction) -> tuple[str, ...]:
+    described = (function.example,) if function.example else ()
+    written = _WRITTEN.get(function.name)
+    return described + (of_signature(function) if written is None else written)
+
+
+EXAMPLES = {name: _examples(function) for name, function in SCALAR_FUNCTIONS.items()}
+"""Function → its own example, and expressions over COLUMNS that call it."""

@@ -110,16 +110,9 @@ class SessionVocabulary:
 
 @functools.cache
 def _functions() -> tuple[Name, ...]:
-    from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-    from sqlstream.functions.rewritten import REWRITTEN
-    from sqlstream.planner.bind.expressions.calls import callable_names
+    from sqlstream.functions import CALLABLE
 
-    usages = (
-        REWRITTEN
-        | {n: f.usage for n, f in AGGREGATE_FUNCTIONS.items()}
-        | {n: f.usage for n, f in SCALAR_FUNCTIONS.items()}
-    )
-    return tuple(Name(name, usages.get(name, "")) for name in callable_names())
+    return tuple(Name(name, CALLABLE[name].usage) for name in sorted(CALLABLE))
 
 
 def _setting(option: ConfigOption) -> OptionName:

@@ -6,12 +6,11 @@ from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind
 from sqlstream.errors import UserError, choose_one_of
 from sqlstream.expressions import LiteralValue
-from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-from sqlstream.functions.descriptions import DESCRIPTIONS
-from sqlstream.functions.rewritten import REWRITTEN, REWRITTEN_SCALARS
+from sqlstream.functions import CALLABLE, REWRITTEN_SCALARS, SCALAR_FUNCTIONS
+from sqlstream.functions.signature import AGGREGATED
 from sqlstream.planner.bind.binder import bind_query
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.expressions.calls import callable_names, unknown_function
+from sqlstream.planner.bind.expressions.calls import unknown_function
 from sqlstream.planner.bind.names import find_object, object_path
 from sqlstream.planner.bind.relations.table_options import own_options
 from sqlstream.planner.bind.relations.tables import find_side_table
@@ -142,17 +141,15 @@ def _option_rows(options: list[OptionDescriptor], prefix: str = "") -> DdlResult
 
 def _describe_function(statement: DescribeExtension) -> DdlResult:
     name = statement.name.parts[-1].upper()
-    if name not in callable_names():
+    function = CALLABLE.get(name)
+    if function is None:
         raise unknown_function(name, statement.name.span)
-    described = DESCRIPTIONS[name]
     scalar = SCALAR_FUNCTIONS.get(name)
     is_scalar = scalar is not None or name in REWRITTEN_SCALARS
-    rows: _Rows = [
-        ("signature", REWRITTEN.get(name) or (scalar or AGGREGATE_FUNCTIONS[name]).usage),
-        ("description", described.sentence),
-    ]
-    if described.example:
-        rows.append(("example", f"{described.example} gives {described.value}"))
+    rows: _Rows = [("signature", function.usage), ("description", function.description)]
+    if function.example:
+        over = "" if is_scalar else f" over {AGGREGATED}"
+        rows.append(("example", f"{function.example}{over} gives {function.value}"))
     if statement.is_extended:
         rows += [
             ("kind", "SCALAR" if is_scalar else "AGGREGATE"),

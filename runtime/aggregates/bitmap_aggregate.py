@@ -15,12 +15,6 @@ from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import LogicalType
 
-BITMAP_FUNCTIONS = tuple(
-    f"BITMAP_{operation}_{suffix}"
-    for operation in ("BUILD", "AND", "OR", "XOR")
-    for suffix in ("AGG", "CARDINALITY_AGG")
-)
-
 
 class BitmapAggregate(Accumulator):
     """The union of numbers (BUILD) or of bitmaps (OR), the values that all bitmaps have (AND), and those that an odd number of

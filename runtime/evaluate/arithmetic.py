@@ -18,7 +18,6 @@ from sqlstream.row_errors import division_by_zero
 from sqlstream.runtime.evaluate import decimals
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.decimals import floor_or_ceil
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from sqlstream.runtime.evaluate.kernel import (
     Builder,
@@ -145,7 +144,7 @@ def _divide_decimals(left: Datum, right: Datum, target: pa.DataType) -> pa.Array
     return decimals.divide(left, right, target)
 
 
-def _remainder(call: Call, context: EvaluationContext) -> Kernel:
+def remainder(call: Call, context: EvaluationContext) -> Kernel:
     target = to_arrow_type(call.type)
     if call.type.root is TypeRoot.DECIMAL:
         return lambda left, right: _remainder_of_decimals(left, right, target)
@@ -191,7 +190,7 @@ def _signed(plain_function: Any, checked_function: Any) -> Builder:
     return build
 
 
-def _sign(call: Call, context: EvaluationContext) -> Kernel:
+def sign_of(call: Call, context: EvaluationContext) -> Kernel:
     if call.type.root is not TypeRoot.DECIMAL:
         return lambda value: pc.sign(value)
     target = to_arrow_type(call.type)
@@ -284,7 +283,8 @@ def _float_function(function: Callable[..., Any]) -> Builder:
     return plain(kernel)
 
 
-def _power(*args: Datum) -> pa.Array:
+@plain
+def power(*args: Datum) -> pa.Array:
     # The C library's function, as Java's; numpy's vectors are less exact: 0.1 to the power of 2 would be 0.01.
     return pc.power(*(pc.cast(a, pa.float64()) for a in args))
 
@@ -293,11 +293,11 @@ def _log(*args: Any) -> Any:
     return np.log(args[0]) if len(args) == 1 else np.log(args[1]) / np.log(args[0])
 
 
-def _rand(call: Call, context: EvaluationContext) -> Kernel:
+def rand(call: Call, context: EvaluationContext) -> Kernel:
     return seeded_doubles(call) if call.args else lambda rows: pa.array(context.random.random(rows))
 
 
-def _rand_integer(call: Call, context: EvaluationContext) -> Kernel:
+def rand_integer(call: Call, context: EvaluationContext) -> Kernel:
     """A whole number of at least 0 and below the bound, which must be above 0."""
     if len(call.args) == 2:
         return seeded_integers(call)
@@ -314,51 +314,39 @@ def _constant(value: float) -> Builder:
     return plain(lambda rows: as_array(pa.scalar(value), rows))
 
 
-def _bin(value: Datum) -> pa.Array:
+@plain
+def binary_digits(value: Datum) -> pa.Array:
     return evaluate_in_duckdb("bin(a0)", as_array(value, rows_of(value)))
 
 
-BUILDERS: dict[str, Builder] = {
-    "+": _from_left(_operator(pc.add, pc.add_checked, decimals.add, intervals.plus)),
-    "-": _operator(pc.subtract, pc.subtract_checked, decimals.subtract, intervals.minus),
-    "*": _operator(pc.multiply, pc.multiply_checked, decimals.multiply, intervals.times),
-    "/": _operator(_divide, None, _divide_decimals, None),
-    "%": _remainder,
-    "MOD": _remainder,
-    "NEGATE": _signed(pc.negate, pc.negate_checked),
-    "ABS": _signed(pc.abs, pc.abs_checked),
-    "SIGN": _sign,
-    "FLOOR": floor_or_ceil,
-    "CEIL": floor_or_ceil,
-    "CEILING": floor_or_ceil,
-    "ROUND": with_int_parameters(_round),
-    "TRUNCATE": with_int_parameters(_round),
-    "POWER": plain(_power),
-    "ATAN2": _float_function(np.arctan2),
-    "SQRT": _float_function(np.sqrt),
-    "LN": _float_function(np.log),
-    "LOG10": _float_function(np.log10),
-    "LOG2": _float_function(np.log2),
-    "LOG": _float_function(_log),
-    "EXP": _float_function(np.exp),
-    "SIN": _float_function(np.sin),
-    "SINH": _float_function(np.sinh),
-    "COS": _float_function(np.cos),
-    "COSH": _float_function(np.cosh),
-    "TAN": _float_function(np.tan),
-    "TANH": _float_function(np.tanh),
-    "COT": _float_function(lambda x: 1.0 / np.tan(x)),
-    "ASIN": _float_function(np.arcsin),
-    "ACOS": _float_function(np.arccos),
-    "ATAN": _float_function(np.arctan),
-    "DEGREES": _float_function(np.degrees),
-    "RADIANS": _float_function(np.radians),
-    "PI": _constant(np.pi),
-    "E": _constant(np.e),
-    "RAND": _rand,
-    "RAND_INTEGER": _rand_integer,
-    "BIN": plain(_bin),
-}
+PLUS = _from_left(_operator(pc.add, pc.add_checked, decimals.add, intervals.plus))
+MINUS = _operator(pc.subtract, pc.subtract_checked, decimals.subtract, intervals.minus)
+TIMES = _operator(pc.multiply, pc.multiply_checked, decimals.multiply, intervals.times)
+DIVIDE = _operator(_divide, None, _divide_decimals, None)
+NEGATE = _signed(pc.negate, pc.negate_checked)
+ABS = _signed(pc.abs, pc.abs_checked)
+ROUND = with_int_parameters(_round)
+ATAN2 = _float_function(np.arctan2)
+SQRT = _float_function(np.sqrt)
+LN = _float_function(np.log)
+LOG10 = _float_function(np.log10)
+LOG2 = _float_function(np.log2)
+LOG = _float_function(_log)
+EXP = _float_function(np.exp)
+SIN = _float_function(np.sin)
+SINH = _float_function(np.sinh)
+COS = _float_function(np.cos)
+COSH = _float_function(np.cosh)
+TAN = _float_function(np.tan)
+TANH = _float_function(np.tanh)
+COT = _float_function(lambda x: 1.0 / np.tan(x))
+ASIN = _float_function(np.arcsin)
+ACOS = _float_function(np.arccos)
+ATAN = _float_function(np.arctan)
+DEGREES = _float_function(np.degrees)
+RADIANS = _float_function(np.radians)
+PI = _constant(np.pi)
+E = _constant(np.e)
 
 
 # RAND and RAND_INTEGER with a seed: the same numbers as java.util.Random.

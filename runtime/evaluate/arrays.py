@@ -277,7 +277,7 @@ def _only_element(target: pa.DataType, array: pa.Array) -> pa.Array:
 _IN_COLUMNS = "CASE WHEN a1 IS NULL THEN NULL WHEN a0 = '' AND a1 = '' THEN CAST([] AS VARCHAR[]) ELSE string_split(a0, a1) END"
 
 
-def _split(call: Call, context: EvaluationContext) -> Kernel:
+def split(call: Call, context: EvaluationContext) -> Kernel:
     """The parts between delimiters; an empty delimiter splits into characters."""
     target = to_arrow_type(call.type)
     if is_literal(call, 1) and literal_of(call, 1):
@@ -286,25 +286,20 @@ def _split(call: Call, context: EvaluationContext) -> Kernel:
     return lambda *args: evaluate_in_duckdb(_IN_COLUMNS, *args).cast(target)
 
 
-BUILDERS: dict[str, Builder] = {
-    "ARRAY_APPEND": with_target(_append),
-    "ARRAY_PREPEND": with_target(_prepend),
-    "ARRAY_CONCAT": _of_lists(_concat),
-    "ARRAY_CONTAINS": with_target(_contains),
-    "ARRAY_POSITION": with_target(_position),
-    "ARRAY_REMOVE": with_target(_remove),
-    "ARRAY_DISTINCT": _of_lists(_distinct),
-    "ARRAY_UNION": _of_lists(_union),
-    "ARRAY_EXCEPT": _of_lists(functools.partial(_against, keeps_common=False)),
-    "ARRAY_INTERSECT": _of_lists(functools.partial(_against, keeps_common=True)),
-    "ARRAY_REVERSE": with_target(_reverse),
-    "ARRAY_SLICE": with_int_parameters(with_target(_slice)),
-    "ARRAY_SORT": with_target(_sort),
-    "ORDERED_ARRAY": ordered_array,
-    "ORDERED_LIST": ordered_list,
-    "ARRAY_MAX": with_target(functools.partial(_extreme, is_least=False)),
-    "ARRAY_MIN": with_target(functools.partial(_extreme, is_least=True)),
-    "ARRAY_JOIN": with_target(_join),
-    "ELEMENT": with_target(_only_element),
-    "SPLIT": _split,
-}
+ARRAY_APPEND = with_target(_append)
+ARRAY_PREPEND = with_target(_prepend)
+ARRAY_CONCAT = _of_lists(_concat)
+ARRAY_CONTAINS = with_target(_contains)
+ARRAY_POSITION = with_target(_position)
+ARRAY_REMOVE = with_target(_remove)
+ARRAY_DISTINCT = _of_lists(_distinct)
+ARRAY_UNION = _of_lists(_union)
+ARRAY_EXCEPT = _of_lists(functools.partial(_against, keeps_common=False))
+ARRAY_INTERSECT = _of_lists(functools.partial(_against, keeps_common=True))
+ARRAY_REVERSE = with_target(_reverse)
+ARRAY_SLICE = with_int_parameters(with_target(_slice))
+ARRAY_SORT = with_target(_sort)
+ARRAY_MAX = with_target(functools.partial(_extreme, is_least=False))
+ARRAY_MIN = with_target(functools.partial(_extreme, is_least=True))
+ARRAY_JOIN = with_target(_join)
+ELEMENT = with_target(_only_element)

@@ -22,6 +22,7 @@ from sqlstream.runtime.evaluate.kernel import (
     as_arrays,
     null_mask,
     numbers,
+    plain,
     rows_of,
     too_large,
 )
@@ -38,7 +39,7 @@ def _combined(operation: int) -> Builder:
     return lambda call, context: kernel
 
 
-def _build(call: Call, context: EvaluationContext) -> Kernel:
+def build_bitmap(call: Call, context: EvaluationContext) -> Kernel:
     """The set of an array's elements that are not NULL."""
 
     def kernel(array: Datum) -> pa.Array:
@@ -59,23 +60,9 @@ def _from_bytes(data: Datum) -> pa.Array:
     return Bitmaps.of(data).column()
 
 
-def _to_array(call: Call, context: EvaluationContext) -> Kernel:
+def to_array(call: Call, context: EvaluationContext) -> Kernel:
     target = to_arrow_type(call.type)
     return lambda bitmap: Bitmaps.of(bitmap).arrays(target)
-
-
-BUILDERS: dict[str, Builder] = {
-    "BITMAP_AND": _combined(AND),
-    "BITMAP_ANDNOT": _combined(ANDNOT),
-    "BITMAP_OR": _combined(OR),
-    "BITMAP_XOR": _combined(XOR),
-    "BITMAP_BUILD": _build,
-    "BITMAP_CARDINALITY": lambda call, context: cardinalities,
-    "BITMAP_FROM_BYTES": lambda call, context: _from_bytes,
-    "BITMAP_TO_ARRAY": _to_array,
-    "BITMAP_TO_BYTES": lambda call, context: lambda bitmap: bitmap,
-    "BITMAP_TO_STRING": lambda call, context: lambda bitmap: Bitmaps.of(bitmap).texts(),
-}
 
 
 # Columns of bitmaps as lists of their values: what the functions and aggregates of BITMAP compute with.
@@ -219,3 +206,15 @@ def no_bitmap() -> UserError:
 
 def _starts_of(counts: Values) -> Values:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+# The builders of the functions.
+
+BITMAP_AND = _combined(AND)
+BITMAP_ANDNOT = _combined(ANDNOT)
+BITMAP_OR = _combined(OR)
+BITMAP_XOR = _combined(XOR)
+BITMAP_CARDINALITY = plain(cardinalities)
+BITMAP_FROM_BYTES = plain(_from_bytes)
+BITMAP_TO_BYTES = plain(lambda bitmap: bitmap)
+BITMAP_TO_STRING = plain(lambda bitmap: Bitmaps.of(bitmap).texts())

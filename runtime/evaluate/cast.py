@@ -19,7 +19,7 @@ from sqlstream.runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text
 from sqlstream.runtime.evaluate.cast_to_text import text_writer
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.fallible import is_narrower
-from sqlstream.runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
+from sqlstream.runtime.evaluate.kernel import Kernel, Values, null_mask, numbers, zero
 from sqlstream.runtime.evaluate.lists import Lists, last_kept, list_column
 from sqlstream.runtime.evaluate.time.intervals import checked_interval, milliseconds_of
 from sqlstream.runtime.evaluate.time.local_time import from_local, to_local
@@ -30,7 +30,7 @@ from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 
-def _cast(call: Call, context: EvaluationContext) -> Kernel:
+def cast(call: Call, context: EvaluationContext) -> Kernel:
     source = call.args[0].type
     if sql.is_integer(call.type) and (sql.is_integer(source) or source.root in sql.APPROXIMATE_ROOTS):
         return _to_integer(call)
@@ -328,9 +328,6 @@ def failures(given: pa.Array, cast: pa.Array, source: LogicalType, target: Logic
     if target.root is TypeRoot.DECIMAL:
         lost = pc.and_(lost, pc.fill_null(pc.invert(_is_number(given)), False))
     return numbers(lost, np.bool_)
-
-
-BUILDERS: dict[str, Builder] = {"CAST": _cast, "TRY_CAST": _cast}
 
 
 # Arrays, maps, multisets and rows as text, in Flink's forms: [1, 2], {a=1, b=2} and (1, a).

@@ -10,7 +10,6 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import (
-    Builder,
     Datum,
     Kernel,
     as_array,
@@ -25,12 +24,12 @@ from sqlstream.runtime.evaluate.lists import Lists, last_kept
 from sqlstream.types import TypeRoot
 
 
-def _field(call: Call, context: EvaluationContext) -> Kernel:
+def field_of(call: Call, context: EvaluationContext) -> Kernel:
     index = literal_of(call, 1)
     return lambda row, _: pc.struct_field(row, [index])
 
 
-def _row(call: Call, context: EvaluationContext) -> Kernel:
+def row_of(call: Call, context: EvaluationContext) -> Kernel:
     fields = list(to_arrow_type(call.type))
 
     def kernel(*args: Datum) -> pa.Array:
@@ -51,7 +50,7 @@ def _offsets(rows: int, width: int) -> pa.Array:
     return pa.array(np.arange(0, (rows + 1) * width, width, dtype=np.int32))
 
 
-def _array(call: Call, context: EvaluationContext) -> Kernel:
+def array_of(call: Call, context: EvaluationContext) -> Kernel:
     target = to_arrow_type(call.type)
     if not call.args:
         empty = pa.scalar([], target)
@@ -66,7 +65,8 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _map(*args: Datum) -> pa.Array:
+@plain
+def map_of(*args: Datum) -> pa.Array:
     """MAP; of entries with equal keys the last is kept."""
     rows, width = rows_of(*args), len(args) // 2
     keys, values = _interleaved(list(args[0::2]), rows), _interleaved(list(args[1::2]), rows)
@@ -74,7 +74,7 @@ def _map(*args: Datum) -> pa.Array:
     return last_kept(pa.map_(keys.type, values.type), lengths, keys, values, None)
 
 
-def _item(call: Call, context: EvaluationContext) -> Kernel:
+def item_of(call: Call, context: EvaluationContext) -> Kernel:
     if call.args[0].type.root is TypeRoot.VARIANT:
         from sqlstream.runtime.evaluate.json.variant import variant_item
 
@@ -131,15 +131,5 @@ def _size_of_multiset(multiset: pa.Array) -> pa.Array:
     return pa.array(sizes, mask=lists.nulls)
 
 
-def _cardinality_of(call: Call, context: EvaluationContext) -> Kernel:
+def cardinality_of(call: Call, context: EvaluationContext) -> Kernel:
     return _size_of_multiset if call.args[0].type.root is TypeRoot.MULTISET else _cardinality
-
-
-BUILDERS: dict[str, Builder] = {
-    "FIELD": _field,
-    "ROW": _row,
-    "ARRAY": _array,
-    "MAP": plain(_map),
-    "ITEM": _item,
-    "CARDINALITY": _cardinality_of,
-}

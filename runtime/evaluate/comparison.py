@@ -31,7 +31,8 @@ def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
     return pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
 
 
-def _is_distinct(left: Datum, right: Datum) -> pa.Array:
+@plain
+def is_distinct(left: Datum, right: Datum) -> pa.Array:
     return pc.invert(_is_not_distinct(left, right))
 
 
@@ -91,33 +92,28 @@ def _equal_nested(left: Datum, right: Datum) -> pa.Array:
 # Three-valued logic.
 
 
-def _and(*operands: Datum) -> Datum:
+@plain
+def and_(*operands: Datum) -> Datum:
     return reduce(pc.and_kleene, operands)
 
 
-def _or(*operands: Datum) -> Datum:
+@plain
+def or_(*operands: Datum) -> Datum:
     return reduce(pc.or_kleene, operands)
 
 
-BUILDERS: dict[str, Builder] = {
-    "=": _compare(_equal),
-    "<>": _compare(_not_equal),
-    "<": _compare(pc.less),
-    "<=": _compare(pc.less_equal),
-    ">": _compare(pc.greater),
-    ">=": _compare(pc.greater_equal),
-    "IS DISTINCT FROM": plain(_is_distinct),
-    "IS NOT DISTINCT FROM": plain(_is_not_distinct),
-    "IS NULL": plain(lambda value: pc.is_null(value)),
-    "IS NOT NULL": plain(lambda value: pc.is_valid(value)),
-    "IN": _compare(_in),
-    "AND": plain(_and),
-    "OR": plain(_or),
-    "NOT": plain(lambda value: pc.invert(value)),
-    "IS TRUE": plain(lambda value: pc.fill_null(value, False)),
-    "IS NOT TRUE": plain(lambda value: pc.invert(pc.fill_null(value, False))),
-    "IS FALSE": plain(lambda value: pc.invert(pc.fill_null(value, True))),
-    "IS NOT FALSE": plain(lambda value: pc.fill_null(value, True)),
-    "IS UNKNOWN": plain(lambda value: pc.is_null(value)),
-    "IS NOT UNKNOWN": plain(lambda value: pc.is_valid(value)),
-}
+EQUAL = _compare(_equal)
+NOT_EQUAL = _compare(_not_equal)
+LESS = _compare(pc.less)
+LESS_OR_EQUAL = _compare(pc.less_equal)
+GREATER = _compare(pc.greater)
+GREATER_OR_EQUAL = _compare(pc.greater_equal)
+IS_NOT_DISTINCT_FROM = plain(_is_not_distinct)
+IS_NULL = plain(lambda value: pc.is_null(value))
+IS_NOT_NULL = plain(lambda value: pc.is_valid(value))
+IN = _compare(_in)
+NOT = plain(lambda value: pc.invert(value))
+IS_TRUE = plain(lambda value: pc.fill_null(value, False))
+IS_NOT_TRUE = plain(lambda value: pc.invert(pc.fill_null(value, False)))
+IS_FALSE = plain(lambda value: pc.invert(pc.fill_null(value, True)))
+IS_NOT_FALSE = plain(lambda value: pc.fill_null(value, True))

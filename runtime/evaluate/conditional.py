@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.row_errors import too_many_rows
-from sqlstream.runtime.evaluate.kernel import Builder, Datum, as_array, as_arrays, plain, rows_of
+from sqlstream.runtime.evaluate.kernel import Datum, as_array, as_arrays, plain, rows_of
 from sqlstream.runtime.evaluate.nested_keys import encoded
 from sqlstream.runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer
 from sqlstream.runtime.kernels.text_scan import choose_texts
@@ -69,7 +69,8 @@ def _true(condition: Datum) -> Datum:
     return pc.fill_null(condition, False) if condition.null_count else condition
 
 
-def _null_if(value: Datum, other: Datum) -> Datum:
+@plain
+def null_if(value: Datum, other: Datum) -> Datum:
     value = as_array(value, rows_of(value, other))
     if pa.types.is_null(value.type):
         # NULLIF(NULL, NULL) without types: Arrow cannot compare these.
@@ -91,7 +92,8 @@ def _extreme(is_greatest: bool, *args: Datum) -> Datum:
     return reduce(better, args)
 
 
-def _single_row(value: Datum, count: Datum) -> Datum:
+@plain
+def single_row(value: Datum, count: Datum) -> Datum:
     """`value`, the one value of a subquery of `count` rows."""
     most = pc.max(count).as_py() or 0
     if most > 1:
@@ -99,14 +101,8 @@ def _single_row(value: Datum, count: Datum) -> Datum:
     return value
 
 
-BUILDERS: dict[str, Builder] = {
-    "CASE": plain(_case),
-    "SINGLE_ROW": plain(_single_row),
-    "KEY_BYTES": plain(lambda value: encoded(*as_arrays(value))),
-    "IF": plain(_case),
-    "COALESCE": plain(lambda *args: pc.coalesce(*args)),
-    "IFNULL": plain(lambda *args: pc.coalesce(*args)),
-    "NULLIF": plain(_null_if),
-    "GREATEST": plain(lambda *args: _extreme(True, *args)),
-    "LEAST": plain(lambda *args: _extreme(False, *args)),
-}
+CASE = plain(_case)
+KEY_BYTES = plain(lambda value: encoded(*as_arrays(value)))
+COALESCE = plain(lambda *args: pc.coalesce(*args))
+GREATEST = plain(lambda *args: _extreme(True, *args))
+LEAST = plain(lambda *args: _extreme(False, *args))

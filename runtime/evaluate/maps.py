@@ -14,7 +14,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_target
+from sqlstream.runtime.evaluate.kernel import Kernel, is_literal, literal_of, with_target
 from sqlstream.runtime.evaluate.lists import (
     Lists,
     joined_nulls,
@@ -77,7 +77,7 @@ def _union(target: pa.DataType, *maps: pa.Array) -> pa.Array:
     return last_kept(target, lengths, keys, items, nulls, places)
 
 
-def _from_text(call: Call, context: EvaluationContext) -> Kernel:
+def map_from_text(call: Call, context: EvaluationContext) -> Kernel:
     """STR_TO_MAP: both delimiters are regular expressions; a pair without a value has NULL."""
     target = to_arrow_type(call.type)
     given = len(call.args)
@@ -115,11 +115,8 @@ def _pairs_of(target: pa.DataType, between_pairs: str = ",", between_parts: str 
     return kernel
 
 
-BUILDERS: dict[str, Builder] = {
-    "MAP_KEYS": with_target(_keys),
-    "MAP_VALUES": with_target(_values),
-    "MAP_ENTRIES": with_target(_entries),
-    "MAP_FROM_ARRAYS": with_target(_from_arrays),
-    "MAP_UNION": with_target(_union),
-    "STR_TO_MAP": _from_text,
-}
+MAP_KEYS = with_target(_keys)
+MAP_VALUES = with_target(_values)
+MAP_ENTRIES = with_target(_entries)
+MAP_FROM_ARRAYS = with_target(_from_arrays)
+MAP_UNION = with_target(_union)

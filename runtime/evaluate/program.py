@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.errors import InternalError, UserError
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
+from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.fallible import can_fail, fails_rarely
@@ -22,6 +23,7 @@ from sqlstream.runtime.evaluate.text.split import split_families, split_family
 from sqlstream.runtime.evaluate.values import evaluate_literal
 from sqlstream.runtime.kernels.text_scan import char_lengths
 from sqlstream.runtime.overflow import raises_overflow
+from sqlstream.spi.imported_by_need import imported
 from sqlstream.types import BOOLEAN
 
 Columns = Sequence[Any]
@@ -129,13 +131,8 @@ class Program:
         return self._call_step(expression)
 
     def _call_step(self, call: Call) -> _Step:
-        from sqlstream.runtime.evaluate.registry import BUILDERS
-
         call = fused(call)
-        builders = FUSED if call.function in FUSED else BUILDERS
-        builder = builders.get(call.function) if call.ref is None else _user_builder()
-        if builder is None:
-            raise InternalError(f"function {call.function} has no implementation")
+        builder = builder_of(call)
         args = [self._compile(a) for a in call.args]
         self._last_reader.update(dict.fromkeys(args, len(self._steps)))
         if call in self._families and args[0] not in self._constants:
@@ -210,10 +207,16 @@ def _failing(error: UserError, target: pa.DataType) -> Kernel:
     return kernel
 
 
-def _user_builder() -> Builder:
-    from sqlstream.runtime.python.calls import build_user_call
-
-    return build_user_call
+def builder_of(call: Call) -> Builder:
+    """Where the signature of the function says that it is. Its module is loaded by the first call of one of its functions."""
+    if call.ref is not None:
+        place = "python.calls:build_user_call"
+    elif call.function in FUSED:
+        return FUSED[call.function]
+    else:
+        place = f"evaluate.{SCALAR_FUNCTIONS[call.function].implementation}"
+    builder: Builder = imported(f"sqlstream.runtime.{place}")
+    return builder
 
 
 def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:

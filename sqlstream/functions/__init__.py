@@ -20,7 +20,7 @@ from sqlstream.functions import (
     string,
     temporal,
 )
-from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.functions.signature import AggregateFunction, DescribedFunction, ScalarFunction
 from sqlstream.functions.user import aggregate_signature
 
 SCALAR_FAMILIES: tuple[tuple[str, tuple[ScalarFunction, ...]], ...] = (
@@ -47,6 +47,20 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for _, family in SCALAR
 AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {f.name: f for f in aggregates.FUNCTIONS}
 """Aggregate functions, by upper-case name."""
 
+REWRITTEN_SCALARS = {f.name: f for f in collection.REWRITTEN}
+"""Functions that the binder writes as other expressions."""
+
+REWRITTEN_AGGREGATES = {f.name: f for f in aggregates.REWRITTEN}
+"""Aggregates that the parser writes as others."""
+
+CALLABLE: dict[str, DescribedFunction] = {
+    name: function
+    for functions in (SCALAR_FUNCTIONS, AGGREGATE_FUNCTIONS, REWRITTEN_SCALARS, REWRITTEN_AGGREGATES)
+    for name, function in functions.items()
+    if function.description
+}
+"""What a user can call by name."""
+
 
 def signature_of(call: AggregateCall) -> AggregateFunction:
     """The signature of a call's function, built-in or a user's."""
@@ -55,6 +69,9 @@ def signature_of(call: AggregateCall) -> AggregateFunction:
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
+    "CALLABLE",
+    "REWRITTEN_AGGREGATES",
+    "REWRITTEN_SCALARS",
     "SCALAR_FAMILIES",
     "SCALAR_FUNCTIONS",
     "AggregateFunction",

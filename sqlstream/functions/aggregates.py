@@ -12,12 +12,14 @@ from sqlstream.functions.arguments import (
     NUMBER,
     TEXT,
     Argument,
+    aggregate,
     always,
+    as_given,
     convert_each,
 )
 from sqlstream.functions.bitmap import BITMAP_ARGUMENT
 from sqlstream.functions.comparison import NESTED
-from sqlstream.functions.signature import AggregateFunction
+from sqlstream.functions.signature import AggregateFunction, DescribedFunction
 from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
@@ -76,113 +78,162 @@ def _variance_accumulator(types: Types) -> Types:
     return BIGINT, DOUBLE, DOUBLE
 
 
-def _extreme(name: str) -> AggregateFunction:
-    return AggregateFunction(
-        name,
-        f"{name}(value)",
-        1,
-        1,
+def _variance(usage: str) -> AggregateFunction:
+    return aggregate(usage, "sums:Variance", (AS_DOUBLE,), always(DOUBLE), _variance_accumulator)
+
+
+def _bitmap(usage: str, argument: Argument) -> AggregateFunction:
+    result = BIGINT if "CARDINALITY" in usage else sql.BITMAP
+    is_alike = "XOR" not in usage
+    return aggregate(
+        usage, "bitmap_aggregate:BitmapAggregate", (argument,), always(result), ignores_distinct=is_alike
+    )
+
+
+def _extreme(usage: str) -> AggregateFunction:
+    return aggregate(
+        usage,
+        "extreme:Extreme",
+        (_COMPARABLE,),
         _nullable_argument,
         lambda types: (_nullable_argument(types),),
-        coerce=convert_each(_COMPARABLE),
+        retracting="extreme:RetractableExtreme",
+        ignores_distinct=True,
     )
 
 
-def _variance(name: str) -> AggregateFunction:
-    return AggregateFunction(
-        name,
-        f"{name}(numeric)",
-        1,
-        1,
-        lambda types: DOUBLE,
-        _variance_accumulator,
-        coerce=convert_each(AS_DOUBLE),
+def _ordered(usage: str) -> AggregateFunction:
+    return aggregate(
+        usage, "ordered:OrderedValue", (ANY,), _nullable_argument, retracting="ordered:KeptOrder"
     )
 
 
-def _ordered(name: str) -> AggregateFunction:
-    return AggregateFunction(
-        name,
-        f"{name}(value)",
-        1,
-        1,
-        _nullable_argument,
-        None,
-        coerce=convert_each(ANY),
-    )
-
-
-def _bitmap(operation: str, argument: Argument, usage: str) -> tuple[AggregateFunction, AggregateFunction]:
-    """The aggregate, and that of the number of its values."""
-    return tuple(  # type: ignore[return-value]
-        AggregateFunction(
-            f"BITMAP_{operation}_{suffix}",
-            f"BITMAP_{operation}_{suffix}({usage})",
-            1,
-            1,
-            always(result),
-            None,
-            coerce=convert_each(argument),
-        )
-        for suffix, result in (("AGG", sql.BITMAP), ("CARDINALITY_AGG", BIGINT))
-    )
-
+_BITS = "BITMAP_BUILD(ARRAY[v, 2])"
 
 FUNCTIONS: tuple[AggregateFunction, ...] = (
-    AggregateFunction(
-        "COUNT",
+    aggregate(
         "COUNT(*) or COUNT(value, …)",
-        0,
-        _MANY,
-        lambda types: BIGINT.not_null(),
+        "sums:Count",
+        as_given,
+        always(BIGINT.not_null()),
         lambda types: (BIGINT,),
+        args=(0, _MANY),
+    ).described("The number of rows, or of those in which no value is NULL.", "COUNT(v)", "3"),
+    aggregate("SUM(numeric)", "sums:Sum", (NUMBER,), _sum, _sum_accumulator).described(
+        "The sum of the values that are not NULL, in their type; NULL when there is none.", "SUM(v)", "7"
     ),
-    AggregateFunction("SUM", "SUM(numeric)", 1, 1, _sum, _sum_accumulator, coerce=convert_each(NUMBER)),
-    AggregateFunction("AVG", "AVG(numeric)", 1, 1, _average, _sum_accumulator, coerce=convert_each(NUMBER)),
-    _extreme("MIN"),
-    _extreme("MAX"),
-    *(_variance(name) for name in ("STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "VARIANCE")),
-    _ordered("FIRST_VALUE"),
-    _ordered("LAST_VALUE"),
-    AggregateFunction(
-        "ARRAY_AGG",
+    aggregate("AVG(numeric)", "sums:Average", (NUMBER,), _average, _sum_accumulator).described(
+        "The mean of the values that are not NULL; of whole numbers it is whole.", "AVG(v)", "2"
+    ),
+    _extreme("MIN(value)").described("The least value that is not NULL.", "MIN(v)", "1"),
+    _extreme("MAX(value)").described("The greatest value that is not NULL.", "MAX(v)", "3"),
+    _variance("STDDEV(numeric)").described(
+        "The standard deviation of a sample, as STDDEV_SAMP.", "STDDEV(v * 3)", "3.4641016151377544"
+    ),
+    _variance("STDDEV_POP(numeric)").described(
+        "The standard deviation of a whole population.", "STDDEV_POP(v)", "0.9428090415820634"
+    ),
+    _variance("STDDEV_SAMP(numeric)").described(
+        "The standard deviation of a sample.", "STDDEV_SAMP(v * 3)", "3.4641016151377544"
+    ),
+    _variance("VAR_POP(numeric)").described("The variance of a whole population.", "VAR_POP(v * 3)", "8.0"),
+    _variance("VAR_SAMP(numeric)").described("The variance of a sample.", "VAR_SAMP(v * 3)", "12.0"),
+    _variance("VARIANCE(numeric)").described(
+        "The variance of a sample, as VAR_SAMP.", "VARIANCE(v * 3)", "12.0"
+    ),
+    _ordered("FIRST_VALUE(value)").described(
+        "The first value that is not NULL, in order of arrival.", "FIRST_VALUE(v)", "3"
+    ),
+    _ordered("LAST_VALUE(value)").described(
+        "The last value that is not NULL, in order of arrival.", "LAST_VALUE(v)", "3"
+    ),
+    aggregate(
         "ARRAY_AGG(value [IGNORE NULLS])",
-        1,
-        1,
+        "lists:ArrayAggregate",
+        (_COLLECTED,),
         lambda types: sql.array(types[0].without_time_attribute()),
-        None,
-        coerce=convert_each(_COLLECTED),
+    ).described(
+        "The values as an array in order of arrival, NULLs too unless IGNORE NULLS says otherwise.",
+        "ARRAY_AGG(v)",
+        "[3, 1, NULL, 3]",
     ),
-    AggregateFunction(
-        "COLLECT",
+    aggregate(
         "COLLECT(value)",
-        1,
-        1,
+        "multiset:Collect",
+        (_COLLECTED,),
         lambda types: sql.multiset(types[0].without_time_attribute().not_null()).not_null(),
-        None,
-        coerce=convert_each(_COLLECTED),
-    ),
-    AggregateFunction(
-        "PERCENTILE",
+        ignores_distinct=True,
+    ).described("The values that are not NULL as a multiset.", "COLLECT(v)", "{3=2, 1=1}"),
+    aggregate(
         "PERCENTILE(numeric, percentage[, frequency])",
-        2,
-        3,
+        "multiset:Percentile",
+        _percentile_arguments,
         lambda types: sql.array(DOUBLE) if types[1].root is TypeRoot.ARRAY else DOUBLE,
-        None,
-        coerce=_percentile_arguments,
+        args=(2, 3),
+        ignores_distinct=True,
+    ).described(
+        "The value at a percentage (0 to 1), or at several, of all values by size, interpolated.",
+        "PERCENTILE(v, 0.25)",
+        "2.0",
     ),
-    *_bitmap("BUILD", AS_NARROW_INT, "integer"),
-    *(f for name in ("AND", "OR", "XOR") for f in _bitmap(name, BITMAP_ARGUMENT, "bitmap")),
-    AggregateFunction(
-        "LISTAGG",
+    _bitmap("BITMAP_BUILD_AGG(integer)", AS_NARROW_INT).described(
+        "The set of the numbers that are not NULL.", "BITMAP_TO_STRING(BITMAP_BUILD_AGG(v))", "{1,3}"
+    ),
+    _bitmap("BITMAP_BUILD_CARDINALITY_AGG(integer)", AS_NARROW_INT).described(
+        "How many distinct numbers there are, without NULL.", "BITMAP_BUILD_CARDINALITY_AGG(v)", "2"
+    ),
+    _bitmap("BITMAP_AND_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "The values that all bitmaps have.", f"BITMAP_TO_STRING(BITMAP_AND_AGG({_BITS}))", "{2}"
+    ),
+    _bitmap("BITMAP_AND_CARDINALITY_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "How many values all bitmaps have.", f"BITMAP_AND_CARDINALITY_AGG({_BITS})", "1"
+    ),
+    _bitmap("BITMAP_OR_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "The values that any bitmap has.", f"BITMAP_TO_STRING(BITMAP_OR_AGG({_BITS}))", "{1,2,3}"
+    ),
+    _bitmap("BITMAP_OR_CARDINALITY_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "How many values the bitmaps have together.", f"BITMAP_OR_CARDINALITY_AGG({_BITS})", "3"
+    ),
+    _bitmap("BITMAP_XOR_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "The values that an odd number of the bitmaps has.",
+        f"BITMAP_TO_STRING(BITMAP_XOR_AGG({_BITS}))",
+        "{1}",
+    ),
+    _bitmap("BITMAP_XOR_CARDINALITY_AGG(bitmap)", BITMAP_ARGUMENT).described(
+        "How many values an odd number of the bitmaps has.", f"BITMAP_XOR_CARDINALITY_AGG({_BITS})", "1"
+    ),
+    aggregate(
         "LISTAGG(string[, separator])",
-        1,
-        2,
-        lambda types: sql.STRING,
-        None,
-        coerce=convert_each(TEXT, TEXT),
+        "lists:ListAggregate",
+        (TEXT, TEXT),
+        always(sql.STRING),
+        args=(1, 2),
+        retracting="lists:KeptTexts",
+    ).described(
+        "The texts that are not NULL with a separator, by default a comma, between.",
+        "LISTAGG(CAST(v AS STRING))",
+        "3,1,3",
     ),
 )
+
+REWRITTEN = (
+    DescribedFunction("APPROX_COUNT_DISTINCT", "APPROX_COUNT_DISTINCT(value)").described(
+        "The number of distinct values that are not NULL, which is exact.", "APPROX_COUNT_DISTINCT(v)", "2"
+    ),
+    DescribedFunction("JSON_ARRAYAGG", "JSON_ARRAYAGG(value [{NULL | ABSENT} ON NULL])").described(
+        "A JSON array of the values, in order of arrival, by default without NULL.",
+        "JSON_ARRAYAGG(v)",
+        "[3,1,3]",
+    ),
+    DescribedFunction(
+        "JSON_OBJECTAGG", "JSON_OBJECTAGG([KEY] key VALUE value [{NULL | ABSENT} ON NULL])"
+    ).described(
+        "A JSON object of keys, each of which occurs once, and values.",
+        "JSON_OBJECTAGG(KEY 'n' VALUE v) FILTER (WHERE v = 1)",
+        '{"n":1}',
+    ),
+)
+"""Aggregates that the parser writes as others: JSON's as functions of an ARRAY_AGG, the approximate count as the exact one."""
 
 
 def _find(name: str) -> AggregateFunction:

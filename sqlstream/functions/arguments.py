@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 from sqlstream import types as sql
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import Check, Coercion, Refinement, ResultType, ScalarFunction
+from sqlstream.functions.signature import (
+    IS_DETERMINISTIC,
+    Accumulated,
+    AggregateFunction,
+    Check,
+    Coercion,
+    Refinement,
+    ResultType,
+    ScalarFunction,
+)
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -53,6 +63,10 @@ ARRAY = Argument(lambda t: t.root is TypeRoot.ARRAY, sql.array(sql.STRING))
 COLLECTION = Argument(lambda t: t.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET), sql.NULL)
 
 
+def as_given(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...]:
+    return types
+
+
 def is_any_nullable(types: tuple[LogicalType, ...]) -> bool:
     return any(t.nullable for t in types)
 
@@ -91,27 +105,77 @@ def to_common_type(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | 
     return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
 
 
+class Details(TypedDict, total=False):
+    """What few functions have; see `ScalarFunction`."""
+
+    is_deterministic: bool
+    refine: Refinement
+    tries_text: bool
+    check: Check
+
+
 def scalar(
-    name: str,
     usage: str,
-    arguments: tuple[Argument, ...],
+    implementation: str,
+    arguments: tuple[Argument, ...] | Coercion,
     result: LogicalType | ResultType,
     *,
-    args_min: int | None = None,
-    args_max: int | None = None,
-    refine: Refinement | None = None,
-    is_deterministic: bool = True,
-    check: Check | None = None,
+    name: str = "",
+    args: tuple[int, int] | None = None,
+    **details: Unpack[Details],
 ) -> ScalarFunction:
-    """A function whose arguments are converted one by one; the last rule applies to all further ones."""
+    """A function; its name is that before the parenthesis of `usage`, unless given.
+
+    `arguments` are converted one by one, the last rule holding for all further ones, or all together. `args` is the least and
+    the most of them, by default as many as there are rules.
+    """
+    fewest, most, coerce = _taken(arguments, args)
+    name = name or usage.partition("(")[0]
+    IS_DETERMINISTIC[name] = details.get("is_deterministic", True)
     return ScalarFunction(
-        name=name,
-        usage=usage,
-        args_min=len(arguments) if args_min is None else args_min,
-        args_max=len(arguments) if args_max is None else args_max,
-        result_type=returns(result) if isinstance(result, LogicalType) else result,
-        coerce=convert_each(*arguments),
-        is_deterministic=is_deterministic,
-        refine=refine,
-        check=check,
+        name,
+        usage,
+        fewest,
+        most,
+        returns(result) if isinstance(result, LogicalType) else result,
+        coerce,
+        implementation=implementation,
+        **details,
     )
+
+
+def aggregate(
+    usage: str,
+    implementation: str,
+    arguments: tuple[Argument, ...] | Coercion,
+    result: ResultType,
+    accumulator: Accumulated | None = None,
+    *,
+    args: tuple[int, int] | None = None,
+    retracting: str = "",
+    ignores_distinct: bool = False,
+) -> AggregateFunction:
+    """An aggregate function, as `scalar` makes a scalar one."""
+    fewest, most, coerce = _taken(arguments, args)
+    name = usage.partition("(")[0]
+    return AggregateFunction(
+        name,
+        usage,
+        fewest,
+        most,
+        result,
+        accumulator,
+        coerce,
+        implementation,
+        retracting,
+        ignores_distinct,
+    )
+
+
+def _taken(
+    arguments: tuple[Argument, ...] | Coercion, args: tuple[int, int] | None
+) -> tuple[int, int, Coercion]:
+    if not isinstance(arguments, tuple):
+        assert args is not None
+        return *args, arguments
+    return *(args or (len(arguments), len(arguments))), convert_each(*arguments)

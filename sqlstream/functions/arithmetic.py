@@ -13,6 +13,7 @@ from sqlstream.functions.arguments import (
     AS_NARROW_INT,
     NUMBER,
     Argument,
+    as_given,
     is_any_nullable,
     returns,
     same_as,
@@ -100,8 +101,15 @@ def _remainder_operands(types: Types) -> Types | None:
     return types if all(sql.is_integer(t) for t in types) else _operands(types)
 
 
-def _operator(symbol: str, result: ResultType, coerce: Coercion = _operands) -> ScalarFunction:
-    return ScalarFunction(symbol, f"numeric1 {symbol} numeric2", 2, 2, result, coerce)
+def _operator(
+    symbol: str, implementation: str, result: ResultType, coerce: Coercion = _operands
+) -> ScalarFunction:
+    return scalar(f"numeric1 {symbol} numeric2", implementation, coerce, result, name=symbol, args=(2, 2))
+
+
+def _of_double(name: str) -> ScalarFunction:
+    """One of the functions of a DOUBLE."""
+    return scalar(f"{name}(numeric)", f"arithmetic:{name}", (AS_DOUBLE,), DOUBLE)
 
 
 def _rounded_to_whole(types: Types) -> LogicalType | None:
@@ -163,58 +171,114 @@ def _check_unit(call: Call) -> None:
 
 
 _SIGNED = Argument(lambda t: sql.is_numeric(t) or sql.is_interval(t), sql.INT)
-_DOUBLE_FUNCTIONS = (
-    *("SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "SINH", "COS", "COSH", "TAN", "TANH", "COT"),
-    *("ASIN", "ACOS", "ATAN", "DEGREES", "RADIANS"),
-)
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    _operator("+", _plus),
-    _operator("-", _minus),
-    _operator("*", _times),
-    _operator("/", _divided),
-    _operator("%", _remainder, _remainder_operands),
-    ScalarFunction("MOD", "MOD(numeric1, numeric2)", 2, 2, _remainder, _remainder_operands),
-    scalar("NEGATE", "- numeric", (_SIGNED,), same_as(0)),
-    scalar("ABS", "ABS(numeric)", (_SIGNED,), same_as(0)),
-    scalar("SIGN", "SIGN(numeric)", (NUMBER,), _sign),
-    ScalarFunction(
-        "FLOOR", "FLOOR(numeric) or FLOOR(timepoint TO unit)", 1, 2, _rounded_to_whole, check=_check_unit
-    ),
-    ScalarFunction(
-        "CEIL", "CEIL(numeric) or CEIL(timepoint TO unit)", 1, 2, _rounded_to_whole, check=_check_unit
-    ),
-    ScalarFunction("CEILING", "CEILING(numeric)", 1, 2, _rounded_to_whole, check=_check_unit),
+    _operator("+", "arithmetic:PLUS", _plus),
+    _operator("-", "arithmetic:MINUS", _minus),
+    _operator("*", "arithmetic:TIMES", _times),
+    _operator("/", "arithmetic:DIVIDE", _divided),
+    _operator("%", "arithmetic:remainder", _remainder, _remainder_operands),
     scalar(
-        "ROUND",
+        "MOD(numeric1, numeric2)", "arithmetic:remainder", _remainder_operands, _remainder, args=(2, 2)
+    ).described("The remainder of a division, with the sign of the first number.", "MOD(-7, 3)", "-1"),
+    scalar("- numeric", "arithmetic:NEGATE", (_SIGNED,), same_as(0), name="NEGATE"),
+    scalar("ABS(numeric)", "arithmetic:ABS", (_SIGNED,), same_as(0)).described(
+        "The number without its sign.", "ABS(-2)", "2"
+    ),
+    scalar("SIGN(numeric)", "arithmetic:sign_of", (NUMBER,), _sign).described(
+        "-1, 0 or 1 for a negative number, zero or a positive one.", "SIGN(-7)", "-1"
+    ),
+    scalar(
+        "FLOOR(numeric) or FLOOR(timepoint TO unit)",
+        "decimals:floor_or_ceil",
+        as_given,
+        _rounded_to_whole,
+        args=(1, 2),
+        check=_check_unit,
+    ).described("The number rounded down, or the start of the unit in which a time lies.", "FLOOR(2.7)", "2"),
+    scalar(
+        "CEIL(numeric) or CEIL(timepoint TO unit)",
+        "decimals:floor_or_ceil",
+        as_given,
+        _rounded_to_whole,
+        args=(1, 2),
+        check=_check_unit,
+    ).described("The number rounded up, or the start of the next unit of a time.", "CEIL(2.1)", "3"),
+    scalar(
+        "CEILING(numeric)",
+        "decimals:floor_or_ceil",
+        as_given,
+        _rounded_to_whole,
+        args=(1, 2),
+        check=_check_unit,
+    ).described("The number rounded up.", "CEILING(2.1)", "3"),
+    scalar(
         "ROUND(numeric[, digits])",
+        "arithmetic:ROUND",
         (NUMBER, AS_INT),
         _rounded,
-        args_min=1,
+        args=(1, 2),
         refine=_rounded_to_literal,
-    ),
+    ).described("The number rounded half away from zero to a number of digits.", "ROUND(2.345, 2)", "2.35"),
     scalar(
-        "TRUNCATE",
         "TRUNCATE(numeric[, digits])",
+        "arithmetic:ROUND",
         (NUMBER, AS_INT),
         _rounded,
-        args_min=1,
+        args=(1, 2),
         refine=_rounded_to_literal,
+    ).described("The number cut off after a number of digits.", "TRUNCATE(2.349, 2)", "2.34"),
+    scalar("POWER(numeric1, numeric2)", "arithmetic:power", (AS_DOUBLE, AS_DOUBLE), DOUBLE).described(
+        "The first number to the power of the second.", "POWER(2, 10)", "1024.0"
     ),
-    scalar("POWER", "POWER(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),
-    scalar("ATAN2", "ATAN2(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),
-    scalar("LOG", "LOG([base,] numeric)", (AS_DOUBLE, AS_DOUBLE), DOUBLE, args_min=1),
-    *(scalar(name, f"{name}(numeric)", (AS_DOUBLE,), DOUBLE) for name in _DOUBLE_FUNCTIONS),
-    scalar("PI", "PI()", (), returns(DOUBLE)),
-    scalar("E", "E()", (), returns(DOUBLE)),
-    scalar("RAND", "RAND([seed])", (AS_NARROW_INT,), returns(DOUBLE), args_min=0, is_deterministic=False),
+    scalar("ATAN2(numeric1, numeric2)", "arithmetic:ATAN2", (AS_DOUBLE, AS_DOUBLE), DOUBLE).described(
+        "The angle in radians of the point (numeric2, numeric1).", "ATAN2(0, 1)", "0.0"
+    ),
+    scalar("LOG([base,] numeric)", "arithmetic:LOG", (AS_DOUBLE, AS_DOUBLE), DOUBLE, args=(1, 2)).described(
+        "The natural logarithm, or that to a base.", "LOG(2, 8)", "3.0"
+    ),
+    _of_double("SQRT").described("The square root.", "SQRT(16)", "4.0"),
+    _of_double("LN").described("The natural logarithm.", "LN(1)", "0.0"),
+    _of_double("LOG10").described("The logarithm to base 10.", "LOG10(1000)", "3.0"),
+    _of_double("LOG2").described("The logarithm to base 2.", "LOG2(8)", "3.0"),
+    _of_double("EXP").described("e to the power of the number.", "EXP(0)", "1.0"),
+    _of_double("SIN").described("The sine of an angle in radians.", "SIN(0)", "0.0"),
+    _of_double("SINH").described("The hyperbolic sine.", "SINH(0)", "0.0"),
+    _of_double("COS").described("The cosine of an angle in radians.", "COS(0)", "1.0"),
+    _of_double("COSH").described("The hyperbolic cosine.", "COSH(0)", "1.0"),
+    _of_double("TAN").described("The tangent of an angle in radians.", "TAN(0)", "0.0"),
+    _of_double("TANH").described("The hyperbolic tangent.", "TANH(0)", "0.0"),
+    _of_double("COT").described("The cotangent of an angle in radians.", "COT(1)", "0.6420926159343306"),
+    _of_double("ASIN").described("The arc sine in radians.", "ASIN(0)", "0.0"),
+    _of_double("ACOS").described("The arc cosine in radians.", "ACOS(1)", "0.0"),
+    _of_double("ATAN").described("The arc tangent in radians.", "ATAN(0)", "0.0"),
+    _of_double("DEGREES").described("Radians as degrees.", "DEGREES(0)", "0.0"),
+    _of_double("RADIANS").described("Degrees as radians.", "RADIANS(0)", "0.0"),
+    scalar("PI()", "arithmetic:PI", (), returns(DOUBLE)).described(
+        "The number pi.", "PI()", "3.141592653589793"
+    ),
+    scalar("E()", "arithmetic:E", (), returns(DOUBLE)).described(
+        "Euler's number.", "E()", "2.718281828459045"
+    ),
     scalar(
-        "RAND_INTEGER",
+        "RAND([seed])",
+        "arithmetic:rand",
+        (AS_NARROW_INT,),
+        returns(DOUBLE),
+        args=(0, 1),
+        is_deterministic=False,
+    ).described("A random number of at least 0 and below 1, a new one per row.", "RAND() < 1", "TRUE"),
+    scalar(
         "RAND_INTEGER([seed, ]bound)",
+        "arithmetic:rand_integer",
         (AS_NARROW_INT, AS_NARROW_INT),
         sql.INT,
-        args_min=1,
+        args=(1, 2),
         is_deterministic=False,
+    ).described(
+        "A random whole number of at least 0 and below the bound, a new one per row.", "RAND_INTEGER(1)", "0"
     ),
-    scalar("BIN", "BIN(integer)", (AS_BIGINT,), sql.STRING),
+    scalar("BIN(integer)", "arithmetic:binary_digits", (AS_BIGINT,), sql.STRING).described(
+        "A whole number in binary digits.", "BIN(12)", "1100"
+    ),
 )

@@ -110,52 +110,144 @@ def _all(types: Types) -> LogicalType | None:
 
 
 def _of_two(name: str) -> ScalarFunction:
-    return ScalarFunction(name, f"{name}(array1, array2)", 2, 2, _all, _alike(compares=True))
+    return scalar(f"{name}(array1, array2)", f"arrays:{name}", _alike(compares=True), _all, args=(2, 2))
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    *(
-        ScalarFunction(name, f"{name}(array, element)", 2, 2, _first, _with_element(compares=False))
-        for name in ("ARRAY_APPEND", "ARRAY_PREPEND")
-    ),
-    ScalarFunction(
-        "ARRAY_CONCAT", "ARRAY_CONCAT(array1 [, array2]*)", 1, _MANY, _all, _alike(compares=False)
-    ),
-    ScalarFunction(
-        "ARRAY_CONTAINS",
-        "ARRAY_CONTAINS(array, element)",
-        2,
-        2,
-        _null_as_first(BOOLEAN),
-        _with_element(compares=True),
-    ),
-    ScalarFunction(
-        "ARRAY_POSITION",
-        "ARRAY_POSITION(array, element)",
-        2,
-        2,
-        returns(INT),
-        _with_element(compares=True),
-    ),
-    ScalarFunction(
-        "ARRAY_REMOVE", "ARRAY_REMOVE(array, element)", 2, 2, _first, _with_element(compares=True)
-    ),
-    ScalarFunction("ARRAY_DISTINCT", "ARRAY_DISTINCT(array)", 1, 1, _first, _of_comparable),
-    *(_of_two(name) for name in ("ARRAY_UNION", "ARRAY_EXCEPT", "ARRAY_INTERSECT")),
-    scalar("ARRAY_REVERSE", "ARRAY_REVERSE(array)", (ARRAY,), same_as(0)),
     scalar(
-        "ARRAY_SLICE", "ARRAY_SLICE(array, start[, end])", (ARRAY, AS_INT, AS_INT), same_as(0), args_min=2
+        "ARRAY_APPEND(array, element)",
+        "arrays:ARRAY_APPEND",
+        _with_element(compares=False),
+        _first,
+        args=(2, 2),
+    ).described("The array with an element at its end.", "ARRAY_APPEND(ARRAY[1, 2], 3)", "[1, 2, 3]"),
+    scalar(
+        "ARRAY_PREPEND(array, element)",
+        "arrays:ARRAY_PREPEND",
+        _with_element(compares=False),
+        _first,
+        args=(2, 2),
+    ).described("The array with an element at its beginning.", "ARRAY_PREPEND(ARRAY[1, 2], 0)", "[0, 1, 2]"),
+    scalar(
+        "ARRAY_CONCAT(array1 [, array2]*)",
+        "arrays:ARRAY_CONCAT",
+        _alike(compares=False),
+        _all,
+        args=(1, _MANY),
+    ).described(
+        "The elements of all arrays, one array after another.",
+        "ARRAY_CONCAT(ARRAY[1], ARRAY[2, 3])",
+        "[1, 2, 3]",
     ),
-    ScalarFunction(
-        "ARRAY_SORT", "ARRAY_SORT(array[, is_ascending[, is_null_first]])", 1, 3, _all, _of_ordered
+    scalar(
+        "ARRAY_CONTAINS(array, element)",
+        "arrays:ARRAY_CONTAINS",
+        _with_element(compares=True),
+        _null_as_first(BOOLEAN),
+        args=(2, 2),
+    ).described(
+        "Whether the array has this element; NULL is looked for like a value.",
+        "ARRAY_CONTAINS(ARRAY[1, 2], 2)",
+        "TRUE",
     ),
-    *(
-        ScalarFunction(name, f"{name}(array)", 1, 1, _element, _of_ordered)
-        for name in ("ARRAY_MAX", "ARRAY_MIN")
+    scalar(
+        "ARRAY_POSITION(array, element)",
+        "arrays:ARRAY_POSITION",
+        _with_element(compares=True),
+        returns(INT),
+        args=(2, 2),
+    ).described(
+        "The position, from 1, of the first such element; 0 when there is none.",
+        "ARRAY_POSITION(ARRAY['a', 'b'], 'b')",
+        "2",
     ),
-    ScalarFunction("ARRAY_JOIN", "ARRAY_JOIN(array, delimiter[, null_text])", 2, 3, returns(STRING), _texts),
-    scalar("ORDERED_ARRAY", "ARRAY_AGG(value) WITHIN GROUP (ORDER BY key)", (ARRAY, TEXT), same_as(0)),
-    scalar("ORDERED_LIST", "LISTAGG(text) WITHIN GROUP (ORDER BY key)", (ARRAY, TEXT), returns(STRING)),
-    scalar("ELEMENT", "ELEMENT(array)", (ARRAY,), _element),
-    scalar("SPLIT", "SPLIT(string, delimiter)", (TEXT, TEXT), returns(sql.array(STRING))),
+    scalar(
+        "ARRAY_REMOVE(array, element)",
+        "arrays:ARRAY_REMOVE",
+        _with_element(compares=True),
+        _first,
+        args=(2, 2),
+    ).described(
+        "The array without the elements that equal the second argument.",
+        "ARRAY_REMOVE(ARRAY[1, 2, 1], 1)",
+        "[2]",
+    ),
+    scalar("ARRAY_DISTINCT(array)", "arrays:ARRAY_DISTINCT", _of_comparable, _first, args=(1, 1)).described(
+        "The array with the first of equal elements only.", "ARRAY_DISTINCT(ARRAY[2, 1, 2])", "[2, 1]"
+    ),
+    _of_two("ARRAY_UNION").described(
+        "The distinct elements of two arrays.", "ARRAY_UNION(ARRAY[1, 2], ARRAY[2, 3])", "[1, 2, 3]"
+    ),
+    _of_two("ARRAY_EXCEPT").described(
+        "The distinct elements of the first array that the second has not.",
+        "ARRAY_EXCEPT(ARRAY[1, 2], ARRAY[2])",
+        "[1]",
+    ),
+    _of_two("ARRAY_INTERSECT").described(
+        "The distinct elements of the first array that the second has too.",
+        "ARRAY_INTERSECT(ARRAY[1, 2], ARRAY[2])",
+        "[2]",
+    ),
+    scalar("ARRAY_REVERSE(array)", "arrays:ARRAY_REVERSE", (ARRAY,), same_as(0)).described(
+        "The array from its last element to its first.", "ARRAY_REVERSE(ARRAY[1, 2])", "[2, 1]"
+    ),
+    scalar(
+        "ARRAY_SLICE(array, start[, end])",
+        "arrays:ARRAY_SLICE",
+        (ARRAY, AS_INT, AS_INT),
+        same_as(0),
+        args=(2, 3),
+    ).described(
+        "The elements from one position to another, both included; negative ones count from the end.",
+        "ARRAY_SLICE(ARRAY[1, 2, 3], 2)",
+        "[2, 3]",
+    ),
+    scalar(
+        "ARRAY_SORT(array[, is_ascending[, is_null_first]])",
+        "arrays:ARRAY_SORT",
+        _of_ordered,
+        _all,
+        args=(1, 3),
+    ).described(
+        "The elements by size: ascending with NULLs first, or descending (FALSE) with NULLs last.",
+        "ARRAY_SORT(ARRAY[2, 3, 1], FALSE)",
+        "[3, 2, 1]",
+    ),
+    scalar("ARRAY_MAX(array)", "arrays:ARRAY_MAX", _of_ordered, _element, args=(1, 1)).described(
+        "The greatest element that is not NULL.", "ARRAY_MAX(ARRAY[1, 3, 2])", "3"
+    ),
+    scalar("ARRAY_MIN(array)", "arrays:ARRAY_MIN", _of_ordered, _element, args=(1, 1)).described(
+        "The least element that is not NULL.", "ARRAY_MIN(ARRAY[1, 3, 2])", "1"
+    ),
+    scalar(
+        "ARRAY_JOIN(array, delimiter[, null_text])", "arrays:ARRAY_JOIN", _texts, returns(STRING), args=(2, 3)
+    ).described(
+        "The texts of an array with a delimiter between; NULLs are left out or replaced.",
+        "ARRAY_JOIN(ARRAY['a', 'b'], '-')",
+        "a-b",
+    ),
+    scalar(
+        "ARRAY_AGG(value) WITHIN GROUP (ORDER BY key)",
+        "arrays:ordered_array",
+        (ARRAY, TEXT),
+        same_as(0),
+        name="ORDERED_ARRAY",
+    ),
+    scalar(
+        "LISTAGG(text) WITHIN GROUP (ORDER BY key)",
+        "arrays:ordered_list",
+        (ARRAY, TEXT),
+        returns(STRING),
+        name="ORDERED_LIST",
+    ),
+    scalar("ELEMENT(array)", "arrays:ELEMENT", (ARRAY,), _element).described(
+        "The only element of an array; NULL when it is empty, an error when it has several.",
+        "ELEMENT(ARRAY[7])",
+        "7",
+    ),
+    scalar("SPLIT(string, delimiter)", "arrays:split", (TEXT, TEXT), returns(sql.array(STRING))).described(
+        "The parts of a text between delimiters; an empty delimiter splits into characters.",
+        "SPLIT('a,b', ',')",
+        "[a, b]",
+    ),
 )

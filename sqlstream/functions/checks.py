@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, walk
-from sqlstream.functions.signature import Check
+from sqlstream.functions.signature import IS_DETERMINISTIC, Check
 from sqlstream.text.regular_expressions import java_regex
 
 
@@ -28,12 +28,9 @@ def not_constant(call: Call, position: int) -> UserError:
 
 def is_constant(expression: Expression) -> bool:
     """Whether an expression has the same value for all rows of all batches, so that it is computed once."""
-    from sqlstream.functions import SCALAR_FUNCTIONS
-
     for node in walk(expression):
         if isinstance(node, Call):
-            function = SCALAR_FUNCTIONS.get(node.function) if node.ref is None else None
-            if function is None or not function.is_deterministic or not node.args:
+            if node.ref is not None or not IS_DETERMINISTIC.get(node.function) or not node.args:
                 return False
         elif not isinstance(node, Literal):
             return False

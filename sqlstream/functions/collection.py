@@ -6,12 +6,13 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     COLLECTION,
+    as_given,
     returns,
     scalar,
 )
 from sqlstream.functions.checks import literals, unsupported
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import DescribedFunction, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -91,20 +92,51 @@ def _check_position(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    ScalarFunction("FIELD", "row.field", 2, 2, _field, refine=_field_at),
-    ScalarFunction("ROW", "ROW(value1 [, value2]*)", 1, _MANY, _row),
-    ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 0, _MANY, _array, _same_elements),
-    ScalarFunction(
-        "MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries, check=_check_keys
+    scalar("row.field", "collection:field_of", as_given, _field, name="FIELD", args=(2, 2), refine=_field_at),
+    scalar("ROW(value1 [, value2]*)", "collection:row_of", as_given, _row, args=(1, _MANY)).described(
+        "A row of the values.", "ROW(1, 'a')", "(1, a)"
     ),
-    ScalarFunction(
-        "ITEM",
+    scalar(
+        "ARRAY[value1 [, value2]*]",
+        "collection:array_of",
+        _same_elements,
+        _array,
+        name="ARRAY",
+        args=(0, _MANY),
+    ).described("An array of the values.", "ARRAY[1, 2]", "[1, 2]"),
+    scalar(
+        "MAP[key1, value1 [, key2, value2]*]",
+        "collection:map_of",
+        _same_entries,
+        _map,
+        name="MAP",
+        args=(2, _MANY),
+        check=_check_keys,
+    ).described("A map of keys and values.", "MAP['a', 1]", "{a=1}"),
+    scalar(
         "array[index], map[key] or variant[index or key]",
-        2,
-        2,
-        _item,
+        "collection:item_of",
         _item_arguments,
+        _item,
+        name="ITEM",
+        args=(2, 2),
         check=_check_position,
     ),
-    scalar("CARDINALITY", "CARDINALITY(array, map or multiset)", (COLLECTION,), returns(sql.INT)),
+    scalar(
+        "CARDINALITY(array, map or multiset)", "collection:cardinality_of", (COLLECTION,), returns(sql.INT)
+    ).described("The number of elements or entries.", "CARDINALITY(ARRAY[1, 2])", "2"),
 )
+
+REWRITTEN = (
+    DescribedFunction("OBJECT_OF", "OBJECT_OF(class_name[, key, value]*)").described(
+        "An object with these values under their keys, which are literals: a ROW with named fields.",
+        "OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 21).name",
+        "Bob",
+    ),
+    DescribedFunction("OBJECT_UPDATE", "OBJECT_UPDATE(object, key, value[, key, value]*)").described(
+        "The object or ROW with other values under some of its keys; NULL where the object is.",
+        "OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 14), 'age', 30).age",
+        "30",
+    ),
+)
+"""Functions that the binder writes as a ROW."""

@@ -66,16 +66,15 @@ def _same_kind(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None
     return converted if converted is not None and len({sql.is_string(t) for t in converted}) == 1 else None
 
 
-def _affix(name: str, part: str) -> ScalarFunction:
-    return ScalarFunction(name, f"{name}(string, {part})", 2, 2, returns(BOOLEAN), _same_kind)
-
-
 _NULL_IF_ANY = returns(BOOLEAN)
 _NEVER_NULL = always(BOOLEAN.not_null())
 
 
-def _compare(symbol: str, coerce: Coercion = comparable, result: ResultType = _NULL_IF_ANY) -> ScalarFunction:
-    return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, coerce, tries_text=True)
+def _compare(
+    symbol: str, implementation: str, coerce: Coercion = comparable, result: ResultType = _NULL_IF_ANY
+) -> ScalarFunction:
+    usage = f"value1 {symbol} value2"
+    return scalar(usage, implementation, coerce, result, name=symbol, args=(2, 2), tries_text=True)
 
 
 def _check_like(call: Call) -> None:
@@ -104,36 +103,50 @@ def _check_regexp(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    _compare("=", _equatable),
-    _compare("<>", _equatable),
-    _compare("<"),
-    _compare("<="),
-    _compare(">"),
-    _compare(">="),
-    _compare("IS DISTINCT FROM", _equatable, _NEVER_NULL),
-    _compare("IS NOT DISTINCT FROM", _equatable, _NEVER_NULL),
-    scalar("IS NULL", "value IS NULL", (ANY,), _NEVER_NULL),
-    scalar("IS NOT NULL", "value IS NOT NULL", (ANY,), _NEVER_NULL),
-    ScalarFunction(
-        "IN", "value IN (value1 [, value2]*)", 2, 1_000_000, returns(BOOLEAN), _listed, tries_text=True
+    _compare("=", "comparison:EQUAL", _equatable),
+    _compare("<>", "comparison:NOT_EQUAL", _equatable),
+    _compare("<", "comparison:LESS"),
+    _compare("<=", "comparison:LESS_OR_EQUAL"),
+    _compare(">", "comparison:GREATER"),
+    _compare(">=", "comparison:GREATER_OR_EQUAL"),
+    _compare("IS DISTINCT FROM", "comparison:is_distinct", _equatable, _NEVER_NULL),
+    _compare("IS NOT DISTINCT FROM", "comparison:IS_NOT_DISTINCT_FROM", _equatable, _NEVER_NULL),
+    scalar("value IS NULL", "comparison:IS_NULL", (ANY,), _NEVER_NULL, name="IS NULL"),
+    scalar("value IS NOT NULL", "comparison:IS_NOT_NULL", (ANY,), _NEVER_NULL, name="IS NOT NULL"),
+    scalar(
+        "value IN (value1 [, value2]*)",
+        "comparison:IN",
+        _listed,
+        returns(BOOLEAN),
+        name="IN",
+        args=(2, 1_000_000),
+        tries_text=True,
     ),
     scalar(
-        "LIKE",
         "string LIKE pattern [ESCAPE char]",
+        "text.pattern:like",
         (TEXT, TEXT, TEXT),
         BOOLEAN,
-        args_min=2,
+        name="LIKE",
+        args=(2, 3),
         check=_check_like,
     ),
     scalar(
-        "SIMILAR TO",
         "string SIMILAR TO pattern [ESCAPE char]",
+        "text.pattern:similar_to",
         (TEXT, TEXT, TEXT),
         BOOLEAN,
-        args_min=2,
+        name="SIMILAR TO",
+        args=(2, 3),
         check=_check_similar,
     ),
-    _affix("STARTSWITH", "prefix"),
-    _affix("ENDSWITH", "suffix"),
-    scalar("REGEXP", "REGEXP(string, regex)", (TEXT, TEXT), BOOLEAN, check=_check_regexp),
+    scalar(
+        "STARTSWITH(string, prefix)", "text.string:STARTSWITH", _same_kind, returns(BOOLEAN), args=(2, 2)
+    ).described("Whether a text begins with another.", "STARTSWITH('stream', 'str')", "TRUE"),
+    scalar(
+        "ENDSWITH(string, suffix)", "text.string:ENDSWITH", _same_kind, returns(BOOLEAN), args=(2, 2)
+    ).described("Whether a text ends with another.", "ENDSWITH('stream', 'am')", "TRUE"),
+    scalar(
+        "REGEXP(string, regex)", "text.pattern:REGEXP", (TEXT, TEXT), BOOLEAN, check=_check_regexp
+    ).described("Whether a part of a text matches a regular expression.", "REGEXP('q12', '[0-9]+')", "TRUE"),
 )

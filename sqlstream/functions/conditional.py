@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
-from sqlstream.functions.arguments import always, is_any_nullable
+from sqlstream.functions.arguments import always, as_given, is_any_nullable, scalar
 from sqlstream.functions.comparison import NESTED, comparable
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
@@ -64,29 +64,43 @@ def _extreme(types: Types) -> LogicalType | None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    ScalarFunction(
-        "SINGLE_ROW",
+    scalar(
         "SINGLE_ROW(value, rows)",
-        2,
-        2,
+        "conditional:single_row",
+        as_given,
         lambda types: types[0].with_nullable(True) if types[1].root is TypeRoot.BIGINT else None,
+        args=(2, 2),
     ),
-    ScalarFunction("KEY_BYTES", "KEY_BYTES(value)", 1, 1, always(sql.BYTES.not_null())),
-    ScalarFunction(
-        "CASE", "CASE WHEN condition THEN value … [ELSE value] END", 3, _MANY, _case_type, _case_arguments
+    scalar("KEY_BYTES(value)", "conditional:KEY_BYTES", as_given, always(sql.BYTES.not_null()), args=(1, 1)),
+    scalar(
+        "CASE WHEN condition THEN value … [ELSE value] END",
+        "conditional:CASE",
+        _case_arguments,
+        _case_type,
+        name="CASE",
+        args=(3, _MANY),
     ),
-    ScalarFunction("IF", "IF(condition, value1, value2)", 3, 3, _case_type, _if_arguments),
-    ScalarFunction("COALESCE", "COALESCE(value1 [, value2]*)", 1, _MANY, _coalesced, _to_shared),
-    ScalarFunction("IFNULL", "IFNULL(value, replacement)", 2, 2, _if_null, _to_shared),
-    ScalarFunction(
-        "NULLIF",
+    scalar(
+        "IF(condition, value1, value2)", "conditional:CASE", _if_arguments, _case_type, args=(3, 3)
+    ).described("The first value where the condition is true, else the second.", "IF(1 < 2, 'a', 'b')", "a"),
+    scalar(
+        "COALESCE(value1 [, value2]*)", "conditional:COALESCE", _to_shared, _coalesced, args=(1, _MANY)
+    ).described("The first argument that is not NULL.", "COALESCE(CAST(NULL AS INT), 2)", "2"),
+    scalar("IFNULL(value, replacement)", "conditional:COALESCE", _to_shared, _if_null, args=(2, 2)).described(
+        "The value, or the replacement where it is NULL.", "IFNULL(CAST(NULL AS INT), 0)", "0"
+    ),
+    scalar(
         "NULLIF(value1, value2)",
-        2,
-        2,
-        lambda types: types[0].with_nullable(True),
+        "conditional:null_if",
         comparable,
+        lambda types: types[0].with_nullable(True),
+        args=(2, 2),
         tries_text=True,
+    ).described("NULL where both values are equal, else the first.", "NULLIF(5, 0)", "5"),
+    scalar(
+        "GREATEST(value1[, value2]*)", "conditional:GREATEST", _to_ordered, _extreme, args=(1, _MANY)
+    ).described("The greatest argument; NULL when one is NULL.", "GREATEST(1, 3, 2)", "3"),
+    scalar("LEAST(value1[, value2]*)", "conditional:LEAST", _to_ordered, _extreme, args=(1, _MANY)).described(
+        "The least argument; NULL when one is NULL.", "LEAST(1, 3, 2)", "1"
     ),
-    ScalarFunction("GREATEST", "GREATEST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),
-    ScalarFunction("LEAST", "LEAST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),
 )

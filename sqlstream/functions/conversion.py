@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.functions.arguments import as_given, scalar
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -28,6 +29,12 @@ def _check_parts(source: LogicalType, target: LogicalType) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    ScalarFunction("CAST", "CAST(value AS type)", 1, 1, lambda types: None, check=_check),
-    ScalarFunction("TRY_CAST", "TRY_CAST(value AS type)", 1, 1, lambda types: None, check=_check),
+    scalar(
+        "CAST(value AS type)", "cast:cast", as_given, lambda types: None, args=(1, 1), check=_check
+    ).described(
+        "The value in another type; a text that does not fit fails the job.", "CAST('12' AS INT)", "12"
+    ),
+    scalar(
+        "TRY_CAST(value AS type)", "cast:cast", as_given, lambda types: None, args=(1, 1), check=_check
+    ).described("The value in another type, NULL where it does not fit.", "TRY_CAST('12' AS INT)", "12"),
 )

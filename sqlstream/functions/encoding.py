@@ -70,53 +70,113 @@ def _check_format(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    scalar("ENCODE", "ENCODE(string, charset)", (TEXT, TEXT), returns(sql.BYTES), check=_check_charset),
-    scalar("DECODE", "DECODE(bytes, charset)", (BYTES, TEXT), returns(STRING), check=_check_charset),
-    scalar("UNHEX", "UNHEX(string)", (TEXT,), always(sql.BYTES)),
-    scalar("IS_VALID_UTF8", "IS_VALID_UTF8(bytes)", (BYTES,), returns(BOOLEAN)),
-    scalar("MAKE_VALID_UTF8", "MAKE_VALID_UTF8(bytes)", (BYTES,), returns(STRING)),
-    scalar("URL_ENCODE", "URL_ENCODE(string)", (TEXT,), returns(STRING)),
-    scalar("URL_DECODE", "URL_DECODE(string)", (TEXT,), _NULLABLE_TEXT),
     scalar(
-        "PARSE_URL",
+        "ENCODE(string, charset)",
+        "text.encoding:ENCODE",
+        (TEXT, TEXT),
+        returns(sql.BYTES),
+        check=_check_charset,
+    ).described("A text as bytes of a charset.", "ENCODE('é', 'ISO-8859-1')", "x'e9'"),
+    scalar(
+        "DECODE(bytes, charset)", "text.encoding:DECODE", (BYTES, TEXT), returns(STRING), check=_check_charset
+    ).described("Bytes of a charset as text; malformed ones become U+FFFD.", "DECODE(x'C3A9', 'UTF-8')", "é"),
+    scalar("UNHEX(string)", "text.encoding:UNHEX", (TEXT,), always(sql.BYTES)).described(
+        "The bytes that hexadecimal digits stand for; NULL for another text.", "UNHEX('4162')", "x'4162'"
+    ),
+    scalar("IS_VALID_UTF8(bytes)", "text.encoding:is_valid_utf8", (BYTES,), returns(BOOLEAN)).described(
+        "Whether bytes are well-formed UTF-8.", "IS_VALID_UTF8(x'80')", "FALSE"
+    ),
+    scalar("MAKE_VALID_UTF8(bytes)", "text.encoding:MAKE_VALID_UTF8", (BYTES,), returns(STRING)).described(
+        "Bytes of UTF-8 as text; malformed ones become U+FFFD.", "MAKE_VALID_UTF8(x'4162')", "Ab"
+    ),
+    scalar("URL_ENCODE(string)", "text.url:URL_ENCODE", (TEXT,), returns(STRING)).described(
+        "A text as a part of a form's address.", "URL_ENCODE('a b&c')", "a+b%26c"
+    ),
+    scalar("URL_DECODE(string)", "text.url:URL_DECODE", (TEXT,), _NULLABLE_TEXT).described(
+        "The text in a part of a form's address; NULL where that is malformed.",
+        "URL_DECODE('a+b%26c')",
+        "a b&c",
+    ),
+    scalar(
         "PARSE_URL(url, part[, key])",
+        "text.url:parse_url",
         (TEXT, TEXT, TEXT),
         _NULLABLE_TEXT,
-        args_min=2,
+        args=(2, 3),
         check=_check_key,
+    ).described(
+        "A part of an address (HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO), or a value in its QUERY.",
+        "PARSE_URL('http://h.de/p?k=1', 'QUERY', 'k')",
+        "1",
     ),
-    scalar("INET_ATON", "INET_ATON(string)", (TEXT,), always(BIGINT)),
-    scalar("INET_NTOA", "INET_NTOA(number)", (AS_BIGINT,), _NULLABLE_TEXT),
-    *(
-        scalar(name, f"{name}(string)", (TEXT,), always(BOOLEAN.not_null()))
-        for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")
+    scalar("INET_ATON(string)", "text.url:INET_ATON", (TEXT,), always(BIGINT)).described(
+        "The number of an IPv4 address; NULL for another text.", "INET_ATON('127.0.0.1')", "2130706433"
     ),
-    ScalarFunction("ELT", "ELT(index, value1 [, value2]*)", 2, _MANY, _chosen, _chosen_arguments),
+    scalar("INET_NTOA(number)", "text.url:INET_NTOA", (AS_BIGINT,), _NULLABLE_TEXT).described(
+        "The IPv4 address of a number; NULL outside of their range.", "INET_NTOA(2130706433)", "127.0.0.1"
+    ),
+    scalar("IS_ALPHA(string)", "text.characters:IS_ALPHA", (TEXT,), always(BOOLEAN.not_null())).described(
+        "Whether a text consists of letters.", "IS_ALPHA('Hello')", "TRUE"
+    ),
+    scalar("IS_DIGIT(string)", "text.characters:IS_DIGIT", (TEXT,), always(BOOLEAN.not_null())).described(
+        "Whether a text consists of digits.", "IS_DIGIT('12')", "TRUE"
+    ),
+    scalar("IS_DECIMAL(string)", "text.characters:IS_DECIMAL", (TEXT,), always(BOOLEAN.not_null())).described(
+        "Whether a text is a number.", "IS_DECIMAL('-1.5')", "TRUE"
+    ),
     scalar(
-        "PRINTF",
+        "ELT(index, value1 [, value2]*)", "text.characters:elt", _chosen_arguments, _chosen, args=(2, _MANY)
+    ).described("The value of this number, from 1; NULL for another number.", "ELT(2, 'a', 'b')", "b"),
+    scalar(
         "PRINTF(format [, value]*)",
+        "text.printf:printf",
         (TEXT, ANY),
         _NULLABLE_TEXT,
-        args_min=1,
-        args_max=_MANY,
+        args=(1, _MANY),
         check=_check_format,
-    ),
+    ).described("Values in a text with conversions such as %d and %s.", "PRINTF('%03d-%s', 7, 'a')", "007-a"),
     scalar(
-        "REGEXP_EXTRACT_ALL",
         "REGEXP_EXTRACT_ALL(string, regex[, group])",
+        "text.pattern:REGEXP_EXTRACT_ALL",
         (TEXT, TEXT, AS_INT),
         always(sql.array(STRING)),
-        args_min=2,
+        args=(2, 3),
         check=regex_at(1, beside=2),
+    ).described(
+        "The texts of a group (by default the first) of all matches of a regular expression.",
+        "REGEXP_EXTRACT_ALL('a1b22', '([0-9]+)')",
+        "[1, 22]",
     ),
-    scalar("REGEXP_INSTR", "REGEXP_INSTR(string, regex)", (TEXT, TEXT), always(INT), check=regex_at(1)),
-    scalar("REGEXP_SUBSTR", "REGEXP_SUBSTR(string, regex)", (TEXT, TEXT), _NULLABLE_TEXT, check=regex_at(1)),
     scalar(
-        "TYPEOF",
+        "REGEXP_INSTR(string, regex)",
+        "text.pattern:REGEXP_INSTR",
+        (TEXT, TEXT),
+        always(INT),
+        check=regex_at(1),
+    ).described(
+        "The position, from 1, of the first match of a regular expression; 0 without one.",
+        "REGEXP_INSTR('ab1', '[0-9]')",
+        "3",
+    ),
+    scalar(
+        "REGEXP_SUBSTR(string, regex)",
+        "text.pattern:REGEXP_EXTRACT",
+        (TEXT, TEXT),
+        _NULLABLE_TEXT,
+        check=regex_at(1),
+    ).described(
+        "The first match of a regular expression; NULL without one.", "REGEXP_SUBSTR('ab12', '[0-9]+')", "12"
+    ),
+    scalar(
         "TYPEOF(value[, is_serializable])",
+        "text.characters:typeof",
         (ANY, BOOL),
         _type_name,
-        args_min=1,
+        args=(1, 2),
         check=constant_at(1),
+    ).described(
+        "The name of the value's type; with TRUE in full, as a catalog keeps it.",
+        "TYPEOF('abc')",
+        "CHAR(3) NOT NULL",
     ),
 )

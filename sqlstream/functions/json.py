@@ -85,99 +85,143 @@ _WRITTEN = frozenset({
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
-        "IS JSON",
         "text IS JSON [VALUE | SCALAR | ARRAY | OBJECT]",
+        "json.extract:is_json",
         (TEXT, SYMBOL),
         sql.BOOLEAN,
+        name="IS JSON",
         check=constant_at(1),
     ),
     scalar(
-        "JSON_EXISTS",
         "JSON_EXISTS(json, path [{TRUE | FALSE | UNKNOWN | ERROR} ON ERROR])",
+        "json.extract:json_exists",
         (TEXT, TEXT, SYMBOL),
         sql.BOOLEAN,
-        args_min=2,
+        args=(2, 3),
         check=_check_path,
+    ).described(
+        "Whether a path of a JSON text leads to a value.", """JSON_EXISTS('{"a": true}', '$.a')""", "TRUE"
     ),
     scalar(
-        "JSON_VALUE",
         "JSON_VALUE(json, path [RETURNING type] [{NULL | ERROR | DEFAULT value} ON EMPTY] [… ON ERROR])",
+        "json.extract:json_value",
         (TEXT, TEXT, SYMBOL, ANY, SYMBOL, ANY),
         always(sql.STRING),
-        args_min=2,
+        args=(2, 6),
         check=_check_path,
+    ).described(
+        "The text, number or BOOLEAN at a path of a JSON text.",
+        """JSON_VALUE('{"a": 1.50}', '$.a')""",
+        "1.50",
     ),
     scalar(
-        "JSON_QUERY",
         "JSON_QUERY(json, path [RETURNING type] [{WITHOUT | WITH [CONDITIONAL | UNCONDITIONAL]} [ARRAY] WRAPPER]"
         " [{NULL | EMPTY ARRAY | EMPTY OBJECT | ERROR} ON EMPTY] [… ON ERROR])",
+        "json.extract:json_query",
         (TEXT, TEXT, SYMBOL, SYMBOL, SYMBOL),
         always(sql.STRING),
-        args_min=2,
+        args=(2, 5),
         check=_check_path,
+    ).described(
+        "The object or array at a path of a JSON text.", """JSON_QUERY('{"a": [1, 2]}', '$.a')""", "[1,2]"
     ),
-    scalar("JSON_STRING", "JSON_STRING(value)", (_NOT_INTERVAL,), returns(sql.STRING), check=_check_value),
     scalar(
-        "JSON_OBJECT",
+        "JSON_STRING(value)",
+        "json.construct:json_string",
+        (_NOT_INTERVAL,),
+        returns(sql.STRING),
+        check=_check_value,
+    ).described("A value as JSON; NULL for NULL.", "JSON_STRING(ARRAY['a', 'b'])", '["a","b"]'),
+    scalar(
         "JSON_OBJECT([KEY] key VALUE value, … [{NULL | ABSENT} ON NULL])",
+        "json.construct:json_object",
         (SYMBOL, TEXT),
         always(sql.STRING.not_null()),
-        args_min=1,
-        args_max=_MANY,
+        args=(1, _MANY),
         check=_check_names,
+    ).described(
+        "A JSON object of keys and values.", "JSON_OBJECT('a' VALUE 1, 'b' VALUE 'x')", '{"a":1,"b":"x"}'
     ),
     scalar(
-        "JSON_ARRAY",
         "JSON_ARRAY(value, … [{NULL | ABSENT} ON NULL])",
+        "json.construct:json_array",
         (SYMBOL, TEXT),
         always(sql.STRING.not_null()),
-        args_min=1,
-        args_max=_MANY,
+        args=(1, _MANY),
         check=constant_at(0),
-    ),
-    scalar("JSON", "JSON(text), inside of JSON_OBJECT or JSON_ARRAY", (TEXT,), always(sql.STRING)),
-    scalar("JSON_QUOTE", "JSON_QUOTE(string)", (TEXT,), sql.STRING),
-    scalar("JSON_UNQUOTE", "JSON_UNQUOTE(string)", (TEXT,), sql.STRING),
+    ).described("A JSON array of the values.", "JSON_ARRAY(1, 'x')", '[1,"x"]'),
     scalar(
-        "JSON_LENGTH",
+        "JSON(text), inside of JSON_OBJECT or JSON_ARRAY",
+        "json.construct:json_raw",
+        (TEXT,),
+        always(sql.STRING),
+    ).described(
+        "A JSON text that JSON_OBJECT or JSON_ARRAY inserts as it is.",
+        "JSON_ARRAY(JSON('{\"a\": 1}'))",
+        '[{"a":1}]',
+    ),
+    scalar("JSON_QUOTE(string)", "json.quoting:json_quote", (TEXT,), sql.STRING).described(
+        "A text as a JSON string.", "JSON_QUOTE('a\"b')", '"a\\"b"'
+    ),
+    scalar("JSON_UNQUOTE(string)", "json.quoting:json_unquote", (TEXT,), sql.STRING).described(
+        "The characters of a JSON string.", """JSON_UNQUOTE('"a"')""", "a"
+    ),
+    scalar(
         "JSON_LENGTH(json[, path])",
+        "json.extract:json_length",
         (_JSON, TEXT),
         always(sql.INT),
-        args_min=1,
+        args=(1, 2),
         check=_check_plain_path,
-    ),
+    ).described("The number of elements or members at a path of a JSON text.", "JSON_LENGTH('[1, 2]')", "2"),
     scalar(
-        "JSON_TYPE",
         "JSON_TYPE(json[, path])",
+        "json.extract:json_type",
         (_JSON, TEXT),
         always(sql.STRING),
-        args_min=1,
+        args=(1, 2),
         check=_check_plain_path,
+    ).described(
+        "The kind of the value at a path of a JSON text.", """JSON_TYPE('{"a": 1}', '$.a')""", "number"
     ),
     scalar(
-        "PARSE_JSON",
         "PARSE_JSON(json[, allow_duplicate_keys])",
+        "json.variant:parse_json",
         (TEXT, BOOL),
         returns(sql.VARIANT),
-        args_min=1,
+        args=(1, 2),
+    ).described(
+        "The VARIANT of a JSON text; other text fails the job.",
+        """PARSE_JSON('{"a": [7, 8]}')['a'][1]""",
+        "7",
     ),
     scalar(
-        "TRY_PARSE_JSON",
         "TRY_PARSE_JSON(json[, allow_duplicate_keys])",
+        "json.variant:parse_json",
         (TEXT, BOOL),
         always(sql.VARIANT),
-        args_min=1,
+        args=(1, 2),
+    ).described(
+        "The VARIANT of a JSON text, NULL for other text.",
+        """TRY_PARSE_JSON('{"b": 1, "a": 2}')""",
+        '{"a":2,"b":1}',
     ),
-    scalar("VARIANT_TEXT", "CAST(variant AS STRING)", (_JSON,), always(sql.STRING)),
-    scalar("JSON_ITEMS", "JSON_ITEMS(array)", (_TEXTS,), always(sql.STRING.not_null())),
     scalar(
-        "JSON_MEMBER",
+        "CAST(variant AS STRING)",
+        "json.variant:variant_text",
+        (_JSON,),
+        always(sql.STRING),
+        name="VARIANT_TEXT",
+    ),
+    scalar("JSON_ITEMS(array)", "json.construct:json_items", (_TEXTS,), always(sql.STRING.not_null())),
+    scalar(
         "JSON_MEMBER(key, value)",
+        "json.construct:json_member",
         (SYMBOL, TEXT, TEXT),
         always(sql.STRING),
         check=constant_at(0),
     ),
-    scalar("JSON_MEMBERS", "JSON_MEMBERS(array)", (_TEXTS,), always(sql.STRING.not_null())),
+    scalar("JSON_MEMBERS(array)", "json.construct:json_members", (_TEXTS,), always(sql.STRING.not_null())),
 )
 
 JSON_REASON = "an engine reads the paths and writes the numbers and names of JSON in its own way"

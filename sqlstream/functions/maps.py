@@ -70,19 +70,39 @@ def _check_delimiters(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    scalar("MAP_KEYS", "MAP_KEYS(map)", (_MAP,), _keys),
-    scalar("MAP_VALUES", "MAP_VALUES(map)", (_MAP,), _values),
-    scalar("MAP_ENTRIES", "MAP_ENTRIES(map)", (_MAP,), _entries),
-    ScalarFunction(
-        "MAP_FROM_ARRAYS", "MAP_FROM_ARRAYS(keys, values)", 2, 2, _of_arrays, convert_each(ARRAY, ARRAY)
+    scalar("MAP_KEYS(map)", "maps:MAP_KEYS", (_MAP,), _keys).described(
+        "The keys of a map.", "MAP_KEYS(MAP['a', 1])", "[a]"
     ),
-    ScalarFunction("MAP_UNION", "MAP_UNION(map1 [, map2]*)", 1, _MANY, _merged, _alike),
+    scalar("MAP_VALUES(map)", "maps:MAP_VALUES", (_MAP,), _values).described(
+        "The values of a map.", "MAP_VALUES(MAP['a', 1])", "[1]"
+    ),
+    scalar("MAP_ENTRIES(map)", "maps:MAP_ENTRIES", (_MAP,), _entries).described(
+        "The entries of a map as rows of key and value.", "MAP_ENTRIES(MAP['a', 1])", "[(a, 1)]"
+    ),
     scalar(
-        "STR_TO_MAP",
+        "MAP_FROM_ARRAYS(keys, values)",
+        "maps:MAP_FROM_ARRAYS",
+        convert_each(ARRAY, ARRAY),
+        _of_arrays,
+        args=(2, 2),
+    ).described(
+        "The map of an array of keys and one of values.", "MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"
+    ),
+    scalar("MAP_UNION(map1 [, map2]*)", "maps:MAP_UNION", _alike, _merged, args=(1, _MANY)).described(
+        "The entries of all maps; of equal keys that of the last.",
+        "MAP_UNION(MAP['a', 1], MAP['a', 2])",
+        "{a=2}",
+    ),
+    scalar(
         "STR_TO_MAP(string[, pair_delimiter, value_delimiter])",
+        "maps:map_from_text",
         (TEXT, TEXT, TEXT),
         returns(sql.map_of(STRING, STRING)),
-        args_min=1,
+        args=(1, 3),
         check=_check_delimiters,
+    ).described(
+        "The map in a text: pairs between commas, key and value between equals signs, or by other regular expressions.",
+        "STR_TO_MAP('a=1')",
+        "{a=1}",
     ),
 )

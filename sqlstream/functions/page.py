@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from sqlstream import types as sql
-from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FAMILIES
-from sqlstream.functions.descriptions import DESCRIPTIONS
-from sqlstream.functions.rewritten import REWRITTEN_AGGREGATES, REWRITTEN_SCALARS
-from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.functions import (
+    AGGREGATE_FUNCTIONS,
+    REWRITTEN_AGGREGATES,
+    REWRITTEN_SCALARS,
+    SCALAR_FAMILIES,
+    AggregateFunction,
+    ScalarFunction,
+)
+from sqlstream.functions.signature import AGGREGATED, DescribedFunction
 from sqlstream.types import LogicalType
 
 _HEAD = """\
@@ -48,36 +53,31 @@ def functions_page() -> str:
     """The whole page, as markdown."""
     parts = [_HEAD]
     for title, functions in SCALAR_FAMILIES:
-        rows = [_scalar_row(f) for f in functions if f.name in DESCRIPTIONS]
+        rows = [_row(f, *_result(f)) for f in functions if f.description]
         if title == "Rows, arrays and maps":
-            rows += [_row(usage, name, "ROW", "other") for name, usage in REWRITTEN_SCALARS.items()]
+            rows += [_row(f, "ROW", "other") for f in REWRITTEN_SCALARS.values()]
         if rows:
             parts.append(f"## {title}\n\n{_TABLE}\n" + "\n".join(rows) + "\n")
     aggregates = [_aggregate_row(f) for f in AGGREGATE_FUNCTIONS.values()]
     aggregates += [
-        _row(usage, name, "BIGINT" if name.startswith("APPROX") else "STRING", "other")
-        for name, usage in REWRITTEN_AGGREGATES.items()
+        _row(f, "BIGINT" if f.name.startswith("APPROX") else "STRING", "other")
+        for f in REWRITTEN_AGGREGATES.values()
     ]
-    parts.append(f"## Aggregates\n\n{_TABLE}\n" + "\n".join(aggregates) + "\n")
+    over = f"The examples are over the rows of `{AGGREGATED}`."
+    parts.append(f"## Aggregates\n\n{over}\n\n{_TABLE}\n" + "\n".join(aggregates) + "\n")
     return "\n".join(parts)
 
 
-def _scalar_row(function: ScalarFunction) -> str:
-    result, nulls = _result(function, _scalar_result)
-    return _row(function.usage, function.name, result, nulls)
-
-
 def _aggregate_row(function: AggregateFunction) -> str:
-    result, nulls = _result(function, _aggregate_result)
-    return _row(function.usage, function.name, result, "other" if nulls == "any" else nulls)
+    result, nulls = _result(function)
+    return _row(function, result, "other" if nulls == "any" else nulls)
 
 
-def _row(usage: str, name: str, result: str, nulls: str) -> str:
-    described = DESCRIPTIONS[name]
-    sentence = _cell(described.sentence)
-    if described.example:
-        sentence += f"<br>{_code(described.example)} → {_code(described.value) or 'an empty text'}"
-    return f"| {_code(usage)} | {result} | {nulls} | {sentence} |"
+def _row(function: DescribedFunction, result: str, nulls: str) -> str:
+    sentence = _cell(function.description)
+    if function.example:
+        sentence += f"<br>{_code(function.example)} → {_code(function.value) or 'an empty text'}"
+    return f"| {_code(function.usage)} | {result} | {nulls} | {sentence} |"
 
 
 def _cell(text: str) -> str:
@@ -89,40 +89,34 @@ def _code(text: str) -> str:
     return f"{fence}{_cell(text)}{fence}" if text else ""
 
 
-def _result(function: ScalarFunction | AggregateFunction, result_of: object) -> tuple[str, str]:
+def _result(function: ScalarFunction | AggregateFunction) -> tuple[str, str]:
     """The type of a result, and when it is NULL."""
-    assert callable(result_of)
     counts = range(function.args_min, min(function.args_max, function.args_min + 2) + 1)
-    taken = [given for count in counts for given in _accepted(function, count, result_of)]
+    taken = [found for count in counts for found in _accepted(function, count)]
     if not taken:
         return _OF_ARGUMENTS, "other"
-    results = {
-        str(result_of(function, given).with_nullable(True).without_time_attribute()) for given in taken
-    }
-    given = taken[0]
-    first: LogicalType = result_of(function, given)
+    results = {str(result.with_nullable(True).without_time_attribute()) for _, result in taken}
+    given, first = taken[0]
     if first.nullable:
         nulls = "other"
     else:
-        nullable = result_of(function, tuple(t.with_nullable(True) for t in given))
+        nullable = _result_of(function, tuple(t.with_nullable(True) for t in given))
         nulls = "any" if nullable is not None and nullable.nullable else "never"
     return (_code(results.pop()) if len(results) == 1 else _OF_ARGUMENTS), nulls
 
 
 def _accepted(
-    function: ScalarFunction | AggregateFunction, count: int, result_of: object
-) -> Iterable[tuple[LogicalType, ...]]:
-    """Arguments of some kinds that the function takes."""
-    assert callable(result_of)
-    samples = _SAMPLES if count <= 3 else _SAMPLES[:5]
-    return (g for g in itertools.product(samples, repeat=count) if result_of(function, g) is not None)
+    function: ScalarFunction | AggregateFunction, count: int
+) -> Iterator[tuple[tuple[LogicalType, ...], LogicalType]]:
+    """Arguments of some kinds that the function takes, and its result."""
+    for given in itertools.product(_SAMPLES if count <= 3 else _SAMPLES[:5], repeat=count):
+        result = _result_of(function, given)
+        if result is not None:
+            yield given, result
 
 
-def _scalar_result(function: ScalarFunction, given: tuple[LogicalType, ...]) -> LogicalType | None:
-    coerced = function.coerce(given)
-    return None if coerced is None else function.result_type(coerced)
-
-
-def _aggregate_result(function: AggregateFunction, given: tuple[LogicalType, ...]) -> LogicalType | None:
+def _result_of(
+    function: ScalarFunction | AggregateFunction, given: tuple[LogicalType, ...]
+) -> LogicalType | None:
     coerced = function.coerce(given)
     return None if coerced is None else function.result_type(coerced)

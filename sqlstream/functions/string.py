@@ -67,91 +67,176 @@ INSTR_HINT = "count appearances from 1"
 TRIM_SIDES = ("BOTH", "LEADING", "TRAILING")
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    scalar("||", "string1 || string2", (TEXT_OR_BYTES, TEXT_OR_BYTES), _concatenated, args_max=_MANY),
-    scalar("CONCAT", "CONCAT(string1, string2, ...)", (TEXT,), STRING, args_max=_MANY),
-    scalar("CONCAT_WS", "CONCAT_WS(separator, string1, ...)", (TEXT, TEXT), _separated, args_max=_MANY),
-    scalar("CHAR_LENGTH", "CHAR_LENGTH(string)", (TEXT,), INT),
-    scalar("CHARACTER_LENGTH", "CHARACTER_LENGTH(string)", (TEXT,), INT),
-    *(
-        scalar(name, f"{name}(string)", (TEXT,), STRING)
-        for name in ("UPPER", "LOWER", "INITCAP", "REVERSE", "TO_BASE64", "FROM_BASE64")
+    scalar(
+        "string1 || string2",
+        "text.string:concat",
+        (TEXT_OR_BYTES, TEXT_OR_BYTES),
+        _concatenated,
+        name="||",
+        args=(2, _MANY),
+    ),
+    scalar("CONCAT(string1, string2, ...)", "text.string:concat", (TEXT,), STRING, args=(1, _MANY)).described(
+        "All texts joined; NULL when one is NULL.", "CONCAT('a', 'b', 'c')", "abc"
     ),
     scalar(
-        "TRIM",
+        "CONCAT_WS(separator, string1, ...)",
+        "text.string:concat_with_separator",
+        (TEXT, TEXT),
+        _separated,
+        args=(2, _MANY),
+    ).described("All texts that are not NULL, with a separator between.", "CONCAT_WS('-', 'a', 'b')", "a-b"),
+    scalar("CHAR_LENGTH(string)", "text.string:char_length", (TEXT,), INT).described(
+        "The number of characters.", "CHAR_LENGTH('héllo')", "5"
+    ),
+    scalar("CHARACTER_LENGTH(string)", "text.string:char_length", (TEXT,), INT).described(
+        "The number of characters.", "CHARACTER_LENGTH('héllo')", "5"
+    ),
+    scalar("UPPER(string)", "text.characters:upper", (TEXT,), STRING).described(
+        "The text in capitals.", "UPPER('sql')", "SQL"
+    ),
+    scalar("LOWER(string)", "text.characters:lower", (TEXT,), STRING).described(
+        "The text in small letters.", "LOWER('SQL')", "sql"
+    ),
+    scalar("INITCAP(string)", "text.characters:initcap", (TEXT,), STRING).described(
+        "Each word with a capital in front.", "INITCAP('flink sql')", "Flink Sql"
+    ),
+    scalar("REVERSE(string)", "text.string:REVERSE", (TEXT,), STRING).described(
+        "The characters from last to first.", "REVERSE('abc')", "cba"
+    ),
+    scalar("TO_BASE64(string)", "text.string:TO_BASE64", (TEXT,), STRING).described(
+        "The text's bytes in base 64.", "TO_BASE64('hello')", "aGVsbG8="
+    ),
+    scalar("FROM_BASE64(string)", "text.string:from_base64", (TEXT,), STRING).described(
+        "The text that base 64 encodes.", "FROM_BASE64('aGVsbG8=')", "hello"
+    ),
+    scalar(
         "TRIM([BOTH | LEADING | TRAILING] [chars FROM] string)",
+        "text.string:trim_from",
         (SYMBOL, TEXT, TEXT),
         STRING,
         check=one_of(0, TRIM_SIDES, "of"),
+    ).described("The text without blanks, or given characters, at its ends.", "TRIM('  a ')", "a"),
+    scalar("LTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+        "The text without blanks, or given characters, at its start.", "LTRIM('xxa', 'x')", "a"
     ),
-    *(
-        scalar(name, f"{name}(string[, chars])", (TEXT, TEXT), STRING, args_min=1)
-        for name in ("LTRIM", "RTRIM", "BTRIM")
+    scalar("RTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+        "The text without blanks, or given characters, at its end.", "RTRIM('axx', 'x')", "a"
     ),
-    *(
-        scalar(
-            name,
-            f"{name}(string, start[, length])",
-            (TEXT, AS_INT, AS_INT),
-            STRING,
-            args_min=2,
-            refine=_substring,
-        )
-        for name in ("SUBSTRING", "SUBSTR")
+    scalar("BTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+        "The text without blanks, or given characters, at both ends.", "BTRIM('xax', 'x')", "a"
     ),
-    scalar("LEFT", "LEFT(string, length)", (TEXT, AS_INT), STRING),
-    scalar("RIGHT", "RIGHT(string, length)", (TEXT, AS_INT), STRING),
-    scalar("REPLACE", "REPLACE(string, search, replacement)", (TEXT, TEXT, TEXT), STRING),
     scalar(
-        "OVERLAY",
+        "SUBSTRING(string, start[, length])",
+        "text.string:SUBSTRING",
+        (TEXT, AS_INT, AS_INT),
+        STRING,
+        args=(2, 3),
+        refine=_substring,
+    ).described("A part of a text; the first character is 1.", "SUBSTRING('stream', 2, 3)", "tre"),
+    scalar(
+        "SUBSTR(string, start[, length])",
+        "text.string:SUBSTRING",
+        (TEXT, AS_INT, AS_INT),
+        STRING,
+        args=(2, 3),
+        refine=_substring,
+    ).described("A part of a text; the first character is 1.", "SUBSTR('stream', 4)", "eam"),
+    scalar("LEFT(string, length)", "text.string:LEFT", (TEXT, AS_INT), STRING).described(
+        "The first characters of a text.", "LEFT('stream', 3)", "str"
+    ),
+    scalar("RIGHT(string, length)", "text.string:RIGHT", (TEXT, AS_INT), STRING).described(
+        "The last characters of a text.", "RIGHT('stream', 3)", "eam"
+    ),
+    scalar(
+        "REPLACE(string, search, replacement)", "text.string:replace", (TEXT, TEXT, TEXT), STRING
+    ).described("The text with each occurrence of a text replaced.", "REPLACE('a-b', '-', '+')", "a+b"),
+    scalar(
         "OVERLAY(string PLACING string FROM start [FOR length])",
+        "text.string:OVERLAY",
         (TEXT, TEXT, AS_INT, AS_INT),
         STRING,
-        args_min=3,
+        args=(3, 4),
+    ).described(
+        "The text with another put over a part of it.", "OVERLAY('abcd' PLACING 'X' FROM 2 FOR 2)", "aXd"
     ),
-    scalar("TRANSLATE", "TRANSLATE(string, from, to)", (TEXT, TEXT, TEXT), _translated),
-    scalar("LPAD", "LPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
-    scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
-    scalar("REPEAT", "REPEAT(string, times)", (TEXT, AS_INT), STRING),
-    scalar("POSITION", "POSITION(string1 IN string2)", (TEXT, TEXT), INT),
+    scalar("TRANSLATE(string, from, to)", "text.string:TRANSLATE", (TEXT, TEXT, TEXT), _translated).described(
+        "The text with characters replaced one for one.", "TRANSLATE('abc', 'ab', 'xy')", "xyc"
+    ),
+    scalar("LPAD(string, length, pad)", "text.string:LPAD", (TEXT, AS_INT, TEXT), _padded).described(
+        "The text filled up, or cut, to a length at its start.", "LPAD('7', 3, '0')", "007"
+    ),
+    scalar("RPAD(string, length, pad)", "text.string:RPAD", (TEXT, AS_INT, TEXT), _padded).described(
+        "The text filled up, or cut, to a length at its end.", "RPAD('7', 3, '0')", "700"
+    ),
+    scalar("REPEAT(string, times)", "text.string:REPEAT", (TEXT, AS_INT), STRING).described(
+        "The text repeated a number of times.", "REPEAT('ab', 2)", "abab"
+    ),
+    scalar("POSITION(string1 IN string2)", "text.string:POSITION", (TEXT, TEXT), INT).described(
+        "Where a text occurs first in another, from 1; 0 when it does not.", "POSITION('b' IN 'abc')", "2"
+    ),
     scalar(
-        "INSTR",
         "INSTR(string, search[, start[, appearance]])",
+        "text.string:INSTR",
         (TEXT, TEXT, AS_INT, AS_INT),
         INT,
-        args_min=2,
+        args=(2, 4),
         check=_check_appearance,
+    ).described(
+        "Where a text occurs the first or a later time, from 1; from a start, backwards for a negative one; 0 when it does not.",
+        "INSTR('abcabc', 'c', 1, 2)",
+        "6",
     ),
-    scalar("LOCATE", "LOCATE(search, string[, start])", (TEXT, TEXT, AS_INT), INT, args_min=2),
     scalar(
-        "SPLIT_INDEX",
+        "LOCATE(search, string[, start])", "text.string:LOCATE", (TEXT, TEXT, AS_INT), INT, args=(2, 3)
+    ).described(
+        "Where a text occurs first, from 1 or a start; 0 when it does not.", "LOCATE('b', 'abcb', 3)", "4"
+    ),
+    scalar(
         "SPLIT_INDEX(string, delimiter, index)",
+        "text.string:SPLIT_INDEX",
         (TEXT, _TEXT_OR_INTEGER, AS_INT),
         lambda types: STRING,
-    ),
+    ).described("One of the parts between delimiters; the first is 0.", "SPLIT_INDEX('a/b/c', '/', 1)", "b"),
     scalar(
-        "REGEXP_EXTRACT",
         "REGEXP_EXTRACT(string, regex[, group])",
+        "text.pattern:REGEXP_EXTRACT",
         (TEXT, TEXT, AS_INT),
         lambda types: STRING,
-        args_min=2,
+        args=(2, 3),
         check=regex_at(1, beside=2),
+    ).described(
+        "What a regular expression, or one of its groups, matches first.",
+        "REGEXP_EXTRACT('id=42', 'id=([0-9]+)', 1)",
+        "42",
     ),
     scalar(
-        "REGEXP_REPLACE",
         "REGEXP_REPLACE(string, regex, replacement)",
+        "text.pattern:REGEXP_REPLACE",
         (TEXT, TEXT, TEXT),
         lambda types: STRING,
         check=regex_at(1, beside=2),
+    ).described(
+        "The text with each match of a regular expression replaced.",
+        "REGEXP_REPLACE('a1b2', '[0-9]', '')",
+        "ab",
     ),
     scalar(
-        "REGEXP_COUNT",
         "REGEXP_COUNT(string, regex)",
+        "text.pattern:REGEXP_COUNT",
         (TEXT, TEXT),
         lambda types: INT,
         check=regex_at(1),
+    ).described("How often a regular expression matches.", "REGEXP_COUNT('a1b2', '[0-9]')", "2"),
+    scalar("ASCII(string)", "text.string:ASCII", (TEXT,), INT).described(
+        "The number of a text's first character.", "ASCII('A')", "65"
     ),
-    scalar("ASCII", "ASCII(string)", (TEXT,), INT),
-    scalar("CHR", "CHR(integer)", (AS_INT,), STRING),
-    scalar("HEX", "HEX(integer) or HEX(string)", (_TEXT_OR_INTEGER,), STRING),
-    scalar("UUID", "UUID()", (), returns(STRING), is_deterministic=False),
+    scalar("CHR(integer)", "text.string:CHR", (AS_INT,), STRING).described(
+        "The character of a number.", "CHR(65)", "A"
+    ),
+    scalar("HEX(integer) or HEX(string)", "text.string:HEX", (_TEXT_OR_INTEGER,), STRING).described(
+        "A whole number, or the bytes of a text, in hexadecimal digits.", "HEX(255)", "FF"
+    ),
+    scalar("UUID()", "text.string:uuid", (), returns(STRING), is_deterministic=False).described(
+        "A random UUID, a new one per row.", "CHAR_LENGTH(UUID())", "36"
+    ),
 )

@@ -175,17 +175,6 @@ def _check_zones(call: Call) -> None:
             time_zone_of(str(zone))
 
 
-_PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")
-_NOW = (
-    ("CURRENT_TIMESTAMP", timestamp_ltz(3)),
-    ("CURRENT_ROW_TIMESTAMP", timestamp_ltz(3)),
-    ("NOW", timestamp_ltz(3)),
-    ("LOCALTIMESTAMP", timestamp(3)),
-    ("CURRENT_DATE", DATE),
-    ("CURRENT_TIME", sql.time(0)),
-    ("LOCALTIME", sql.time(0)),
-)
-
 EXTRACTED_OF_MONTHS = ("YEAR", "QUARTER", "MONTH", "DECADE", "CENTURY", "MILLENNIUM")
 EXTRACTED_OF_DAYS = ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH")
 """Units of an INTERVAL YEAR TO MONTH and of an INTERVAL DAY TO SECOND."""
@@ -198,91 +187,184 @@ def _check_extracted(call: Call) -> None:
     one_of(0, units, "of")(call)
 
 
+def _clock(name: str, result: LogicalType) -> ScalarFunction:
+    return scalar(name, "time.temporal:now", (), always(result.not_null()), is_deterministic=False)
+
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
-        "EXTRACT",
         "EXTRACT(unit FROM temporal)",
+        "time.temporal:extract",
         (SYMBOL, _TEMPORAL_OR_INTERVAL),
         BIGINT,
         check=_check_extracted,
+    ).described("A part of a time or an interval.", "EXTRACT(HOUR FROM TIME '10:20:30')", "10"),
+    scalar("YEAR(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The year of a date.", "YEAR(DATE '2020-03-04')", "2020"
     ),
-    *(scalar(name, f"{name}(date)", (DATE_LIKE,), BIGINT) for name in _PARTS),
-    *(scalar(name, f"{name}(timestamp)", (TEMPORAL,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
+    scalar("QUARTER(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The quarter of a date, 1 to 4.", "QUARTER(DATE '2020-03-04')", "1"
+    ),
+    scalar("MONTH(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The month of a date, 1 to 12.", "MONTH(DATE '2020-03-04')", "3"
+    ),
+    scalar("WEEK(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The ISO week of a date, 1 to 53.", "WEEK(DATE '2020-03-04')", "10"
+    ),
+    scalar("DAYOFYEAR(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The day of a date in its year, from 1.", "DAYOFYEAR(DATE '2020-03-04')", "64"
+    ),
+    scalar("DAYOFMONTH(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The day of a date in its month, from 1.", "DAYOFMONTH(DATE '2020-03-04')", "4"
+    ),
+    scalar("DAYOFWEEK(date)", "time.temporal:extract", (DATE_LIKE,), BIGINT).described(
+        "The day of a date in its week, 1 for Sunday.", "DAYOFWEEK(DATE '2020-03-04')", "4"
+    ),
+    scalar("HOUR(timestamp)", "time.temporal:extract", (TEMPORAL,), BIGINT).described(
+        "The hour of a time, 0 to 23.", "HOUR(TIMESTAMP '2020-03-04 10:20:30')", "10"
+    ),
+    scalar("MINUTE(timestamp)", "time.temporal:extract", (TEMPORAL,), BIGINT).described(
+        "The minute of a time, 0 to 59.", "MINUTE(TIMESTAMP '2020-03-04 10:20:30')", "20"
+    ),
+    scalar("SECOND(timestamp)", "time.temporal:extract", (TEMPORAL,), BIGINT).described(
+        "The second of a time, 0 to 59.", "SECOND(TIMESTAMP '2020-03-04 10:20:30')", "30"
+    ),
     scalar(
-        "DATE_FORMAT",
         "DATE_FORMAT(timestamp, pattern)",
+        "time.temporal:DATE_FORMAT",
         (_TIMESTAMP_OR_TEXT, TEXT),
         _formatted,
         check=_check_format,
+    ).described(
+        "A time as text, by a pattern.",
+        "DATE_FORMAT(TIMESTAMP '2020-03-04 10:20:30', 'yyyy/MM/dd')",
+        "2020/03/04",
     ),
     scalar(
-        "TO_TIMESTAMP",
         "TO_TIMESTAMP(string[, pattern])",
+        "time.temporal:TO_TIMESTAMP",
         (TEXT, TEXT),
         always(timestamp(3)),
-        args_min=1,
+        args=(1, 2),
         check=_check_parse,
+    ).described(
+        "The TIMESTAMP in a text, by a pattern; NULL when the text does not match.",
+        "TO_TIMESTAMP('04.03.2020', 'dd.MM.yyyy')",
+        "2020-03-04 00:00:00.000",
     ),
     scalar(
-        "TO_DATE", "TO_DATE(string[, pattern])", (TEXT, TEXT), always(DATE), args_min=1, check=_check_parse
-    ),
+        "TO_DATE(string[, pattern])",
+        "time.temporal:TO_DATE",
+        (TEXT, TEXT),
+        always(DATE),
+        args=(1, 2),
+        check=_check_parse,
+    ).described("The DATE in a text, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
     scalar(
-        "TO_TIMESTAMP_LTZ",
         "TO_TIMESTAMP_LTZ(epoch[, precision]) or TO_TIMESTAMP_LTZ(string[, pattern[, time zone]])",
+        "time.temporal:TO_TIMESTAMP_LTZ",
         (_NUMBER_OR_TEXT, _INTEGER_OR_TEXT, TEXT),
         _timestamp_ltz,
-        args_min=1,
+        args=(1, 3),
         refine=_as_fine_as_literal,
         check=_check_to_instant,
+    ).described(
+        "A moment from seconds or milliseconds since 1970, or from a text.",
+        "EXTRACT(EPOCH FROM TO_TIMESTAMP_LTZ(60, 0))",
+        "60",
     ),
     scalar(
-        "FROM_UNIXTIME",
         "FROM_UNIXTIME(seconds[, pattern])",
+        "time.temporal:FROM_UNIXTIME",
         (AS_BIGINT, TEXT),
         always(STRING),
-        args_min=1,
+        args=(1, 2),
         check=_check_format,
+    ).described(
+        "Seconds since 1970 as text in the session's time zone, by a pattern.",
+        "UNIX_TIMESTAMP(FROM_UNIXTIME(60))",
+        "60",
     ),
     scalar(
-        "CONVERT_TZ",
         "CONVERT_TZ(string, from_zone, to_zone)",
+        "time.temporal:CONVERT_TZ",
         (TEXT, TEXT, TEXT),
         always(STRING),
         check=_check_zones,
+    ).described(
+        "A time as text in one time zone as text in another.",
+        "CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')",
+        "1969-12-31 16:00:00",
     ),
-    scalar("CURRENT_DATABASE", "CURRENT_DATABASE()", (), always(STRING.not_null())),
+    scalar("CURRENT_DATABASE()", "text.characters:current_database", (), always(STRING.not_null())).described(
+        "The current database of the session.", "CURRENT_DATABASE()", "default_database"
+    ),
     scalar(
-        "UNIX_TIMESTAMP",
         "UNIX_TIMESTAMP(string[, pattern])",
+        "time.temporal:UNIX_TIMESTAMP",
         (TEXT, TEXT),
         returns(BIGINT),
-        args_min=0,
+        args=(0, 2),
         is_deterministic=False,
         check=_check_simple_parse,
+    ).described(
+        "Seconds since 1970 of now, or of the time in a text.",
+        "UNIX_TIMESTAMP('1970-01-02 00:00:00') - UNIX_TIMESTAMP('1970-01-01 00:00:00')",
+        "86400",
     ),
     scalar(
-        "TIMESTAMPADD",
         "TIMESTAMPADD(unit, count, timepoint)",
+        "time.temporal:timestamp_add",
         (SYMBOL, AS_INT, TEMPORAL),
         _added,
         refine=_added_by_unit,
         check=_check_moved,
+    ).described(
+        "A time moved by a number of units.", "TIMESTAMPADD(DAY, 2, DATE '2020-02-28')", "2020-03-01"
     ),
     scalar(
-        "TIMESTAMPDIFF",
         "TIMESTAMPDIFF(unit, timepoint1, timepoint2)",
+        "time.temporal:timestamp_diff",
         (SYMBOL, DATE_LIKE, DATE_LIKE),
         INT,
         refine=_difference_by_unit,
         check=one_of(0, MOVED_UNITS, "with unit"),
+    ).described(
+        "Whole units from the first time to the second.",
+        "TIMESTAMPDIFF(HOUR, TIMESTAMP '2020-01-01 00:00:00', TIMESTAMP '2020-01-02 01:59:00')",
+        "25",
     ),
-    *(scalar(name, name, (), always(t.not_null()), is_deterministic=False) for name, t in _NOW),
+    _clock("CURRENT_TIMESTAMP", timestamp_ltz(3)).described(
+        "The moment at which the row is computed.", "CURRENT_TIMESTAMP = NOW()", "TRUE"
+    ),
+    _clock("CURRENT_ROW_TIMESTAMP", timestamp_ltz(3)).described(
+        "The moment at which the row is computed.", "CURRENT_ROW_TIMESTAMP() = NOW()", "TRUE"
+    ),
+    _clock("NOW", timestamp_ltz(3)).described(
+        "The moment at which the row is computed.", "NOW() = CURRENT_TIMESTAMP", "TRUE"
+    ),
+    _clock("LOCALTIMESTAMP", timestamp(3)).described(
+        "The session's date and time at which the row is computed.",
+        "CAST(LOCALTIMESTAMP AS DATE) = CURRENT_DATE",
+        "TRUE",
+    ),
+    _clock("CURRENT_DATE", DATE).described(
+        "The session's date at which the row is computed.", "CURRENT_DATE > DATE '2020-01-01'", "TRUE"
+    ),
+    _clock("CURRENT_TIME", sql.time(0)).described(
+        "The session's time of day at which the row is computed.", "CURRENT_TIME = LOCALTIME", "TRUE"
+    ),
+    _clock("LOCALTIME", sql.time(0)).described(
+        "The session's time of day at which the row is computed.", "LOCALTIME >= TIME '00:00:00'", "TRUE"
+    ),
     scalar(
-        "CURRENT_WATERMARK",
         "CURRENT_WATERMARK(rowtime)",
+        "time.temporal:current_watermark",
         (TIMESTAMP,),
         _watermark,
         is_deterministic=False,
+    ).described("The watermark that arrived before the row; NULL before the first."),
+    scalar("PROCTIME()", "time.temporal:now", (), always(sql.PROCTIME), is_deterministic=False).described(
+        "Processing time, as a time attribute of a computed column."
     ),
-    scalar("PROCTIME", "PROCTIME()", (), always(sql.PROCTIME), is_deterministic=False),
 )

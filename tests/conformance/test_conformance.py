@@ -23,7 +23,7 @@ from sqlstream.client.rendering.sql_text import sql_texts
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import SqlStreamError
-from sqlstream.functions.descriptions import DESCRIPTIONS
+from sqlstream.functions import CALLABLE
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Show, ShowKind
@@ -290,7 +290,7 @@ def families() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             title, found = line.removeprefix("# "), []
         elif line.startswith("@ "):
             for name in line.split()[1:]:
-                described = DESCRIPTIONS.get(name)
+                described = CALLABLE.get(name)
                 found.append((name, described.example if described and described.example else f"{name}()"))
         else:
             found.append((line, line))

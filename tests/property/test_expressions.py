@@ -13,7 +13,7 @@ from sqlstream.expressions import Call, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.functions.checks import is_constant
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.registry import BUILDERS
+from sqlstream.runtime.evaluate.program import builder_of
 
 
 def _check(seed: int) -> None:
@@ -59,7 +59,7 @@ def test_what_the_planner_binds_the_runtime_builds() -> None:
                     isinstance(a, Literal) or not is_constant(a) for a in call.args
                 ):
                     try:
-                        BUILDERS[call.function](call, EvaluationContext())
+                        builder_of(call)(call, EvaluationContext())
                     except UserError as error:
                         pytest.fail(f"{call} is bound, and refused: {error}")
     assert len(refused) > 25

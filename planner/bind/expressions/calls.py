@@ -8,9 +8,8 @@ from typing import NoReturn
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
-from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.functions import AGGREGATE_FUNCTIONS, CALLABLE, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
-from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.planner.bind.expressions.casts import cast_to, checked, plain, reads_text, try_cast_text_to
 from sqlstream.planner.bind.expressions.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
@@ -103,16 +102,12 @@ CAST of a VARIANT, aggregates WITHIN GROUP, keys of nested types."""
 
 def callable_names() -> list[str]:
     """The functions that a user can call by name, sorted."""
-    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN)
-    names = (n for n in known if not is_operator(n) and n not in INTERNAL)
-    return sorted(names)
+    return sorted(CALLABLE)
 
 
 def is_builtin(name: str) -> bool:
     """Whether a function that users can call has this name, in capitals."""
-    return name not in INTERNAL and (
-        name in SCALAR_FUNCTIONS or name in AGGREGATE_FUNCTIONS or name in REWRITTEN
-    )
+    return name not in INTERNAL and (name in SCALAR_FUNCTIONS or name in CALLABLE)
 
 
 def is_aggregate(name: str) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, Call, Expression, InputRef, Literal
+from sqlstream.functions import REWRITTEN_SCALARS
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.functions.rewritten import REWRITTEN_SCALARS
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import plain
 from sqlstream.planner.bind.scope import nested_field
@@ -87,12 +87,12 @@ def _text(argument: Expression) -> str | None:
 
 def _wrong_count(function: str, wanted: str, span: Span | None) -> UserError:
     return UserError(
-        "SS2006", f"{function} takes {wanted}", span=span, hint=f"write {REWRITTEN_SCALARS[function]}"
+        "SS2006", f"{function} takes {wanted}", span=span, hint=f"write {REWRITTEN_SCALARS[function].usage}"
     )
 
 
 def _wrong(function: str, reason: str, span: Span | None) -> UserError:
-    hint = f"write {REWRITTEN_SCALARS[function]}"
+    hint = f"write {REWRITTEN_SCALARS[function].usage}"
     return UserError("SS2006", f"{function}: {reason}", span=span, hint=hint)
 
 

@@ -29,7 +29,7 @@ from sqlstream.runtime.evaluate.kernel import (
     rows_of,
 )
 from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
-from sqlstream.text.charsets import TEXT_TESTS, serializable_name
+from sqlstream.text.charsets import serializable_name
 
 _CODES = np.arange(256, dtype=np.uint8)
 _CAPITALS = np.where((ord("a") <= _CODES) & (ord("z") >= _CODES), _CODES - 32, _CODES).astype(np.uint8)
@@ -41,10 +41,12 @@ _BASIC_PLANE = 0x10000
 """All letters that become several are below this code."""
 
 
+@plain
 def upper(text: Datum) -> pa.Array:
     return _mapped(text, pc.ascii_upper, pc.utf8_upper, str.upper)
 
 
+@plain
 def lower(text: Datum) -> pa.Array:
     return _mapped(text, pc.ascii_lower, pc.utf8_lower, str.lower)
 
@@ -76,6 +78,7 @@ def _mapped(
     return pc.replace_with_mask(result, is_replaced, pa.array(replaced, result.type))
 
 
+@plain
 def initcap(text: Datum) -> pa.Array:
     """The first letter of each word as a capital, the others small; a word is of ASCII letters and digits, and the bytes of
     other letters are none of it."""
@@ -132,7 +135,7 @@ def _matching(regex: str) -> Builder:
     return plain(lambda text: pc.fill_null(pc.match_substring_regex(text, rf"\A(?:{regex})\z"), False))
 
 
-def _chosen(call: Call, context: EvaluationContext) -> Kernel:
+def elt(call: Call, context: EvaluationContext) -> Kernel:
     """ELT: the value of this number, from 1; NULL for another number."""
     target, count = to_arrow_type(call.type), len(call.args) - 1
 
@@ -145,7 +148,7 @@ def _chosen(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _type_of(call: Call, context: EvaluationContext) -> Kernel:
+def typeof(call: Call, context: EvaluationContext) -> Kernel:
     name: str | None = str(call.args[0].type)
     if len(call.args) == 2 and (not is_literal(call, 1) or literal_of(call, 1)):
         literal_of(call, 1)
@@ -153,13 +156,12 @@ def _type_of(call: Call, context: EvaluationContext) -> Kernel:
     return lambda value, *_: pa.array([name] * len(value), pa.string())
 
 
-def _current_database(call: Call, context: EvaluationContext) -> Kernel:
+def current_database(call: Call, context: EvaluationContext) -> Kernel:
     raise InternalError("CURRENT_DATABASE is bound as a constant")
 
 
-BUILDERS: dict[str, Builder] = {
-    **{name: _matching(regex) for name, regex in TEXT_TESTS.items()},
-    "ELT": _chosen,
-    "TYPEOF": _type_of,
-    "CURRENT_DATABASE": _current_database,
-}
+# Whether texts consist of letters, of digits, or of a number, as Java reads them.
+_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
+IS_ALPHA = _matching(r"\p{L}+")
+IS_DIGIT = _matching(r"\p{Nd}+")
+IS_DECIMAL = _matching(rf"[\x00-\x20]*[+-]?(?:NaN|Infinity|{_NUMBER})[\x00-\x20]*")

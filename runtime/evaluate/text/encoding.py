@@ -30,7 +30,7 @@ from sqlstream.runtime.evaluate.kernel import (
 )
 from sqlstream.runtime.evaluate.text.string import in_duckdb
 from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
-from sqlstream.text.charsets import UNHEX, codec_of
+from sqlstream.text.charsets import codec_of
 
 _BIG_ENDIAN, _LITTLE_ENDIAN = b"\xfe\xff", b"\xff\xfe"
 
@@ -158,7 +158,8 @@ def valid_text(data: pa.Array) -> pa.Array:
         return _decode_each(data, "utf-8")
 
 
-def _is_valid(data: Any) -> pa.Array:
+@plain
+def is_valid_utf8(data: Any) -> pa.Array:
     column = as_array(data, rows_of(data))
     try:
         pc.cast(column, pa.string())
@@ -207,7 +208,7 @@ def _of_bits(bits: int) -> Builder:
     return plain(lambda text: sha2(text, bits))
 
 
-def _sha2(call: Call, context: EvaluationContext) -> Kernel:
+def sha2_of_bits(call: Call, context: EvaluationContext) -> Kernel:
     """SHA2(string, bits)."""
 
     def made(bits: int) -> Kernel:
@@ -218,17 +219,16 @@ def _sha2(call: Call, context: EvaluationContext) -> Kernel:
     return made(literal_of(call, 1)) if is_literal(call, 1) else by_parameter(made, pa.string())
 
 
-BUILDERS: dict[str, Builder] = {
-    "ENCODE": _by_charset(_encoder),
-    "DECODE": _by_charset(_decoder),
-    "UNHEX": in_duckdb(UNHEX),
-    "IS_VALID_UTF8": plain(_is_valid),
-    "MAKE_VALID_UTF8": plain(lambda data: valid_text(as_array(data, rows_of(data)))),
-    "MD5": in_duckdb("md5(a0)"),
-    "SHA1": in_duckdb("sha1(a0)"),
-    "SHA224": _of_bits(224),
-    "SHA256": in_duckdb("sha256(a0)"),
-    "SHA384": _of_bits(384),
-    "SHA512": _of_bits(512),
-    "SHA2": _sha2,
-}
+ENCODE = _by_charset(_encoder)
+DECODE = _by_charset(_decoder)
+UNHEX = in_duckdb(
+    "CASE WHEN regexp_full_match(a0, '[0-9A-Fa-f]*') THEN "
+    "CASE WHEN length(a0) % 2 = 0 THEN from_hex(a0) ELSE from_hex('00' || substr(a0, 2)) END END"
+)
+MAKE_VALID_UTF8 = plain(lambda data: valid_text(as_array(data, rows_of(data))))
+MD5 = in_duckdb("md5(a0)")
+SHA1 = in_duckdb("sha1(a0)")
+SHA224 = _of_bits(224)
+SHA256 = in_duckdb("sha256(a0)")
+SHA384 = _of_bits(384)
+SHA512 = _of_bits(512)

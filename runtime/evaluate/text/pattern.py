@@ -31,7 +31,7 @@ from sqlstream.text.like_pattern import like_parts, similar_regex
 from sqlstream.text.regular_expressions import MalformedRegex, checked_re2, java_regex
 
 
-def _like(call: Call, context: EvaluationContext) -> Kernel:
+def like(call: Call, context: EvaluationContext) -> Kernel:
     if is_literal(call, 1, 2):
         escape = literal_of(call, 2) if len(call.args) == 3 else None
         return _like_kernel(like_parts(literal_of(call, 1), escape))
@@ -62,7 +62,7 @@ def escape_regex(text: str) -> str:
     return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)
 
 
-def _similar_to(call: Call, context: EvaluationContext) -> Kernel:
+def similar_to(call: Call, context: EvaluationContext) -> Kernel:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
     if is_literal(call, 1, 2):
         return _similar(*(literal_of(call, i) for i in range(1, len(call.args))))
@@ -256,17 +256,12 @@ def _found_at(context: EvaluationContext, regex: str) -> Kernel:
     return once_per_text(kernel)
 
 
-BUILDERS: dict[str, Builder] = {
-    "LIKE": _like,
-    "SIMILAR TO": _similar_to,
-    "REGEXP": _by_regex(_found, False),
-    "REGEXP_EXTRACT": with_int_parameters(_by_regex(_extracted)),
-    "REGEXP_REPLACE": _by_regex(_replaced),
-    "REGEXP_COUNT": _by_regex(_counted),
-    "REGEXP_EXTRACT_ALL": with_int_parameters(_regexp_extract_all),
-    "REGEXP_INSTR": _by_regex(_found_at),
-    "REGEXP_SUBSTR": with_int_parameters(_by_regex(_extracted)),
-}
+REGEXP = _by_regex(_found, False)
+REGEXP_EXTRACT = with_int_parameters(_by_regex(_extracted))
+REGEXP_REPLACE = _by_regex(_replaced)
+REGEXP_COUNT = _by_regex(_counted)
+REGEXP_EXTRACT_ALL = with_int_parameters(_regexp_extract_all)
+REGEXP_INSTR = _by_regex(_found_at)
 
 
 # Functions of texts that cost much: computed once for each distinct text of a batch that repeats its texts.

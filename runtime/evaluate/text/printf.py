@@ -15,7 +15,6 @@ from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.cast import cast_kernel
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import (
-    Builder,
     Datum,
     Kernel,
     as_arrays,
@@ -32,7 +31,7 @@ from sqlstream.types import LogicalType, TypeRoot
 Writer = Callable[[pa.Array], pa.Array]
 
 
-def _printf(call: Call, context: EvaluationContext) -> Kernel:
+def printf(call: Call, context: EvaluationContext) -> Kernel:
     types = [a.type for a in call.args[1:]]
     if is_literal(call, 0):
         return _formatted(literal_of(call, 0), types, context.time_zone)
@@ -208,5 +207,3 @@ _CONVERSIONS: dict[str, Callable[[Piece, LogicalType, str], Writer]] = {
     "f": _fixed,
     "b": _boolean,
 }
-
-BUILDERS: dict[str, Builder] = {"PRINTF": _printf}

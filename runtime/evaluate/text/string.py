@@ -29,7 +29,6 @@ from sqlstream.runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from sqlstream.runtime.evaluate.text.characters import initcap, lower, upper
 from sqlstream.runtime.evaluate.text.split import split_index
 from sqlstream.types import TypeRoot
 
@@ -38,13 +37,15 @@ def in_duckdb(expression: str) -> Builder:
     return plain(lambda *args: evaluate_in_duckdb(expression, *args))
 
 
-def _concat(*args: Datum) -> pa.Array:
+@plain
+def concat(*args: Datum) -> pa.Array:
     arrays = [as_array(a, rows_of(*args)) if i == 0 else a for i, a in enumerate(args)]
     empty = pa.scalar(b"" if pa.types.is_binary(arrays[0].type) else "", arrays[0].type)
     return pc.binary_join_element_wise(*arrays, empty)
 
 
-def _concat_with_separator(separator: Datum, *parts: Datum) -> pa.Array:
+@plain
+def concat_with_separator(separator: Datum, *parts: Datum) -> pa.Array:
     """NULL parts are left out; without any part left the text is empty."""
     rows = rows_of(separator, *parts)
     if isinstance(separator, pa.Scalar) and not separator.is_valid:
@@ -65,7 +66,7 @@ _TRIM = {
 _TRIM_MODE = {"BTRIM": "BOTH", "LTRIM": "LEADING", "RTRIM": "TRAILING"}
 
 
-def _trim_standard(call: Call, context: EvaluationContext) -> Kernel:
+def trim_from(call: Call, context: EvaluationContext) -> Kernel:
     """TRIM(mode, chars, text): removes all characters of `chars`, in any order."""
     function, in_columns = _TRIM[word_among(call, literal_of(call, 0), TRIM_SIDES, "of")]
     if is_literal(call, 1):
@@ -74,7 +75,7 @@ def _trim_standard(call: Call, context: EvaluationContext) -> Kernel:
     return lambda mode, chars, text: evaluate_in_duckdb(in_columns, text, chars)
 
 
-def _trim(call: Call, context: EvaluationContext) -> Kernel:
+def trim(call: Call, context: EvaluationContext) -> Kernel:
     function, in_columns = _TRIM[_TRIM_MODE[call.function]]
     if is_literal(call, 1):
         chars = literal_of(call, 1) if len(call.args) == 2 else " "
@@ -138,7 +139,7 @@ _REPLACE = (
 )
 
 
-def _replace(call: Call, context: EvaluationContext) -> Kernel:
+def replace(call: Call, context: EvaluationContext) -> Kernel:
     """An empty text is found around each character, as in Java."""
     if not is_literal(call, 1, 2):
         return lambda *args: evaluate_in_duckdb(_REPLACE, *args)
@@ -153,7 +154,8 @@ def _replace(call: Call, context: EvaluationContext) -> Kernel:
     return lambda text, *_: replace_text(text, search.encode(), replacement.encode())
 
 
-def _char_length(text: Datum) -> Datum:
+@plain
+def char_length(text: Datum) -> Datum:
     from sqlstream.runtime.kernels.text_scan import char_lengths
 
     return char_lengths(text) if isinstance(text, pa.StringArray) else pc.utf8_length(text)
@@ -180,7 +182,7 @@ def _repeat(text: Datum, times: Datum) -> pa.Array:
     return pc.binary_repeat(as_array(text, rows_of(text, times)), counts)
 
 
-def _uuid(call: Call, context: EvaluationContext) -> Kernel:
+def uuid(call: Call, context: EvaluationContext) -> Kernel:
     def kernel(rows: int) -> pa.Array:
         raw = context.random.integers(0, 256, size=(rows, 16), dtype=np.uint8)
         raw[:, 6] = raw[:, 6] & 0x0F | 0x40
@@ -248,7 +250,8 @@ _INSTR_FROM = "CASE WHEN a1 = '' THEN 1 WHEN instr(substr(a0, a2), a1) = 0 THEN 
 _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
 
 
-def _from_base64(text: Datum) -> pa.Array:
+@plain
+def from_base64(text: Datum) -> pa.Array:
     """UserError SS5102 for text that is not base64, or does not decode to UTF-8; the padding may be missing."""
     text = as_array(text, rows_of(text))
     is_read = pc.fill_null(pc.match_substring_regex(text, _BASE64), True)
@@ -268,41 +271,23 @@ def _pad(function: str) -> Builder:
     return in_duckdb(f"CASE WHEN a1 < 0 OR a2 = '' THEN NULL ELSE {function}(a0, a1, a2) END")
 
 
-BUILDERS: dict[str, Builder] = {
-    "||": plain(_concat),
-    "CONCAT": plain(_concat),
-    "CONCAT_WS": plain(_concat_with_separator),
-    "CHAR_LENGTH": plain(_char_length),
-    "CHARACTER_LENGTH": plain(_char_length),
-    "UPPER": plain(upper),
-    "LOWER": plain(lower),
-    "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
-    "INITCAP": plain(initcap),
-    "TO_BASE64": in_duckdb("base64(encode(a0))"),
-    "FROM_BASE64": plain(_from_base64),
-    "TRIM": _trim_standard,
-    "LTRIM": _trim,
-    "RTRIM": _trim,
-    "BTRIM": _trim,
-    "SUBSTRING": with_int_parameters(_substring),
-    "SUBSTR": with_int_parameters(_substring),
-    "LEFT": with_int_parameters(_left),
-    "RIGHT": with_int_parameters(_right),
-    "REPLACE": _replace,
-    "OVERLAY": with_int_parameters(plain(_overlay)),
-    # Without characters to replace the text is unchanged; without replacements they are removed.
-    "TRANSLATE": in_duckdb("CASE WHEN a1 IS NULL THEN a0 ELSE translate(a0, a1, coalesce(a2, '')) END"),
-    "LPAD": with_int_parameters(_pad("lpad")),
-    "RPAD": with_int_parameters(_pad("rpad")),
-    "REPEAT": with_int_parameters(plain(_repeat)),
-    "POSITION": in_duckdb("instr(a1, a0)"),
-    "INSTR": with_int_parameters(plain(_instr)),
-    "LOCATE": with_int_parameters(plain(_locate)),
-    "SPLIT_INDEX": with_int_parameters(split_index),
-    "STARTSWITH": _affix(pc.starts_with, "starts_with"),
-    "ENDSWITH": _affix(pc.ends_with, "ends_with"),
-    "ASCII": in_duckdb("ascii(a0)"),
-    "CHR": in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr(CAST(a0 & 255 AS INTEGER)) END"),
-    "HEX": in_duckdb("hex(a0)"),
-    "UUID": _uuid,
-}
+REVERSE = plain(lambda text: pc.utf8_reverse(text))
+TO_BASE64 = in_duckdb("base64(encode(a0))")
+SUBSTRING = with_int_parameters(_substring)
+LEFT = with_int_parameters(_left)
+RIGHT = with_int_parameters(_right)
+OVERLAY = with_int_parameters(plain(_overlay))
+# Without characters to replace the text is unchanged; without replacements they are removed.
+TRANSLATE = in_duckdb("CASE WHEN a1 IS NULL THEN a0 ELSE translate(a0, a1, coalesce(a2, '')) END")
+LPAD = with_int_parameters(_pad("lpad"))
+RPAD = with_int_parameters(_pad("rpad"))
+REPEAT = with_int_parameters(plain(_repeat))
+POSITION = in_duckdb("instr(a1, a0)")
+INSTR = with_int_parameters(plain(_instr))
+LOCATE = with_int_parameters(plain(_locate))
+SPLIT_INDEX = with_int_parameters(split_index)
+STARTSWITH = _affix(pc.starts_with, "starts_with")
+ENDSWITH = _affix(pc.ends_with, "ends_with")
+ASCII = in_duckdb("ascii(a0)")
+CHR = in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr(CAST(a0 & 255 AS INTEGER)) END")
+HEX = in_duckdb("hex(a0)")

@@ -10,7 +10,6 @@ from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import (
-    Builder,
     Kernel,
     as_array,
     is_literal,
@@ -23,7 +22,6 @@ from sqlstream.runtime.evaluate.text.string import in_duckdb
 from sqlstream.runtime.kernels import urls
 from sqlstream.runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
 from sqlstream.runtime.kernels.split import copy_parts_into
-from sqlstream.text import charsets
 from sqlstream.text.regular_expressions import MalformedRegex, linear_regex
 
 _PARTS = {
@@ -38,7 +36,7 @@ _PARTS = {
 }
 
 
-def _parse_url(call: Call, context: EvaluationContext) -> Kernel:
+def parse_url(call: Call, context: EvaluationContext) -> Kernel:
     if is_literal(call, 1, 2):
         return _part(*(literal_of(call, i) for i in range(1, len(call.args))))
     return by_parameter(_part, pa.string())
@@ -92,10 +90,21 @@ def _of_key(key: str) -> Kernel:
     return kernel
 
 
-BUILDERS: dict[str, Builder] = {
-    "URL_ENCODE": in_duckdb(charsets.URL_ENCODE),
-    "URL_DECODE": in_duckdb(charsets.URL_DECODE),
-    "PARSE_URL": _parse_url,
-    "INET_ATON": in_duckdb(charsets.INET_ATON),
-    "INET_NTOA": in_duckdb(charsets.INET_NTOA),
-}
+# As Java's URLEncoder writes: a space is +, and * stays.
+URL_ENCODE = in_duckdb("replace(replace(replace(url_encode(a0), '%20', '+'), '~', '%7E'), '%2A', '*')")
+URL_DECODE = in_duckdb(
+    r"CASE WHEN regexp_full_match(a0, '(?s)(?:[^%]|%[0-9A-Fa-f]{2})*') THEN "
+    r"try(url_decode(replace(a0, '+', ' '))) END"
+)
+_NUMBERS = "list_transform(string_split(a0, '.'), lambda x: CAST(x AS BIGINT))"
+INET_ATON = in_duckdb(
+    r"CASE WHEN regexp_full_match(a0, '0*[0-9]{1,3}(?:\.0*[0-9]{1,3}){0,3}') THEN "
+    "list_transform([" + _NUMBERS + "], lambda n: CASE WHEN list_max(n) > 255 THEN NULL "
+    "WHEN len(n) = 1 THEN n[1] WHEN len(n) = 2 THEN n[1] * 16777216 + n[2] "
+    "WHEN len(n) = 3 THEN n[1] * 16777216 + n[2] * 65536 + n[3] "
+    "ELSE n[1] * 16777216 + n[2] * 65536 + n[3] * 256 + n[4] END)[1] END"
+)
+INET_NTOA = in_duckdb(
+    "CASE WHEN a0 BETWEEN 0 AND 4294967295 THEN "
+    "concat_ws('.', a0 // 16777216, a0 // 65536 % 256, a0 // 256 % 256, a0 % 256) END"
+)

@@ -80,7 +80,7 @@ _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
-def _extract(call: Call, context: EvaluationContext) -> Kernel:
+def extract(call: Call, context: EvaluationContext) -> Kernel:
     """EXTRACT(unit, x), and YEAR(x) and the others."""
     unit = (
         word_among(call, literal_of(call, 0), EXTRACTED_UNITS, "of")
@@ -290,7 +290,7 @@ def _unit(call: Call) -> str:
     return word_among(call, literal_of(call, 0), MOVED_UNITS, "with unit")
 
 
-def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
+def timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
     """TIMESTAMPADD: a DATE remains one when the unit is a day or longer, and becomes a TIMESTAMP otherwise."""
     unit, target = _unit(call), to_arrow_type(call.type)
 
@@ -310,7 +310,7 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
+def timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
     """Whole units from the first to the second point, towards zero."""
     unit = _unit(call)
 
@@ -368,7 +368,7 @@ def _month_and_rest(milliseconds: Any) -> tuple[Any, Any]:
     return month.astype(np.int64), milliseconds - month.astype("datetime64[ms]").astype(np.int64)
 
 
-def _now(call: Call, context: EvaluationContext) -> Kernel:
+def now(call: Call, context: EvaluationContext) -> Kernel:
     """The clock's time, the same for all rows of a batch."""
     target = to_arrow_type(call.type)
     is_instant = call.type.root is TypeRoot.TIMESTAMP_LTZ
@@ -387,7 +387,7 @@ def _now(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _current_watermark(call: Call, context: EvaluationContext) -> Kernel:
+def current_watermark(call: Call, context: EvaluationContext) -> Kernel:
     """The operator's watermark, the same for all rows of a batch; of a BIGINT, that which it says in milliseconds."""
     target = to_arrow_type(call.type)
     if call.args[0].type.root is TypeRoot.BIGINT:
@@ -397,24 +397,6 @@ def _current_watermark(call: Call, context: EvaluationContext) -> Kernel:
         return as_array(pa.array([context.watermark_ms()], pa.int64()).view(target)[0], len(rowtime))
 
     return kernel
-
-
-_PARTS = (
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "WEEK",
-    "DAYOFYEAR",
-    "DAYOFMONTH",
-    "DAYOFWEEK",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-)
-_CLOCK = (
-    *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP"),
-    *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME"),
-)
 
 
 def _by_pattern(builder: Builder) -> Builder:
@@ -435,18 +417,10 @@ def _by_pattern(builder: Builder) -> Builder:
     return build
 
 
-BUILDERS: dict[str, Builder] = {
-    "EXTRACT": _extract,
-    **dict.fromkeys(_PARTS, _extract),
-    "DATE_FORMAT": _by_pattern(_date_format),
-    "TO_TIMESTAMP": _by_pattern(_to_timestamp),
-    "TO_DATE": _by_pattern(_to_date),
-    "TO_TIMESTAMP_LTZ": _by_pattern(_to_timestamp_ltz),
-    "FROM_UNIXTIME": _by_pattern(_from_unixtime),
-    "CONVERT_TZ": _by_pattern(_convert_tz),
-    "UNIX_TIMESTAMP": _by_pattern(_unix_timestamp),
-    "TIMESTAMPADD": _timestamp_add,
-    "TIMESTAMPDIFF": _timestamp_diff,
-    "CURRENT_WATERMARK": _current_watermark,
-    **dict.fromkeys(_CLOCK, _now),
-}
+DATE_FORMAT = _by_pattern(_date_format)
+TO_TIMESTAMP = _by_pattern(_to_timestamp)
+TO_DATE = _by_pattern(_to_date)
+TO_TIMESTAMP_LTZ = _by_pattern(_to_timestamp_ltz)
+FROM_UNIXTIME = _by_pattern(_from_unixtime)
+CONVERT_TZ = _by_pattern(_convert_tz)
+UNIX_TIMESTAMP = _by_pattern(_unix_timestamp)

@@ -82,7 +82,9 @@ def test_each_scalar_function_is_lowered(engine: str) -> None:
 
 
 def test_each_scalar_function_has_examples_that_are_compared_with_the_engines() -> None:
-    assert EXAMPLES.keys() == SCALAR_FUNCTIONS.keys()
+    assert {name for name, f in SCALAR_FUNCTIONS.items() if f.description and not EXAMPLES[name]} == {
+        "CURRENT_WATERMARK"
+    }
 
 
 @pytest.mark.parametrize("engine", ENGINES)

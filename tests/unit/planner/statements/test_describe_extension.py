@@ -6,8 +6,9 @@ import pytest
 from planner_harness import Planner
 
 from sqlstream.errors import UserError
-from sqlstream.functions.descriptions import DESCRIPTIONS
-from sqlstream.planner.bind.expressions.calls import callable_names
+from sqlstream.functions import CALLABLE, SCALAR_FUNCTIONS
+from sqlstream.functions.signature import AGGREGATED
+from sqlstream.planner.bind.expressions.calls import INTERNAL, callable_names, is_operator
 
 
 def test_connectors_and_formats_are_listed_and_filtered(bare: Planner) -> None:
@@ -47,14 +48,21 @@ def test_a_function_is_described_by_signature_sentence_and_example(bare: Planner
         ("example", "LEFT('stream', 3) gives str"),
     )
     assert bare.ddl("DESCRIBE FUNCTION EXTENDED rand").rows[2:] == (
+        ("example", "RAND() < 1 gives TRUE"),
         ("kind", "SCALAR"),
         ("is deterministic", "false"),
     )
+    assert bare.ddl("DESC FUNCTION avg").rows[2] == ("example", f"AVG(v) over {AGGREGATED} gives 2")
     assert ("takes updating input", "true") in bare.ddl("DESC FUNCTION EXTENDED sum").rows
 
 
-def test_every_function_that_can_be_called_is_described() -> None:
-    assert sorted(DESCRIPTIONS) == callable_names()
+def test_every_function_that_can_be_called_has_an_example() -> None:
+    assert {name for name in callable_names() if not CALLABLE[name].example} == {
+        "CURRENT_WATERMARK",
+        "PROCTIME",
+    }
+    without = {name for name, f in SCALAR_FUNCTIONS.items() if not f.description and not is_operator(name)}
+    assert without == INTERNAL
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.growth import VALUE_BYTES_MAX, check_growth
 from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, plain
 from sqlstream.runtime.evaluate.program import Program
-from sqlstream.runtime.evaluate.registry import BUILDERS
 from sqlstream.types import INT, STRING
 
 TEXTS = pa.array(["ab", None, ""])
@@ -103,6 +102,6 @@ def test_a_value_that_no_later_step_reads_is_let_go() -> None:
             assert [ref() is not None for ref in seen] == [True, False, True]
         return pc.binary_join_element_wise(*given, "")
 
-    with mock.patch.dict(BUILDERS, {"||": plain(traced)}):
+    with mock.patch("sqlstream.runtime.evaluate.text.string.concat", plain(traced)):
         found = Program((result, column), EvaluationContext()).run((pa.array(["ab"]),), 1)
     assert [f.to_pylist() for f in found] == [["abababababab"], ["ab"]]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext
-from sqlstream.runtime.evaluate.registry import BUILDERS
+from sqlstream.runtime.evaluate.program import builder_of
 from sqlstream.runtime.evaluate.time import time_operations
 from sqlstream.runtime.evaluate.time.time_programs import reading_program
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
@@ -351,7 +351,7 @@ def test_the_clock_is_the_one_given() -> None:
     }
     for name, expected in zero_based.items():
         assert evaluate(call(name), [], context) == []
-        column = BUILDERS[name](call(name), context)(2)
+        column = builder_of(call(name))(call(name), context)(2)
         integer = pa.int32() if column.type.bit_width == 32 else pa.int64()
         assert column.view(integer).to_pylist() == [expected, expected]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext
-from sqlstream.runtime.evaluate.registry import BUILDERS
+from sqlstream.runtime.evaluate.program import builder_of
 from sqlstream.types import BIGINT, BYTES, INT, NULL, STRING, LogicalType
 
 T = col(0, STRING)
@@ -280,7 +280,7 @@ def test_letters_change_case_by_unicodes_full_mapping_in_every_row(texts: list[s
 
 
 def test_uuids_have_the_form_of_version_4() -> None:
-    texts = BUILDERS["UUID"](call("UUID"), EvaluationContext())(100).to_pylist()
+    texts = builder_of(call("UUID"))(call("UUID"), EvaluationContext())(100).to_pylist()
     assert len(set(texts)) == 100
     assert all(len(t) == 36 and t[14] == "4" and t[19] in "89ab" and t[8] == t[13] == "-" for t in texts)
 
@@ -292,7 +292,7 @@ def test_a_constant_expression_counts_as_a_constant() -> None:
 
 
 def test_every_free_digit_of_a_uuid_is_drawn() -> None:
-    texts = BUILDERS["UUID"](call("UUID"), EvaluationContext())(200).to_pylist()
+    texts = builder_of(call("UUID"))(call("UUID"), EvaluationContext())(200).to_pylist()
     assert len(set(texts)) == 200
     dashes = [place for place in range(36) if {text[place] for text in texts} == {"-"}]
     assert dashes == [8, 13, 18, 23]

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 from expression_harness import accepts, call, col, lit, symbol
 
@@ -9,13 +15,55 @@ from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS, AggregateFunction, ScalarFunction
 from sqlstream.functions.aggregates import accumulator_fields
-from sqlstream.runtime.evaluate.registry import BUILDERS
+from sqlstream.runtime.aggregates import Accumulator
 from sqlstream.schema import Schema
+from sqlstream.spi.imported_by_need import imported
 from sqlstream.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, LogicalType
 
 
+ROOT = Path(__file__).parents[4]
+
+
+def builders_in(module: ModuleType) -> set[str]:
+    """The public names of a module under which it has builders of its own."""
+    names = {
+        name
+        for node in ast.parse(inspect.getsource(module)).body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef)
+            else [t.id for t in node.targets if isinstance(t, ast.Name)]
+            if isinstance(node, ast.Assign)
+            else []
+        )
+    }
+    return {
+        name
+        for name in names
+        if not name.startswith("_")
+        and inspect.isfunction(found := getattr(module, name))
+        and list(inspect.signature(found).parameters) == ["call", "context"]
+    }
+
+
 def test_every_function_has_an_implementation_and_every_implementation_a_function() -> None:
-    assert set(SCALAR_FUNCTIONS) == set(BUILDERS)
+    places = {f.implementation for f in SCALAR_FUNCTIONS.values()}
+    assert all(callable(imported(f"sqlstream.runtime.evaluate.{place}")) for place in places)
+    modules = {place.partition(":")[0] for place in places}
+    found = {
+        f"{m}:{name}"
+        for m in modules
+        for name in builders_in(importlib.import_module(f"sqlstream.runtime.evaluate.{m}"))
+    }
+    code = "\n".join(path.read_text() for path in (ROOT / "runtime/evaluate").rglob("*.py"))
+    unused = {place for place in found if code.count(place.partition(":")[2]) == 1}
+    assert unused - places == set()
+
+
+def test_every_aggregate_has_its_accumulators() -> None:
+    for function in AGGREGATE_FUNCTIONS.values():
+        for place in (function.implementation, *([function.retracting] if function.retracting else [])):
+            assert issubclass(imported(f"sqlstream.runtime.aggregates.{place}"), Accumulator)
 
 
 @pytest.mark.parametrize("functions", [SCALAR_FUNCTIONS, AGGREGATE_FUNCTIONS])
