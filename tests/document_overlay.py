@@ -1,0 +1,74 @@
+"""The tree with the edits of a page of docs/adding laid over it, in which commands and tests run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_LINKED = ("sqlstream", "planner", "runtime", "client", "docs", "queries", "tests", "pyproject.toml")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code of a page of docs/adding in a language, in order."""
+    text = (ROOT / "docs/adding" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+class Overlay:
+    """A directory with links to the tree, but for copies of the files that are edited or written there."""
+
+    def __init__(self, path: Path, edited: Iterable[str]) -> None:
+        self.path = path
+        real = {path for pattern in edited for path in ROOT.glob(pattern)}
+        for name in _LINKED:
+            self._link(ROOT / name, real)
+
+    def _link(self, source: Path, real: set[Path]) -> None:
+        target = self.path / source.relative_to(ROOT)
+        if source.is_symlink():
+            target.symlink_to(source.readlink())
+        elif source in real and source.is_file():
+            shutil.copy(source, target)
+        elif any(source == path or source in path.parents for path in real):
+            target.mkdir()
+            for entry in source.iterdir():
+                if entry.name != "__pycache__":
+                    self._link(entry, real)
+        else:
+            target.symlink_to(source)
+
+    def write(self, file: str, text: str) -> None:
+        (self.path / file).write_text(text, encoding="utf-8")
+
+    def insert(self, file: str, text: str, end: str) -> None:
+        """Put text before the last `end` of a file that is edited."""
+        before, _, after = (self.path / file).read_text(encoding="utf-8").rpartition(end)
+        self.write(file, before + "\n" + text.rstrip("\n") + end + after)
+
+    def python(self, *arguments: str, text: str = "") -> str:
+        """What Python prints. AssertionError when it fails."""
+        path = os.pathsep.join((str(self.path), str(self.path / "tests")))
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def sqlstream(self, *arguments: str, text: str = "") -> str:
+        code = "from sqlstream.client.start import command; command()"
+        return self.python("-c", code, *arguments, text=text)
+
+    def pytest(self, *arguments: str) -> str:
+        return self.python("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments)
