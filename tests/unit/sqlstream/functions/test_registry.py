@@ -20,7 +20,6 @@ from sqlstream.schema import Schema
 from sqlstream.spi.imported_by_need import imported
 from sqlstream.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, LogicalType
 
-
 ROOT = Path(__file__).parents[4]
 
 
