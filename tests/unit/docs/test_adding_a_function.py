@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ FUNCTIONS = (
 def overlay(tmp_path: Path) -> Overlay:
     made = Overlay(tmp_path, (SIGNATURES, BUILDERS, *GOLDEN))
     signature, implementation = blocks("function.md", "python")
-    made.insert(SIGNATURES, signature, "\n)\n")
+    made.insert(SIGNATURES, textwrap.indent(signature.rstrip(), "    ") + ",", "\n)\n")
     made.insert(BUILDERS, implementation, "\n")
     return made
 
