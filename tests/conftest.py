@@ -39,6 +39,7 @@ TEST_MS = {
     "simulation/test_disks": 20,
     "simulation/test_reliability": 250,
     "simulation": 120,
+    "sql": 300,
     "unit/runtime/native/test_cache": 2_000,
     "unit/docs/test_adding_a": 20_000,
 }
@@ -72,6 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PERCENT",
         help="share of the examples of a property to draw",
     )
+    parser.addoption(
+        "--draws", default="", help="all: run each query of tests/sql in every way that is drawn"
+    )
+    parser.addoption("--day", type=int, default=0, help="draw as on another day, which is a number")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -157,8 +162,11 @@ def _test_ms(nodeid: str) -> int:
 
 
 def _scope(nodeid: str) -> str:
-    """What one process runs: a file, or all files that start Spark, whose JVM serves them all."""
-    file = nodeid.partition("::")[0]
+    """What one process runs: a file, or all files that start Spark, whose JVM serves them all; of tests/sql the queries of a
+    file."""
+    file, _, test = nodeid.partition("::")
+    if file.startswith("tests/sql/"):
+        return f"{file}::{test.partition('[')[2].partition(':')[0]}"
     return "spark" if SPARK.search(file) else file
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -41,6 +41,7 @@ from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (
     UNALIGNED,
 )
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
 STEPS_MAX = 200_000
@@ -72,9 +73,19 @@ class Pending:
     reports: dict[str, CheckpointTaken] = dataclasses.field(default_factory=dict)
 
 
+class Commits(Protocol):
+    """Makes visible what sinks have prepared."""
+
+    def commit(self, operator_id: int, committables: Sequence[Committable]) -> None: ...
+
+    def go_on(self) -> None:
+        """The job has been killed, and goes on."""
+
+
 @dataclasses.dataclass
 class Story:
-    """What outlives a kill. `is_unaligned`: of the present life. `figures` count what has happened."""
+    """What outlives a kill. `is_unaligned`: of the present life. `figures` count what has happened. `commits` is for sinks whose
+    rows are not recorded."""
 
     directory: Path
     is_unaligned: bool
@@ -85,13 +96,21 @@ class Story:
     completed: Completed | None = None
     committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
     figures: dict[str, int] = dataclasses.field(default_factory=dict)
+    commits: Commits | None = None
 
     def count(self, name: str) -> None:
         self.figures[name] = self.figures.get(name, 0) + 1
 
     def commit(self, committables: Sequence[SinkCommittables], tape: Tape) -> None:
-        for one in (c for sink in committables for c in sink.committables):
-            self.committed[one.key] = tape.prepared[one.key]
+        by_operator: dict[int, list[Committable]] = {}
+        for sink in committables:
+            by_operator.setdefault(sink.operator_id, []).extend(sink.committables)
+        for operator_id, found in by_operator.items():
+            # A task repeats those of a checkpoint of which it does not know that it has been completed.
+            new = [one for one in found if one.key not in self.committed]
+            self.committed |= {one.key: tape.prepared.get(one.key, []) for one in new}
+            if self.commits is not None and new:
+                self.commits.commit(operator_id, new)
 
     def rows(self) -> list[pa.RecordBatch]:
         return [batch for batches in self.committed.values() for batch in batches]
@@ -269,8 +288,7 @@ class KilledDeployment(Deployment):
         directory = pending.savepoint or str(self.story.directory)
         is_unaligned = self.story.is_unaligned and not pending.savepoint
         self.story.completed = Completed(id, directory, states, finished, kept, is_unaligned)
-        for report in reports.values():
-            self.story.commit(report.committables, self.tape)
+        self.story.commit([c for report in reports.values() for c in report.committables], self.tape)
         if not pending.savepoint:
             self._remove_unused(states, id)
         self._completed_here = id
@@ -310,9 +328,8 @@ class KilledDeployment(Deployment):
 
     def _commit_last(self) -> None:
         kept = self.story.completed.finished_committables if self.story.completed else ()
-        self.story.commit(kept, self.tape)
-        for change in self._ended.values():
-            self.story.commit(change.committables, self.tape)
+        last = (c for change in self._ended.values() for c in change.committables)
+        self.story.commit([*kept, *last], self.tape)
 
 
 def run_killed_job(
@@ -328,13 +345,14 @@ def run_killed_job(
     concurrent_max: int = 1,
     backends: Sequence[str] = ("hashmap",),
     mode: str = "EXACTLY_ONCE",
+    commits: Commits | None = None,
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
     turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
         tape = tape_of(graph, scripts, fate)
-        story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max, mode)
+        story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max, mode, commits=commits)
         parallelisms = tuple(parallelisms)
         if figures is not None:
             story.figures = figures
@@ -348,4 +366,6 @@ def run_killed_job(
             if has_ended:
                 return story.rows()
             story.count("killed")
+            if commits is not None:
+                commits.go_on()
     raise AssertionError("the last life does not end")

@@ -25,7 +25,8 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor
-from sqlstream.runtime.connectors import CONNECTORS
+from sqlstream.runtime.connectors import CONNECTORS, connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.jobmanager.deployment import Deployment as TaskSurroundings
 from sqlstream.runtime.jobmanager.deployment import describe_tasks
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
@@ -42,12 +43,15 @@ from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
     Reading,
+    SinkWriter,
     SourceStatus,
     Writing,
 )
 
 PLANNED_PARALLELISM = 5
 """Vertices that are planned with it run at any parallelism; the others are bound to their own."""
+WRITTEN = "written"
+"""The connector of sinks that write through the real one, which option `connector` names."""
 States = dict[int, list[OperatorSnapshot]]
 """What all subtasks of each operator have saved, by operator id."""
 
@@ -214,6 +218,23 @@ class Endless(Scripted):
     )
 
 
+class Written:
+    """Writes through another connector to real files. Each writer has a name of its own, as in each attempt of a task."""
+
+    descriptor = ConnectorDescriptor(
+        WRITTEN, options=(), writing=Writing(mode=ChangelogMode.RETRACT), is_internal=True
+    )
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        tape: Tape = context.files
+        tape.writers += 1
+        name = spec.options["connector"]
+        options = {key: value for key, value in spec.options.items() if key != "connector"}
+        real = msgspec.structs.replace(spec, connector=name, options=options)
+        own = dataclasses.replace(context, files=LocalFiles(), writer_name=f"writer-{tape.writers}")
+        return connector(name).sink(real, mode, own)
+
+
 def registered() -> Any:
     """While it is entered, jobs find the connectors of these tests."""
     return patch.dict(
@@ -222,6 +243,7 @@ def registered() -> Any:
             "scripted": "moved_jobs:Scripted",
             "unmarked": "moved_jobs:Unmarked",
             "endless": "moved_jobs:Endless",
+            WRITTEN: "moved_jobs:Written",
         },
     )
 

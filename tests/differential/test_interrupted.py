@@ -12,15 +12,16 @@ from differential.combined_queries import TABLES as COMBINED_TABLES
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
 from differential.random_query import RandomQuery, function_statements
 from differential.test_nexmark import create_tables
-from differential.test_queries import QUERIES, TABLES
 from golden.test_results import RESULTS, SCRIPTS, printed
 from interrupted_connectors import register
 from interrupted_engine import HASHMAP, MAPPED, InterruptedEngine, Lives
 from oracle import Differential, Engine, Finished, assert_same_rows, rows_of
+from sql_cases import cases_of
 
 from sqlstream.runtime.connectors import CONNECTORS, connector
 from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
+QUERIES = cases_of("queries")
 SEED = 7
 CHILDREN = Path(__file__).parents[1] / "children"
 EVENTS = 40_000
@@ -120,9 +121,11 @@ def test_a_nexmark_query_has_the_batch_answer(
 @pytest.mark.parametrize(("query", "lives"), share(sorted(QUERIES)))
 def test_a_query_has_the_batch_answer(query: str, lives: Lives, interrupted: InterruptedEngine) -> None:
     interrupted.lives = lives
-    tables = {name: table for name, table in TABLES.items() if name in QUERIES[query]}
+    case = QUERIES[query]
+    read = {table.name for table in case.used_tables}
+    tables = {name: table for name, table in case.rows_of_tables.items() if name in read}
     interrupted.pause_ms = 200
-    Differential(interrupted)(QUERIES[query], tables, parallelism=3, batch_rows=1)
+    Differential(interrupted)(case.script, tables, parallelism=3, batch_rows=1)
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])

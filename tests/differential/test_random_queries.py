@@ -1,6 +1,6 @@
 """Random queries over random rows, alone and in parallel with tiny batches, have DuckDB's answer; and EXPLAIN shows their plans.
 
-A seed that fails is a query to keep: reduce it and add it to test_queries.py.
+A seed that fails is a query to keep: reduce it and add it to tests/sql.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from differential.random_query import RandomQuery
-from differential.test_queries import QUERIES, TABLES
 from oracle import ChangedRows, Engine, Row, Tables, assert_same_rows, duckdb_answer
 from plan_harness import CONNECTORS
 from spark_harness.sql import create_view, spark_answer
+from sql_cases import cases_of, today
 
 from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.errors import UserError
@@ -43,30 +43,16 @@ def answers_alike(engine: Engine, spark: Any, script: str, tables: Tables) -> li
     return found
 
 
-QUICK = (
-    *("three_valued_projection", "decimals", "casts", "casts_from_text", "strings", "patterns", "timestamps"),
-    *("rollup", "unnest", "unnest_rows"),
-    *("union", "group", "count_distinct_pairs", "filtered_aggregates", "variances", "order_nulls", "top_n"),
-    *(
-        "left_join_with_condition",
-        "full_join_by_a_function",
-        "not_exists_by_a_function",
-        "hop_offset",
-        "cumulate",
-        "session",
-        "interval_left_join",
-        "last_row",
-        "over_filters_and_ranges",
-    ),
-)
-"""A query of every kind; the others are slow only because there are so many."""
+QUERIES = cases_of("queries")
+QUICK = list(QUERIES)[today() % 4 :: 4]
+"""Others each day; the rest is slow only because there are so many."""
 
 
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in QUERIES]
 )
 def test_a_query_has_the_batch_answer(name: str, engine: Engine, spark: Any) -> None:
-    answers_alike(engine, spark, QUERIES[name], TABLES)
+    answers_alike(engine, spark, QUERIES[name].script, QUERIES[name].rows_of_tables)
 
 
 def check_seed(engine: Engine, spark: Any, seed: int) -> None:

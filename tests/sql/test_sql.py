@@ -1,0 +1,109 @@
+"""Every query in tests/sql leaves its rows, however it runs and wherever they go; DuckDB has them too.
+
+A query is run in two of its draws (sql_runs.py): a fixed one, and another one each day. `--draws all` takes all of them,
+`--day N` those of another day, and a failure prints both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from oracle import ENCODINGS, assert_same_rows
+from sql_cases import FILES, Case, encoded, header, read_cases, rewrite, rows_of, today, written
+from sql_runs import Draw, Result, batch_rows, draws, duckdb_rows, run_case
+
+from sqlstream.errors import SqlStreamError, UserError
+
+CASES = [case for file in FILES for case in read_cases(file)]
+
+
+@pytest.fixture(scope="module")
+def rewritten(request: pytest.FixtureRequest) -> Iterator[dict[str, dict[str, list[str]]]]:
+    """Of --rewrite: the rows of each query, by file."""
+    found: dict[str, dict[str, list[str]]] = {}
+    yield found
+    for file in FILES:
+        rewrite(file, found.get(file.stem, {}))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_query_leaves_its_rows(
+    case: Case, request: pytest.FixtureRequest, tmp_path: Path, rewritten: dict[str, dict[str, list[str]]]
+) -> None:
+    if case.is_free("refused"):
+        with pytest.raises(UserError) as raised:
+            run_case(case, Draw(), tmp_path)
+        assert raised.value.code == case.words["refused"]
+        return
+    if request.config.getoption("--rewrite"):
+        result = run_case(case, Draw(), tmp_path)
+        rewritten.setdefault(case.file, {})[case.name] = written(
+            result.schema, rows_of(result.rows), result.is_ordered
+        )
+        return
+    day = request.config.getoption("--day") or today()
+    for number, draw in enumerate(chosen(case, day, request.config.getoption("--draws"))):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        try:
+            result = run_case(case, draw, directory)
+            check(case, result)
+            if number == 0:
+                check_oracles(case, result)
+        except (AssertionError, SqlStreamError) as error:
+            again = f"pytest 'tests/sql/test_sql.py::test_a_query_leaves_its_rows[{case}]' --day {day}"
+            raise AssertionError(f"{draw}\n{again}\n{error}") from error
+
+
+def chosen(case: Case, day: int, which: str) -> list[Draw]:
+    found = draws(str(case))
+    return found if which == "all" else [found[0], found[1 + day % (len(found) - 1)]]
+
+
+def check(case: Case, result: Result) -> None:
+    assert header(result.schema) == case.expected[0]
+    expected = [tuple(json.loads(line)) for line in case.expected[1:]]
+    found = [tuple(row) for row in rows_of(result.rows)]
+    if case.is_free("count"):
+        assert len(found) == len(expected)
+        return
+    assert_same_rows(found, expected, is_ordered=result.is_ordered)
+
+
+def check_oracles(case: Case, result: Result) -> None:
+    found = [tuple(row) for row in rows_of(result.rows)]
+    if case.is_free("duckdb"):
+        theirs = [tuple(row) for row in rows_of(duckdb_rows(case, result.schema))]
+        if case.words["duckdb"] == "about":
+            assert sorted(map(about, found)) == sorted(map(about, theirs))
+        else:
+            assert_same_rows(found, theirs, is_ordered=result.is_ordered)
+    if case.is_free("no-batch") or case.is_free("late") or case.is_free("count"):
+        return
+    for answer in batch_rows(case):
+        if isinstance(answer, UserError):
+            # The plan of a stream has encodings in place of nested keys, which no engine has.
+            assert answer.message.startswith(ENCODINGS), answer
+            continue
+        theirs = [tuple(encoded(value) for value in row) for row in answer]
+        assert_same_rows(found, theirs, is_ordered=result.is_ordered)
+
+
+def about(row: tuple[object, ...]) -> str:
+    """Numbers are alike up to six digits, whatever their type."""
+
+    def value(each: object) -> object:
+        if isinstance(each, str):
+            try:
+                return round(float(each), 6)
+            except ValueError:
+                return each
+        if isinstance(each, int | float) and not isinstance(each, bool):
+            return round(float(each), 6)
+        if isinstance(each, list):
+            return [value(one) for one in each]
+        return {key: value(one) for key, one in each.items()} if isinstance(each, dict) else each
+
+    return repr([value(each) for each in row])
