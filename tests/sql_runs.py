@@ -47,7 +47,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "batch_rows": (1, 7, 65_536),
     "backend": ("hashmap", "mapped", "in turn"),
     "barriers": ("aligned", "unaligned", "several"),
-    "told": ("rows", "changes"),
+    "told": ("rows", "changes", "upserts"),
     "splits": ("one", "cut", "dealt"),
     "phases": ("AUTO", "ONE_PHASE", "TWO_PHASE"),
     "sink": ("recorded", "json", "parquet", "retract", "upsert", "compacted", "duckdb", "jdbc"),
@@ -200,16 +200,24 @@ def _create(table: CaseTable, told: str, is_endless: bool) -> str:
     kind = "endless" if is_endless else "scripted" if _is_marked(table) else "unmarked"
     if not _is_told(table, told):
         return f"CREATE TABLE {table.name} ({table.columns}) WITH ('connector' = '{kind}')"
+    stored = f"{table.name}_told"
+    if told == "changes":
+        codes = "'+I', 'INSERT', '-U', 'UPDATE_BEFORE', '+U', 'UPDATE_AFTER', '-D', 'DELETE'"
+        return (
+            f"CREATE TABLE {stored} (op STRING, {table.columns}) WITH ('connector' = '{kind}');\n"
+            f"CREATE VIEW {table.name} AS SELECT * FROM FROM_CHANGELOG(input => TABLE {stored}, op_mapping => MAP[{codes}])"
+        )
+    names = ", ".join(f"`{name}`" for name in _physical(table).schema.names)
     return (
-        f"CREATE TABLE {table.name}_told (op STRING, {table.columns}) WITH ('connector' = '{kind}');\n"
-        f"CREATE VIEW {table.name} AS SELECT * FROM FROM_CHANGELOG(input => TABLE {table.name}_told,"
-        " op_mapping => MAP['+I', 'INSERT', '-U', 'UPDATE_BEFORE', '+U', 'UPDATE_AFTER', '-D', 'DELETE'])"
+        f"CREATE TABLE {stored} (op STRING, `$number` INT, {table.columns}) WITH ('connector' = '{kind}');\n"
+        f"CREATE VIEW {table.name} AS SELECT {names} FROM FROM_CHANGELOG(input => TABLE {stored} PARTITION BY `$number`,"
+        " op_mapping => MAP['u', 'UPDATE_AFTER', 'd', 'DELETE'])"
     )
 
 
 def _is_told(table: CaseTable, told: str) -> bool:
     """Whether the rows come as changes, with wrong ones that are put right."""
-    return told == "changes" and not table.is_of_events and not table.parts
+    return told != "rows" and not table.is_of_events and not table.parts
 
 
 def _is_marked(table: CaseTable) -> bool:
@@ -347,7 +355,8 @@ def _scripts(case: Case, draw: Draw, graph: JobGraph) -> dict[str, list[Script]]
 
 def _splits(table: CaseTable, schema: pa.Schema, is_told: bool, case: Case, draw: Draw) -> list[Script]:
     if is_told:
-        rows = told_rows(table.rows, random.Random(f"{case}{draw.seed}"))
+        tell = retractions if draw.told == "changes" else upserts
+        rows = tell(table.rows, random.Random(f"{case}{draw.seed}"))
         return [_script(table_of(dataclasses.replace(table, rows=rows), schema), table, draw)]
     whole = table_of(table, schema)
     if table.parts:
@@ -363,24 +372,41 @@ def _splits(table: CaseTable, schema: pa.Schema, is_told: bool, case: Case, draw
     return [_script(part, table, draw) for part in parts]
 
 
-def told_rows(rows: Sequence[list[Any]], fate: random.Random) -> tuple[list[Any], ...]:
+def retractions(rows: Sequence[list[Any]], fate: random.Random) -> tuple[list[Any], ...]:
     """Changes that leave these rows, after wrong values, rows that come again and one that goes for good."""
     stories = []
     for row in rows:
-        wrong = [*row[:1], *(fate.choice(rows)[place] for place in range(1, len(row)))]
-        story = [["+I", *row]] if wrong == row else [["+I", *wrong], ["-U", *wrong], ["+U", *row]]
+        wrong = _wrong(row, rows, fate)
+        # The two halves of an update come together.
+        story = [[["+I", *row]]] if wrong == row else [[["+I", *wrong]], [["-U", *wrong], ["+U", *row]]]
         if fate.random() < 0.3:
-            story += [["-D", *row], ["+I", *row]]
+            story += [[["-D", *row]], [["+I", *row]]]
         stories.append(story)
     if rows:
-        stories.append([["+I", *rows[0]], ["-D", *rows[0]]])
-    told = []
+        stories.append([[["+I", *rows[0]]], [["-D", *rows[0]]]])
+    return tuple(itertools.chain(*_shuffled(stories, fate)))
+
+
+def upserts(rows: Sequence[list[Any]], fate: random.Random) -> tuple[list[Any], ...]:
+    """Changes by the number of a row that leave these rows. A deletion names nothing but that, and may find no row."""
+    stories = []
+    for number, row in enumerate(rows):
+        wrong, gone = _wrong(row, rows, fate), ["d", number, *[None] * len(row)]
+        story = [["u", number, *wrong], gone, gone, ["u", number, *wrong], ["u", number, *row]]
+        stories.append(story[fate.choice([0, 2, 3, 4]) :])
+    if rows:
+        stories.append([["u", len(rows), *rows[0]], ["d", len(rows), *[None] * len(rows[0])]])
+    return tuple(_shuffled(stories, fate))
+
+
+def _wrong(row: list[Any], rows: Sequence[list[Any]], fate: random.Random) -> list[Any]:
+    return [*row[:1], *(fate.choice(rows)[place] for place in range(1, len(row)))]
+
+
+def _shuffled(stories: list[list[Any]], fate: random.Random) -> Iterator[Any]:
+    """Each story in its order, some of the others between."""
     while stories := [story for story in stories if story]:
-        story = fate.choice(stories)
-        told.append(story.pop(0))
-        if told[-1][0] == "-U":
-            told.append(story.pop(0))
-    return tuple(told)
+        yield fate.choice(stories).pop(0)
 
 
 def _script(rows: pa.Table, table: CaseTable, draw: Draw) -> Script:
