@@ -24,6 +24,9 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: (r"\+", "-"),
     ast.Sub: ("-", "+"),
     ast.Mult: (r"\*", "+"),
+    ast.Div: ("/", "*"),
+    ast.Pow: (r"\*\*", "*"),
+    ast.BitXor: (r"\^", "&"),
     ast.FloorDiv: ("//", "*"),
     ast.Mod: ("%", "+"),
     ast.BitAnd: ("&", "|"),
@@ -33,8 +36,26 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 }
 _SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _TEXT_FOR_PEOPLE = frozenset({"__repr__", "__str__"})
-_TUNING = re.compile(r"_*[A-Z0-9_]*_(S|MS|MAX|MIN|BYTES|ROWS)")
+_TUNING = re.compile(r"_*(?!.*(WATERMARK|PRECISION|DIGITS|SCALE))[A-Z0-9_]*_(S|MS|MAX|MIN|BYTES|ROWS)")
 """Module constants with such names bound queues, pauses and batches: one more or one less means the same."""
+_LOCK = re.compile(r"self\.\w*(lock|changed|condition)")
+_SQL = re.compile(r"\b(SELECT|FROM|WHERE|JOIN|CASE|CAST|COALESCE|OVER|INSERT|UPDATE|DELETE|CREATE)\b")
+_SQL_FAULTS = (
+    (" AND ", " OR "),
+    (" OR ", " AND "),
+    ("IS NOT NULL", "IS NULL"),
+    ("IS NULL", "IS NOT NULL"),
+    ("LEFT JOIN", "JOIN"),
+    ("UNION ALL", "UNION"),
+    ("DISTINCT ", ""),
+    (" DESC", " ASC"),
+    (" ASC", " DESC"),
+    (" <= ", " < "),
+    (" < ", " <= "),
+    (" = ", " <> "),
+    ("IF NOT EXISTS ", ""),
+)
+"""What may be wrong in a text of SQL."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,15 +159,49 @@ class _Visitor(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
+        if self._is_state(node.targets):
+            self._add("assignment dropped", self._start(node), self._end(node), "pass")
         if not self._is_tuning(node.targets):
             self.visit(node.value)
+
+    def _is_state(self, targets: list[ast.expr]) -> bool:
+        """Whether something outlives the function. What `__init__` forgets is missed at once."""
+        is_kept = all(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
+        return is_kept and bool(self._scopes) and self._scopes[-1] != ("__init__", True)
 
     def _is_tuning(self, targets: list[ast.expr]) -> bool:
         names = [t.id for t in targets if isinstance(t, ast.Name)]
         return not self._scopes and any(_TUNING.fullmatch(name) for name in names)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        return
+        if self._scopes and "NotImplementedError" not in self._text(node):
+            self._add("raise dropped", self._start(node), self._end(node), "pass")
+
+    def visit_With(self, node: ast.With) -> None:
+        (item, *others) = node.items
+        if not others and item.optional_vars is None and _LOCK.fullmatch(self._text(item.context_expr)):
+            self._add("lock removed", self._start(node), self._end(item.context_expr), "if True")
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        first = node.body[0]
+        if not isinstance(first, ast.Raise):
+            self._add(
+                "error not handled",
+                self._start(first),
+                self._start(first),
+                f"raise\n{' ' * first.col_offset}",
+            )
+        self._visit_body(node.body)
+
+    def visit_match_case(self, node: ast.match_case) -> None:
+        pattern = node.pattern
+        if node.guard is None:
+            end = self._place(pattern.end_lineno, pattern.end_col_offset)
+            self._add("case never met", end, end, " if False")
+        else:
+            self.visit(node.guard)
+        self._visit_body(node.body)
 
     def visit_Assert(self, node: ast.Assert) -> None:
         return
@@ -201,6 +256,8 @@ class _Visitor(ast.NodeVisitor):
             while self._source[end : end + 1] == b" ":
                 end += 1
             self._add("not removed", self._start(node), end, "")
+        elif isinstance(node.op, ast.USub):
+            self._add("minus removed", self._start(node), self._start(node.operand), "")
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
@@ -226,6 +283,15 @@ class _Visitor(ast.NodeVisitor):
             self._add("truth turned", self._start(node), self._end(node), str(not node.value))
         elif isinstance(node.value, int):
             self._add("constant off by one", self._start(node), self._end(node), str(node.value + 1))
+        elif isinstance(node.value, str) and self._scopes and _SQL.search(node.value):
+            self._sql_faults(node)
+
+    def _sql_faults(self, node: ast.Constant) -> None:
+        text = self._source[self._start(node) : self._end(node)]
+        for right, wrong in _SQL_FAULTS:
+            for found in re.finditer(re.escape(right.encode()), text):
+                start = self._start(node) + found.start()
+                self._add(f"{right.strip()} in SQL", start, start + len(found.group()), wrong)
 
     def _visit_condition(self, node: ast.If | ast.While | ast.IfExp) -> None:
         text = self._text(node.test)
@@ -256,12 +322,23 @@ class _Visitor(ast.NodeVisitor):
         if isinstance(node.func, ast.Name) and node.func.id in _SWAPPED_CALLS:
             swapped = _SWAPPED_CALLS[node.func.id]
             self._add(f"{swapped} for {node.func.id}", self._start(node.func), self._end(node.func), swapped)
+        self._argument_faults(node)
         if self._text(node.func) == "zip":
             # `strict=` checks our own code, as an assert does.
             for argument in node.args:
                 self.visit(argument)
         elif not self._text(node.func).startswith(("logger.", "TypeVar", "cast")):
             self.generic_visit(node)
+
+    def _argument_faults(self, node: ast.Call) -> None:
+        """An argument that is named is left out, where another one stands before it."""
+        passed_by = ("zip", "field", "dataclass", "dataclasses.", "logger.", "sorted", "super")
+        if not self._scopes or self._text(node.func).startswith(passed_by):
+            return
+        before = [*node.args, *(k.value for k in node.keywords)]
+        for place, keyword in enumerate(node.keywords, len(node.args)):
+            if keyword.arg is not None and place > 0:
+                self._add("argument dropped", self._end(before[place - 1]), self._end(keyword.value), "")
 
 
 def _is_name(node: ast.expr) -> bool:
