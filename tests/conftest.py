@@ -42,6 +42,7 @@ TEST_MS = {
     "sql": 300,
     "unit/runtime/native/test_cache": 2_000,
     "unit/docs/test_adding_a": 20_000,
+    "unit/docs/test_examples": 500,
 }
 """About what a test of a file takes whose path begins so, the first that does; another takes `UNIT_TEST_MS`."""
 UNIT_TEST_MS = 20
