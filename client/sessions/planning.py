@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from sqlstream.planner.relational.nodes import Sink
     from sqlstream.runtime.host.files import LocalFiles
     from sqlstream.runtime.host.rooted_files import FilePlaces
-    from sqlstream.spi.function_inspector import FunctionInspector
-    from sqlstream.spi.inference import FileInference
+    from sqlstream.spi.inspection import FileInference, FunctionInspector
 
 _NOT_OF_CHANGES = ("execution.checkpointing.interval", "table.exec.sink.not-null-enforcer")
 """Settings that jobs do not have which replace rows of their tables: these commit once, and drop no row."""

@@ -20,8 +20,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
-from sqlstream.spi.function_inspector import FunctionInspector, InstalledFunctions
-from sqlstream.spi.inference import FileInference
+from sqlstream.spi.inspection import FileInference, FunctionInspector, InstalledFunctions
 
 # What a statement knows of the files that it reads by their path.
 

@@ -14,7 +14,7 @@ from sqlstream.runtime.batch.data_errors import duckdb_row_error
 from sqlstream.runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
-from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.connectors.duckdb.database import SharedConnection
 from sqlstream.runtime.host.spill_directory import spill_directory
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
 from sqlstream.runtime.batch.native_tables import batch_relation, described_relation
 from sqlstream.runtime.batch.side_by_side import Reading, read_side_by_side
 from sqlstream.runtime.batch.tables import Share, connector_context, read_table
-from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.connectors.duckdb.database import SharedConnection
 from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from sqlstream.spi.connector import Connector, ConnectorDescriptor
 from sqlstream.spi.packages import Kind
 
 CONNECTORS: dict[str, str] = {
-    "blackhole": "sqlstream.runtime.connectors.blackhole:Blackhole",
+    "blackhole": "sqlstream.runtime.connectors.plain_sinks:Blackhole",
     "checksum": "sqlstream.runtime.connectors.checksum:Checksum",
-    "collect": "sqlstream.runtime.connectors.collect:Collect",
+    "collect": "sqlstream.runtime.connectors.plain_sinks:Collect",
     "datagen": "sqlstream.runtime.connectors.generators.datagen:Datagen",
     "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
     "filesystem": "sqlstream.runtime.connectors.files.filesystem:Filesystem",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
+from sqlstream.runtime.connectors.one_sided import SinkOnlyConnector
 from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, OptionType, SinkWriter, Writing

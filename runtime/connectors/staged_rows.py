@@ -1,11 +1,13 @@
-"""Rows of a sink in a hidden file beside a database that is a file, until they are committed."""
+"""What sinks of databases share: rows staged in hidden files beside the database, ids of writers, notes of commits."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -13,7 +15,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.connectors.writer_ids import digits_of, new_writer_id
+from sqlstream.runtime.connectors.sql_filters import text
 from sqlstream.runtime.host.files import file_error
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -136,3 +138,83 @@ def _errors_of(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise file_error("write", path, error) from error
+
+
+# The ids of writers, which the directories bear that they stage rows in.
+
+
+def new_writer_id(context: ConnectorContext) -> str:
+    """32 hexadecimal digits; those of its name, where it has one."""
+    return digits_of(context.writer_name) if context.writer_name else uuid.uuid4().hex
+
+
+def digits_of(writer_name: str) -> str:
+    """
+    >>> digits_of("a1/job-0-0-0/2")
+    '238adb1118b9cd18f14a749f36210bf6'
+    """
+    return hashlib.sha256(writer_name.encode()).hexdigest()[:32]
+
+
+# What a database notes of the commits of its tables: the last checkpoint of each writer. Its rows are keys of
+# committables.
+
+
+JOURNAL = "sqlstream_commits"
+"""A table beside the written one."""
+
+JOURNAL_DAYS = 365
+"""So long a savepoint can be gone on from whose commit is then repeated."""
+
+
+@dataclass(frozen=True)
+class CommitJournal:
+    """The table as one database has it: its name there, and in its dialect the types of both columns, the time and the time
+    JOURNAL_DAYS ago. No state."""
+
+    name: str
+    text_type: str
+    time_type: str
+    now: str
+    forgotten_before: str
+
+    def write_once(
+        self,
+        writers: Sequence[Committable],
+        run: Callable[[str], object],
+        texts: Callable[[str], list[str]],
+        write: Callable[[list[Committable]], None],
+    ) -> None:
+        """In the caller's transaction: `write` the committables whose rows are not in, and note them. `run` carries out a
+        statement, `texts` gives the first column of a query's rows."""
+        columns = f"writer {self.text_type} PRIMARY KEY, committed_at {self.time_type}"
+        run(f"CREATE TABLE IF NOT EXISTS {self.name} ({columns})")
+        # Committables of a writer are committed in the order of their checkpoints: its newest one stands for all.
+        missing = _not_noted(writers, texts(f"SELECT writer FROM {self.name} WHERE {_of(writers)}"))
+        if not missing:
+            return
+        write(missing)
+        run(f"DELETE FROM {self.name} WHERE committed_at < {self.forgotten_before}")
+        run(f"DELETE FROM {self.name} WHERE {_of(missing)}")
+        run(f"INSERT INTO {self.name} VALUES {self._rows(missing)}")
+
+    def _rows(self, writers: Sequence[Committable]) -> str:
+        """The newest committable of each writer."""
+        newest = {w.writer_id: w for w in sorted(writers, key=lambda w: w.checkpoint_id)}
+        return ", ".join(f"({text(w.key)}, {self.now})" for w in newest.values())
+
+
+def _not_noted(writers: Sequence[Committable], notes: Iterable[str]) -> list[Committable]:
+    newest: dict[str, int] = {}
+    for key in notes:
+        writer_id, _, checkpoint_id = key.rpartition("/")
+        # Anybody who may write the database can have put other words there.
+        if checkpoint_id.isdecimal():
+            newest[writer_id] = max(newest.get(writer_id, 0), int(checkpoint_id))
+    return [w for w in writers if w.checkpoint_id > newest.get(w.writer_id, -1)]
+
+
+def _of(writers: Sequence[Committable]) -> str:
+    # Ids of writers are hexadecimal: they hold nothing that LIKE reads otherwise.
+    ids = dict.fromkeys(w.writer_id for w in writers)
+    return " OR ".join(f"writer LIKE {text(f'{writer_id}/%')}" for writer_id in ids)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
 from sqlstream.runtime.inference.samples import cannot_infer, do_not_fit, read_samples

@@ -20,7 +20,7 @@ from sqlstream.runtime.connectors.files.file_paths import (
     root_of,
 )
 from sqlstream.runtime.formats import format_options
-from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.text_values import parse_text
 from sqlstream.runtime.inference.samples import cannot_infer, do_not_fit
 from sqlstream.schema import Field, Schema

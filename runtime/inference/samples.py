@@ -9,8 +9,13 @@ import pyarrow.compute as pc
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.blocks import UTF_16_HINT, UTF_16_MARKS
-from sqlstream.runtime.formats.compression import decompressed, refuse_compressed, undecompressible
+from sqlstream.runtime.formats.blocks import (
+    UTF_16_HINT,
+    UTF_16_MARKS,
+    decompressed,
+    refuse_compressed,
+    undecompressible,
+)
 from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType, TypeRoot

@@ -30,9 +30,8 @@ from sqlstream.spi.connector import (
     OptionType,
     SourceStatus,
 )
-from sqlstream.testing.assigned_reader import AssignedReader
 from sqlstream.testing.check import Check, Row, columns_text, expect_refused, rows_of, same_rows, table_text
-from sqlstream.testing.killed_job import numbers_text, run_and_kill
+from sqlstream.testing.trial_jobs import AssignedReader, numbers_text, run_and_kill
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceStatus
-from sqlstream.testing.assigned_reader import AssignedReader
+from sqlstream.testing.trial_jobs import AssignedReader
 
 Row = tuple[Any, ...]
 SEEDS = range(4)

@@ -16,7 +16,7 @@ from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.names import resolve_path
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.dialect import nodes
-from sqlstream.spi.function_inspector import InstalledFunctions
+from sqlstream.spi.inspection import InstalledFunctions
 
 _FOUND = "function"
 _RESOLVED = "functions of"

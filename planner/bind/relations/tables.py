@@ -48,7 +48,7 @@ from sqlstream.planner.relational.watermark import WATERMARK_COLUMN, watermark_t
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
-from sqlstream.spi.inference import FileInference
+from sqlstream.spi.inspection import FileInference
 from sqlstream.types import LogicalType, as_rowtime
 
 T = TypeVar("T")

@@ -11,14 +11,20 @@ import pyarrow as pa
 
 from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from sqlstream.runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of
 from sqlstream.runtime.connectors.duckdb.errors import translated
 from sqlstream.runtime.connectors.duckdb.options import Place
 from sqlstream.runtime.connectors.duckdb.relation import check_columns, described
 from sqlstream.runtime.connectors.duckdb.types import type_name
 from sqlstream.runtime.connectors.sql_filters import quote
-from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN, remove_committed, staged_rows
+from sqlstream.runtime.connectors.staged_rows import (
+    JOURNAL,
+    JOURNAL_DAYS,
+    KIND_COLUMN,
+    CommitJournal,
+    remove_committed,
+    staged_rows,
+)
 from sqlstream.runtime.host.clock import wait_s
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import SinkAction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,32 +13,26 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_type
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
-from sqlstream.runtime.connectors.duckdb.database import INSTANCES, WAL_ENDINGS, table_of
-from sqlstream.runtime.connectors.duckdb.options import OPTIONS, Place, read_place
-from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.database import INSTANCES, WAL_ENDINGS, SharedConnection, table_of
+from sqlstream.runtime.connectors.duckdb.options import OPTIONS, Place, PlaceKind, read_place
 from sqlstream.runtime.connectors.duckdb.relation import check_columns, check_table, described, is_table
-from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
-from sqlstream.runtime.connectors.duckdb.types import can_read, is_carried
+from sqlstream.runtime.connectors.duckdb.types import can_read, duckdb_type, is_carried
 from sqlstream.runtime.connectors.files.file_paths import absolute_path, is_pattern, root_of
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.sql_filters import quote, text
-from sqlstream.schema import Schema
+from sqlstream.runtime.connectors.sql_tables import SqlTables, sql_descriptor
+from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
 from sqlstream.spi.connector import (
     ConnectorContext,
-    ConnectorDescriptor,
     EnumeratorContext,
     LookupSource,
-    Reading,
     SinkWriter,
     SourceReader,
     SplitEnumerator,
-    Writing,
 )
 from sqlstream.spi.files import Files
-from sqlstream.spi.lookup import LookupOptions
 from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
@@ -50,40 +44,17 @@ _PACKED_FACTOR = 10
 """How much larger rows are than a DuckDB or Parquet file with them, at most in most cases."""
 
 
-class DuckDb:
-    """Tables that DuckDB reads: all of them as a bounded source and by key, and those of a DuckDB file as a sink too.
+class DuckDb(SqlTables):
+    """Tables that DuckDB reads: all of them as a bounded source and by key, and those of a DuckDB file as a sink too."""
 
-    A sink's rows are visible when their checkpoint is committed, in one transaction; without checkpoints, when the job has
-    finished."""
-
-    descriptor = ConnectorDescriptor(
-        identifier="duckdb",
-        options=OPTIONS,
-        reading=Reading(filters=True, limits=True, lookups=True, counts_rows=True),
-        writing=Writing(mode=ChangelogMode.UPSERT, changes_rows=True),
-    )
+    descriptor = sql_descriptor("duckdb", OPTIONS)
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
         """Options that fit each other, types that DuckDB carries. UserError SS4002, SS4003, SS4005, SS4006."""
         read_place(table, options)
-        LookupOptions.of(options)
-        folded: dict[str, str] = {}
-        for field in schema.fields:
-            other = folded.setdefault(field.name.lower(), field.name)
-            if other != field.name:
-                raise UserError(
-                    "SS4006",
-                    f'columns "{other}" and "{field.name}" have one name in DuckDB, which knows no case',
-                    hint="rename one of them",
-                )
-            if not is_carried(field.type):
-                raise UserError(
-                    "SS4006",
-                    f'connector "duckdb" carries no {field.type.with_nullable(True)}, the type of column "{field.name}"',
-                    hint="declare columns of plain types",
-                )
+        self._check_columns(schema, options, _refusal, "DuckDB")
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -101,7 +72,7 @@ class DuckDb:
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
     ) -> LookupSource:
-        from sqlstream.runtime.connectors.duckdb.lookup import DuckDbLookup
+        from sqlstream.runtime.connectors.duckdb.source import DuckDbLookup
 
         return DuckDbLookup(spec, read_place(spec.table, spec.options), keys, context)
 
@@ -121,22 +92,12 @@ class DuckDb:
         apply(_written(spec), spec, checkpoint_id, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
-        if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
-            # No writer has begun.
-            return
-        from sqlstream.runtime.connectors.staged_rows import remove_staging
+        # Of a table that is not written no writer has begun.
+        if read_place(spec.table, spec.options).kind is PlaceKind.DUCKDB:
+            super().abort(spec, job_id, committables, files)
 
-        remove_staging(_written(spec).path, job_id, files)
-
-    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
-        from sqlstream.runtime.connectors.staged_rows import remove_staged_by
-
-        remove_staged_by(_written(spec).path, job_id, writer_names, files)
-
-    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        from sqlstream.runtime.connectors.staged_rows import staging_directory
-
-        return staging_directory(_written(spec).path, job_id, writer_id)
+    def _written_file(self, spec: SinkSpec) -> str:
+        return _written(spec).path
 
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
@@ -172,6 +133,16 @@ class DuckDb:
             return 0
         is_text = place.kind in (PlaceKind.CSV, PlaceKind.JSON) and os.path.splitext(place.path)[1] != ".gz"
         return sum(sizes) * (1 if is_text else _PACKED_FACTOR)
+
+
+def _refusal(field: Field) -> UserError | None:
+    if is_carried(field.type):
+        return None
+    return UserError(
+        "SS4006",
+        f'connector "duckdb" carries no {field.type.with_nullable(True)}, the type of column "{field.name}"',
+        hint="declare columns of plain types",
+    )
 
 
 def _written(spec: SinkSpec) -> Place:

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.connectors.duckdb.errors import first_line, no_file, translated
-from sqlstream.runtime.connectors.duckdb.options import EXTENSIONS, Place
-from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
-from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.connectors.duckdb.options import EXTENSIONS, Place, PlaceKind
 from sqlstream.runtime.connectors.files.file_paths import is_pattern
 from sqlstream.runtime.connectors.server_address import connection_value
 from sqlstream.runtime.connectors.sql_filters import quote, text
@@ -340,3 +338,26 @@ def table_of(place: Place, alias: str) -> str:
     if not place.schema and place.kind is PlaceKind.DUCKDB:
         parts = (alias, "main", place.table)
     return ".".join(quote(part) for part in parts)
+
+
+# A connection to DuckDB that several hold.
+
+
+class SharedConnection:
+    """Closes the connection when the last holder has released it; who makes it holds it. Thread-safe. State: how many hold it."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self._lock = threading.Lock()
+        self._holders = 1
+
+    def hold(self) -> None:
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            is_last = self._holders == 0
+        if is_last:
+            self.connection.close()

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
 from sqlstream.runtime.connectors.files.file_paths import is_pattern, local_path
 from sqlstream.runtime.connectors.server_address import check_address
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
+
+# What a table of connector `duckdb` lies in.
+
+
+class PlaceKind(enum.Enum):
+    DUCKDB = "duckdb"
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+    @property
+    def is_files(self) -> bool:
+        return self in (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a database at an address, not in a file."""
+        return self in (PlaceKind.POSTGRES, PlaceKind.MYSQL)
+
 
 EXTENSIONS = {
     PlaceKind.SQLITE: "sqlite_scanner",

@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.runtime.connectors.duckdb.database import Reading, table_of
-from sqlstream.runtime.connectors.duckdb.options import Place
-from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.options import Place, PlaceKind
 from sqlstream.runtime.connectors.duckdb.types import can_read, type_name
 from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.schema import Field

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
+
 from sqlstream.types import LogicalType, TypeRoot
 
 _WIDTHS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
@@ -100,3 +102,36 @@ def _is_decimal(stored: str, declared: LogicalType) -> bool:
         return False
     precision, scale = int(match.group(1)), int(match.group(2))
     return scale <= declared.scale and precision - scale <= declared.precision - declared.scale
+
+
+# DuckDB's types for the Arrow types of our columns.
+
+
+_TIMESTAMPS_OF_UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+def duckdb_type(t: pa.DataType) -> str:
+    """DuckDB's type for an Arrow type of a column."""
+    if pa.types.is_decimal(t):
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if pa.types.is_timestamp(t):
+        if t.tz is not None:
+            return "TIMESTAMPTZ"
+        return _TIMESTAMPS_OF_UNITS[t.unit]
+    if pa.types.is_time(t):
+        return "TIME"
+    return _OF_ARROW[t]
+
+
+_OF_ARROW: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.date32(): "DATE",
+}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_paths import find_files, partition_values, table_path
-from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions
-from sqlstream.runtime.connectors.files.joined_files import FileJoiner, JoinedFile, joined_files
+from sqlstream.runtime.connectors.files.file_options import FileOptions, FileSinkOptions
+from sqlstream.runtime.connectors.files.file_paths import (
+    PathPattern,
+    find_files,
+    partition_values,
+    table_path,
+)
 from sqlstream.runtime.connectors.files.partition_marks import PartitionMarks
-from sqlstream.runtime.connectors.files.path_pattern import PathPattern
 from sqlstream.runtime.connectors.files.table_log import Move, TableLog
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
@@ -19,6 +22,9 @@ from sqlstream.specs.sink import SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.files import Files, FileStatus
+
+if TYPE_CHECKING:
+    from sqlstream.runtime.connectors.files.compaction import JoinedFile
 
 CLEARED = "cleared"
 """In a committable, the directories of partitions that are replaced although no file of theirs may have come."""
@@ -119,10 +125,14 @@ class FileCommits:
     def _joined(self, ordered: list[Committable]) -> list[JoinedFile]:
         if not self._options.is_compacted:
             return []
+        from sqlstream.runtime.connectors.files.compaction import joined_files
+
         return joined_files(self._path, ordered, self._options.compacted_bytes or self._options.file_bytes)
 
     def _join(self, ordered: list[Committable]) -> None:
         """Each joined file is written beside its parts before any is seen; the parts go when all are."""
+        from sqlstream.runtime.connectors.files.compaction import FileJoiner
+
         spec, files = self._spec, self._files
         schema, op_column = _schema_of_files(spec), ChangelogOptions.of(spec.options).op_column
         schema = schema if op_column is None else with_op_column(schema, op_column)
@@ -136,7 +146,7 @@ class FileCommits:
 
     def _merged(self, ordered: list[Committable]) -> list[Move]:
         """Each partition that changes, written anew. A repetition merges the same changes again."""
-        from sqlstream.runtime.connectors.files.compacted_files import Merger
+        from sqlstream.runtime.connectors.files.compaction import Merger
 
         spec, changes = self._spec, dict[str, list[str]]()
         for move in self._staged_moves(ordered):

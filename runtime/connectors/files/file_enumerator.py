@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_paths import find_files
-from sqlstream.runtime.connectors.files.file_watch import FileWatch
-from sqlstream.runtime.connectors.files.path_pattern import PathPattern
+from sqlstream.runtime.connectors.files.file_paths import PathPattern, find_files
 from sqlstream.runtime.connectors.files.rejected_rows import read_path
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
@@ -72,3 +72,111 @@ class FileEnumerator:
 def _split(status: FileStatus) -> SourceSplit:
     position = {"path": status.path, "size": status.size, "modified_ms": status.modified_ms}
     return SourceSplit(position, status.size + OPENING_BYTES)
+
+
+# When a file of a watched directory is complete, and whether it changes after that.
+
+
+VANISHED_MAX = 100_000
+"""Of so many files that are gone the forms are kept: one that was out of sight for a while is not read again."""
+
+_Form = tuple[int, int]
+"""Size and modification time of a file: another form is another content."""
+
+
+@dataclasses.dataclass
+class _Candidate:
+    """A file that is not yet found complete; `changes` counts the looks that found another form than the look before."""
+
+    form: _Form
+    changes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What a look at the directory has found: files that are complete and new, paths of files that changed
+    after they were complete, and of files that are written to all the time. A path is in the last two once at most."""
+
+    complete: list[FileStatus]
+    changed: list[str]
+    growing: list[str]
+
+
+class FileWatch:
+    """Decides from what each look at a directory finds; pure, the clock and the files are the caller's.
+
+    A file is complete when it has not changed for `interval_ms`: its modification time is that old, or two looks that far
+    apart found the same size and modification time. It is complete once, whatever becomes of it.
+    State: the form of every file that is there, and of the last VANISHED_MAX complete ones that are not; a snapshot has the
+    complete ones.
+    """
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._candidates: dict[str, _Candidate] = {}
+        self._complete: dict[str, _Form] = {}
+        self._vanished: dict[str, None] = {}
+        self._reported: set[str] = set()
+        self.has_new_candidates = False
+        """Whether the last look has seen a file for the first time that may be complete at the next one."""
+
+    def look(self, found: Collection[FileStatus], now_ms: int) -> Look:
+        """`found` is all that is there; looks are at least `interval_ms` apart."""
+        look = Look([], [], [])
+        before, self._candidates, self.has_new_candidates = self._candidates, {}, False
+        for status in found:
+            form = (status.size, status.modified_ms)
+            if status.path in self._complete:
+                if form != self._complete[status.path]:
+                    self._report_once(status.path, look.changed)
+            elif self._is_settled(form, before.get(status.path), now_ms):
+                self._keep(status.path, form)
+                look.complete.append(status)
+            else:
+                self._wait(status.path, form, before.get(status.path), look.growing)
+        self._forget_vanished({status.path for status in found})
+        return look
+
+    def reopen(self, path: str, size: int, modified_ms: int) -> None:
+        """The file that was found complete in this form has changed or vanished before it was read: what is there at the next
+        look is a new file."""
+        if self._complete.get(path) == (size, modified_ms):
+            del self._complete[path]
+            self._reported.discard(path)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The complete files, JSON-able. Those that are not complete are found again."""
+        return {"complete": [[path, *form] for path, form in self._complete.items()]}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self._complete = {path: (size, modified_ms) for path, size, modified_ms in snapshot["complete"]}
+
+    def _forget_vanished(self, present: set[str]) -> None:
+        for path in [path for path in self._vanished if path in present or path not in self._complete]:
+            del self._vanished[path]
+        self._vanished |= dict.fromkeys(self._complete.keys() - present - self._vanished.keys())
+        for path in list(self._vanished)[:-VANISHED_MAX]:
+            del self._vanished[path], self._complete[path]
+            self._reported.discard(path)
+
+    def _keep(self, path: str, form: _Form) -> None:
+        self._complete[path] = form
+        self._reported.discard(path)
+
+    def _is_settled(self, form: _Form, before: _Candidate | None, now_ms: int) -> bool:
+        is_old = form[1] <= now_ms - self._interval_ms
+        return is_old or (before is not None and before.form == form)
+
+    def _wait(self, path: str, form: _Form, before: _Candidate | None, growing: list[str]) -> None:
+        if before is None:
+            self._candidates[path] = _Candidate(form)
+            self.has_new_candidates = True
+            return
+        self._candidates[path] = _Candidate(form, before.changes + 1)
+        if before.changes:
+            self._report_once(path, growing)
+
+    def _report_once(self, path: str, paths: list[str]) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
+            paths.append(path)

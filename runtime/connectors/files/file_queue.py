@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections import deque
 from collections.abc import Iterable
@@ -11,12 +12,39 @@ from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_enumerator import CHANGED
 from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_split import FileSplit
-from sqlstream.runtime.connectors.files.path_pattern import PathPattern
+from sqlstream.runtime.connectors.files.file_paths import PathPattern
 from sqlstream.runtime.connectors.files.row_watermarks import RowWatermarks
 from sqlstream.runtime.connectors.files.table_files import TableFiles
 from sqlstream.spi.connector import FOR_EVERY_READER, ConnectorContext
 from sqlstream.spi.files import FileStatus
+
+# How far a reader is in one file.
+
+
+@dataclasses.dataclass
+class FileSplit:
+    """A file of this subtask, of which `rows` rows were emitted. `size` and `modified_ms` are those of the file when it was
+    found.
+
+    `watermark_ms` is the file's own: the highest watermark of the emitted rows, at first that of the reader when it found
+    the file. `least_ms` is what the first rows promise before they are emitted: none of the file's rows becomes late by it.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+    rows: int = 0
+    watermark_ms: int = WATERMARK_MIN
+    least_ms: int = WATERMARK_MIN
+
+    @property
+    def progress_ms(self) -> int:
+        """The watermark that the file allows its reader."""
+        return max(self.watermark_ms, self.least_ms)
+
+    def snapshot(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
 
 FIRST_ROWS = 256
 """How many of a file's first rows are read to find its first event time."""

@@ -14,8 +14,15 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.connectors.files.file_commits import FileCommits, version_of
-from sqlstream.runtime.connectors.files.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
+from sqlstream.runtime.connectors.files.file_options import (
+    MONITOR_INTERVAL,
+    REJECTED_ROWS_PATH,
+    FileOptions,
+    FileSinkOptions,
+    check_files,
+)
 from sqlstream.runtime.connectors.files.file_paths import (
+    PathPattern,
     absolute_path,
     find_files,
     is_in_store,
@@ -28,8 +35,7 @@ from sqlstream.runtime.connectors.files.file_paths import (
     table_path,
     table_root,
 )
-from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions, check_sink_options
-from sqlstream.runtime.connectors.files.path_pattern import PathPattern
+from sqlstream.runtime.connectors.files.partition_marks import check_marks
 from sqlstream.runtime.connectors.files.rejected_rows import (
     kept_directory,
     read_path,
@@ -39,7 +45,7 @@ from sqlstream.runtime.connectors.files.s3 import S3Options, check_store, files_
 from sqlstream.runtime.connectors.files.table_log import staging_directory
 from sqlstream.runtime.connectors.fixed_splits import own_share
 from sqlstream.runtime.formats import format_of, format_options
-from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Schema
@@ -107,7 +113,8 @@ class Filesystem:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
         table_path(options["path"])
         check_store(table, options)
-        check_sink_options(table, schema, options, partition_keys)
+        check_files(table, options)
+        check_marks(table, options, partition_keys)
         try:
             re.compile(FileOptions.of(options).path_pattern or "")
         except re.error as error:
@@ -170,7 +177,7 @@ class Filesystem:
         if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
             # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
-        from sqlstream.runtime.connectors.native_parquet.relation import parquet_relation
+        from sqlstream.runtime.connectors.files.native_parquet import parquet_relation
 
         return parquet_relation(source, engine, files, check_cancelled)
 

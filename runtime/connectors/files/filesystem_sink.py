@@ -18,15 +18,13 @@ from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds, without_row
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.files.change_order import ORDER_DIGITS, order_behind
-from sqlstream.runtime.connectors.files.compacted_files import change_writer
+from sqlstream.runtime.connectors.files.compaction import ORDER_DIGITS, change_writer, order_behind
 from sqlstream.runtime.connectors.files.file_commits import CLEARED, merges
-from sqlstream.runtime.connectors.files.file_options import FileOptions
+from sqlstream.runtime.connectors.files.file_options import FileOptions, FileSinkOptions
 from sqlstream.runtime.connectors.files.file_paths import partition_directory
-from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions
 from sqlstream.runtime.connectors.files.partition_marks import WATERMARK
 from sqlstream.runtime.connectors.files.table_log import STAGED, TableLog, staging_directory
-from sqlstream.runtime.connectors.writer_ids import digits_of, new_writer_id
+from sqlstream.runtime.connectors.staged_rows import digits_of, new_writer_id
 from sqlstream.runtime.evaluate.values import values_batches
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnWriter, TombstoneWriter

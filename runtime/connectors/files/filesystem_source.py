@@ -12,8 +12,7 @@ from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import table_root
-from sqlstream.runtime.connectors.files.file_queue import FileQueue
-from sqlstream.runtime.connectors.files.file_split import FileSplit
+from sqlstream.runtime.connectors.files.file_queue import FileQueue, FileSplit
 from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows, read_path, rejected_rows_directory
 from sqlstream.runtime.connectors.files.row_watermarks import Milliseconds, RowWatermarks
 from sqlstream.runtime.connectors.files.table_files import TableFiles

@@ -1,21 +1,31 @@
-"""Marks the partitions that a job has completed, by a file in each."""
+"""Marks the partitions that a job has completed, by a file in each; the options about marks, and the times of partitions."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 
+import pyarrow as pa
 from msgspec.structs import replace
 
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.runtime.connectors.files.file_paths import partition_values
-from sqlstream.runtime.connectors.files.file_sink_options import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.files.file_options import (
     PARTITION_TIME,
+    PATTERN,
+    POLICY,
+    SUCCESS_FILE,
+    SUCCESS_FILE_NAME,
     FileSinkOptions,
-    PartitionTime,
 )
+from sqlstream.runtime.connectors.files.file_paths import partition_values
 from sqlstream.runtime.connectors.files.job_records import JobRecords, write_whole
+from sqlstream.runtime.evaluate.time.local_time import from_local
+from sqlstream.runtime.evaluate.time.timestamp_parser import TimestampParser
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.files import Files
+from sqlstream.times import check_time_zone
 
 WATERMARK = "watermark_ms"
 """In a committable, the watermark that its writer had reached."""
@@ -93,3 +103,87 @@ def _watermark_ms(committables: list[Committable]) -> int:
         said = (c.checkpoint_id, c.content.get(WATERMARK, WATERMARK_MIN))
         newest[c.writer_id] = max(newest.get(c.writer_id, said), said)
     return min(watermark_ms for _, watermark_ms in newest.values())
+
+
+# The options about marks.
+
+
+def check_marks(table: str, options: Mapping[str, str], partition_keys: tuple[str, ...]) -> None:
+    """UserError SS4002, SS4003 for options about marks that do not fit each other or the table."""
+    parsed = FileSinkOptions.of(options)
+    if parsed.policy is None:
+        # As in Flink, what says when a partition is complete has no effect where nobody is told.
+        return
+    _check_policy(table, parsed)
+    if not partition_keys:
+        raise UserError(
+            "SS4003",
+            f'option "{POLICY}" of table "{table}" has no use: the table has no partitions',
+            hint="add PARTITIONED BY, or leave the option out",
+        )
+    if parsed.trigger == PARTITION_TIME:
+        _check_time(table, parsed, partition_keys)
+
+
+def _check_policy(table: str, parsed: FileSinkOptions) -> None:
+    kinds = [kind.strip().lower() for kind in (parsed.policy or "").split(",")]
+    if kinds != [SUCCESS_FILE]:
+        raise UserError(
+            "SS4002",
+            f'option "{POLICY}" of table "{table}" is "{parsed.policy}": partitions are marked by success-file alone',
+            hint=f"write '{SUCCESS_FILE}'; there is no metastore that knows the partitions",
+        )
+    name = parsed.success_file_name
+    if "/" in name or "\0" in name or "=" in name or not name.startswith(("_", ".")) or len(name) < 2:
+        raise UserError(
+            "SS4002",
+            f'option "{SUCCESS_FILE_NAME}" of table "{table}" is "{name}", which readers would take for a file of rows',
+            hint="write a name that begins with _, such as _SUCCESS",
+        )
+
+
+def _check_time(table: str, parsed: FileSinkOptions, partition_keys: tuple[str, ...]) -> None:
+    unknown = PartitionTime(parsed, partition_keys).unknown_columns()
+    if unknown:
+        raise UserError(
+            "SS4002",
+            f'option "{PATTERN}" of table "{table}" names "${unknown[0]}", which the table is not partitioned by',
+            hint=f"its partitions have {', '.join('$' + key for key in partition_keys)}",
+        )
+
+
+# The time that the values of a partition stand for.
+
+
+_COLUMN = re.compile(r"\$(\w+)")
+
+
+class PartitionTime:
+    """Reads it as Flink's `partition.time-extractor.kind` = 'default' does. UserError for a pattern or a time zone that is none.
+    No state."""
+
+    def __init__(self, options: FileSinkOptions, partition_keys: tuple[str, ...]) -> None:
+        self._keys = partition_keys
+        self._pattern = options.time_pattern or f"${partition_keys[0]}"
+        self._zone = check_time_zone(options.time_zone)
+        self._parsers = [TimestampParser.of_pattern(options.time_format)]
+        # Flink reads a date alone too.
+        self._parsers.append(TimestampParser.of_sql_timestamp())
+
+    def unknown_columns(self) -> list[str]:
+        """Names after `$` that begin with no column of the partitions."""
+        return [name for name in _COLUMN.findall(self._pattern) if not any(map(name.startswith, self._keys))]
+
+    def of_ms(self, values: dict[str, str]) -> int | None:
+        """Milliseconds since the epoch; None for values that are no time."""
+        text = self._pattern
+        # Longer names first: $day_of_year is not $day.
+        for key in sorted(self._keys, key=len, reverse=True):
+            text = text.replace(f"${key}", values.get(key, ""))
+        for parser in self._parsers:
+            local = parser.parse(pa.array([text], pa.string())).timestamps("ms")
+            if local.null_count == 0:
+                return int(
+                    from_local(local, pa.timestamp("ms", tz="UTC"), self._zone).cast(pa.int64())[0].as_py()
+                )
+        return None

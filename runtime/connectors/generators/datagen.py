@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.generators.datagen_options import FIELD_OPTIONS, make_generators
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
-from sqlstream.runtime.connectors.source_only import SourceOnlyConnector
+from sqlstream.runtime.connectors.one_sided import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,

@@ -15,7 +15,7 @@ from sqlstream.runtime.connectors.generators.nexmark_config import (
     SuiteOptions,
 )
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
-from sqlstream.runtime.connectors.source_only import SourceOnlyConnector
+from sqlstream.runtime.connectors.one_sided import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,

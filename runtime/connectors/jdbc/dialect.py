@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from sqlstream.runtime.connectors.jdbc.database import DatabaseKind, TableName
 from sqlstream.runtime.connectors.jdbc.driver import Connection
-from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredColumn, StoredTable
+from sqlstream.runtime.connectors.jdbc.stored_table import Columns, Selection, StoredColumn, StoredTable
 from sqlstream.types import LogicalType
-
-Columns = Sequence[tuple[str, LogicalType]]
 
 
 class Dialect(Protocol):

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.connectors.jdbc.database import Database, TableName
-from sqlstream.runtime.connectors.jdbc.dialect import Columns
 from sqlstream.runtime.connectors.jdbc.driver import Connection, connect
 from sqlstream.runtime.connectors.jdbc.postgres_types import AS_TEXTS, INTEGERS, is_as_text, numeric_size
 from sqlstream.runtime.connectors.jdbc.stored_table import (
     Check,
+    Columns,
     Selection,
     StoredColumn,
     StoredTable,

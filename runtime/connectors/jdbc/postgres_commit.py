@@ -6,17 +6,15 @@ import logging
 from collections.abc import Sequence
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from sqlstream.runtime.connectors.jdbc.driver import Connection, connect, transaction
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.jdbc.postgres import Postgres
-from sqlstream.runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table, writer_of
+from sqlstream.runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table, tried, writer_of
 from sqlstream.runtime.connectors.jdbc.postgres_types import is_as_text
 from sqlstream.runtime.connectors.jdbc.publication import publish
-from sqlstream.runtime.connectors.jdbc.retries import tried
 from sqlstream.runtime.connectors.jdbc.stored_table import StoredTable
 from sqlstream.runtime.connectors.sql_filters import quote, text
-from sqlstream.runtime.connectors.writer_ids import digits_of
+from sqlstream.runtime.connectors.staged_rows import JOURNAL, JOURNAL_DAYS, CommitJournal, digits_of
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,18 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.errors import ExternalError, Retry, SqlStreamError
 from sqlstream.runtime.connectors.jdbc.connecting import Connecting
 from sqlstream.runtime.connectors.jdbc.driver import Connection, transaction
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.jdbc.postgres import Postgres
 from sqlstream.runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
 from sqlstream.runtime.connectors.jdbc.publication import NUMBER_COLUMN, check_key
-from sqlstream.runtime.connectors.jdbc.retries import tried
 from sqlstream.runtime.connectors.jdbc.stored_table import StoredTable, check_columns
 from sqlstream.runtime.connectors.sql_filters import quote, text
-from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN
-from sqlstream.runtime.connectors.writer_ids import new_writer_id
+from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN, new_writer_id
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
@@ -282,3 +281,33 @@ def _remove_leftovers(connection: Connection, schema: str, job_id: str) -> None:
             logger.warning("removing the staged rows of a job that died: table %s", name)
             connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, name)}")
             connection.rows(f"SELECT pg_advisory_unlock({lock}) AS was_held")
+
+
+# Tries again what a database could not do for a reason that may pass.
+
+
+PAUSE_S = 0.2
+"""Before the first retry; every further pause is twice as long, up to PAUSE_MAX_S."""
+PAUSE_MAX_S = 5.0
+
+
+def tried(
+    action: Callable[[int], T], retries_max: int, failed: str, cancelled: threading.Event | None = None
+) -> T:
+    """What `action`, which gets the number of retries before it, returns. `failed` says in the log what is tried again. The
+    ExternalError of the last try, or of one that cannot help. No try begins once another thread has set `cancelled`."""
+    pause_s = PAUSE_S
+    cancelled = cancelled or threading.Event()
+    if cancelled.is_set():
+        raise ExternalError("SS5060", "nothing is asked of the database: the task is cancelled")
+    for attempt in range(retries_max + 1):
+        try:
+            return action(attempt)
+        except ExternalError as error:
+            if error.retry is Retry.NEVER or attempt == retries_max:
+                raise
+            logger.warning("%s and is tried again in %.1f s: %s", failed, pause_s, error.message)
+            if cancelled.wait(pause_s):
+                raise
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+    raise AssertionError("unreachable")

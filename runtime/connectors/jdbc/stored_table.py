@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,9 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.runtime.connectors.declared_rows import as_declared, first_misfit, value_error
 from sqlstream.runtime.connectors.jdbc.database import TableName
 from sqlstream.types import LogicalType, TypeRoot
+
+Columns = Sequence[tuple[str, LogicalType]]
+"""Names of columns with the types that a table declares."""
 
 _GUARD = "$guard"
 _DAYS = (-719_162, 2_932_896)

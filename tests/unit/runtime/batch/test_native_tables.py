@@ -23,9 +23,8 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.batch.duckdb import DuckDbEngine
 from sqlstream.runtime.batch.duckdb_tables import DuckDbTables
 from sqlstream.runtime.batch.native_tables import batch_relation
-from sqlstream.runtime.connectors.duckdb.database import INSTANCES
+from sqlstream.runtime.connectors.duckdb.database import INSTANCES, SharedConnection
 from sqlstream.runtime.connectors.duckdb.options import read_place
-from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Field, Schema
@@ -238,7 +237,7 @@ def test_values_of_directories_and_metadata_are_those_of_our_reader(tmp_path: Pa
 def test_partitions_beyond_what_is_planned_are_read_through_our_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sqlstream.runtime.connectors.native_parquet.relation.SCANS_MAX", {"duckdb": 2})
+    monkeypatch.setattr("sqlstream.runtime.connectors.files.native_parquet.SCANS_MAX", {"duckdb": 2})
     for value in range(3):
         write_file(tmp_path / f"p={value}" / "a.parquet", {"x": FORTY})
     table = parquet_table(tmp_path, Schema.of(("x", sql.BIGINT), ("p", sql.INT)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlstream.runtime.connectors.files.change_order import order_behind
+from sqlstream.runtime.connectors.files.compaction import order_behind
 from sqlstream.runtime.host.files import LocalFiles
 
 

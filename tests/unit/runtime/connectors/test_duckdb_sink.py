@@ -21,8 +21,8 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.commit_notes import JOURNAL
 from sqlstream.runtime.connectors.duckdb import commit as committing
+from sqlstream.runtime.connectors.staged_rows import JOURNAL
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec

@@ -17,8 +17,9 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files import job_records
-from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions, PartitionTime
+from sqlstream.runtime.connectors.files.file_options import FileSinkOptions
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.partition_marks import PartitionTime
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec

@@ -13,7 +13,7 @@ from expression_harness import call, col, lit
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.runtime.connectors.files.file_watch import FileWatch
+from sqlstream.runtime.connectors.files.file_enumerator import FileWatch
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 from sqlstream.runtime.host.files import LocalFiles
@@ -21,7 +21,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.files import FileStatus
-from sqlstream.testing.assigned_reader import AssignedReader
+from sqlstream.testing.trial_jobs import AssignedReader
 
 SCHEMA = Schema.of(("v", sql.INT))
 INTERVAL_MS = 10_000

@@ -27,7 +27,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader, SourceStatus
-from sqlstream.testing.assigned_reader import AssignedReader
+from sqlstream.testing.trial_jobs import AssignedReader
 
 CONNECTOR = Filesystem()
 SCHEMA = Schema.of(("k", sql.STRING), ("v", sql.INT))

@@ -13,7 +13,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.jdbc.retries import tried
+from sqlstream.runtime.connectors.jdbc.postgres_sink import tried
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import LooksUp
 

@@ -25,7 +25,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.jdbc import sqlite_sink
+from sqlstream.runtime.connectors.jdbc import sqlite
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import SourceStatus, StagesRows
@@ -445,7 +445,7 @@ def test_a_commit_waits_for_another_process_that_has_locked_the_file(
 ) -> None:
     target = sink(options(out, "out"), OUT)
     committables = written(target, [[(2, "b")]])
-    monkeypatch.setattr(sqlite_sink, "COMMIT_TIMEOUT_MS", 50)
+    monkeypatch.setattr(sqlite, "COMMIT_TIMEOUT_MS", 50)
     with locked(out), pytest.raises(ExternalError, match="is locked by another process"):
         commit(target, committables)
     commit(target, committables)

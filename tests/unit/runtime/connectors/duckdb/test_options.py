@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.duckdb.options import Place, read_place
-from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.options import Place, PlaceKind, read_place
 from sqlstream.runtime.connectors.server_address import check_address
 
 FILES = (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)

@@ -13,19 +13,24 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
 from sqlstream.runtime.connectors.duckdb.database import connect
-from sqlstream.runtime.connectors.files.file_constants import FileConstants
+from sqlstream.runtime.connectors.duckdb.types import duckdb_type
 from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_paths import find_files, is_pattern, local_path, table_root
-from sqlstream.runtime.connectors.files.path_pattern import PathPattern
-from sqlstream.runtime.connectors.native_parquet.footers import (
+from sqlstream.runtime.connectors.files.file_paths import (
+    PathPattern,
+    find_files,
+    is_pattern,
+    local_path,
+    table_root,
+)
+from sqlstream.runtime.connectors.files.parquet_footers import (
     Footer,
     NotNative,
     Reading,
     read_footer,
     stored_bytes,
 )
+from sqlstream.runtime.connectors.files.table_files import FileConstants
 from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.runtime.host.rooted_files import RootedFiles
 from sqlstream.spark_types import quote as spark_name

@@ -1,12 +1,13 @@
-"""The common part of connectors that can only be written."""
+"""The common parts of connectors that can only be written, and of those that can only be read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.errors import UserError
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import InternalError, UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import ConnectorContext, SourceReader
+from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader
 from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
@@ -35,3 +36,19 @@ class SinkOnlyConnector:
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
     ) -> None:
         """Nothing to do: rows are out when they are written."""
+
+
+class SourceOnlyConnector:
+    """No sink, and so nothing to commit: rows are made."""
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be written to: connector "{spec.connector}" only makes rows',
+            hint="insert into a table of another connector",
+        )
+
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        raise InternalError(f'connector "{spec.connector}" was asked to commit rows of table "{spec.table}"')

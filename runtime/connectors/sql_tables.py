@@ -1,0 +1,69 @@
+"""What connectors of databases share: what they can do, columns that fit, and rows that are staged beside a database's file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
+from sqlstream.schema import Field, Schema
+from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, Reading, Writing
+from sqlstream.spi.lookup import LookupOptions
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec
+    from sqlstream.spi.committable import Committable
+    from sqlstream.spi.files import Files
+
+
+def sql_descriptor(identifier: str, options: tuple[OptionDescriptor, ...]) -> ConnectorDescriptor:
+    """A database filters, limits and counts by itself, and writes by key."""
+    return ConnectorDescriptor(
+        identifier=identifier,
+        options=options,
+        reading=Reading(filters=True, limits=True, lookups=True, counts_rows=True),
+        writing=Writing(mode=ChangelogMode.UPSERT, changes_rows=True),
+    )
+
+
+class SqlTables(ABC):
+    """Tables of a database. The rows of a sink are visible when their checkpoint is committed, in one transaction; without
+    checkpoints, when the job has finished. Until then they are in a hidden file beside the database's, if it is one."""
+
+    @abstractmethod
+    def _written_file(self, spec: SinkSpec) -> str:
+        """The file of the database that a sink writes. UserError SS5013 for a place that cannot be written so."""
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
+        remove_staging(self._written_file(spec), job_id, files)
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        remove_staged_by(self._written_file(spec), job_id, writer_names, files)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+        return staging_directory(self._written_file(spec), job_id, writer_id)
+
+    def _check_columns(
+        self,
+        schema: Schema,
+        options: dict[str, str],
+        refusal: Callable[[Field], UserError | None],
+        caseless: str,
+    ) -> None:
+        """UserError SS4006 for a column that is refused, and for two whose names are one in the database `caseless`; it is
+        empty for one that knows case. SS4002 for options of lookups."""
+        LookupOptions.of(options)
+        folded: dict[str, str] = {}
+        for field in schema.fields:
+            if (error := refusal(field)) is not None:
+                raise error
+            other = folded.setdefault(field.name.lower(), field.name)
+            if other != field.name and caseless:
+                raise UserError(
+                    "SS4006",
+                    f'columns "{other}" and "{field.name}" have one name in {caseless}, which knows no case',
+                    hint="rename one of them",
+                )
