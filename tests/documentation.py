@@ -120,7 +120,7 @@ class Player:
                 self.shown.append((result, _move_lines(_error_of(done.stderr), lines)))
                 continue
             script += [block.text, f"SELECT 'block {len(shown)} ends' AS marker;"]
-            made += re.findall(r"(?ms)^(?:CREATE|SET|USE)\b.*?;$", block.text)
+            made += re.findall(r"(?ms)^(?:CREATE|SET|USE)\b.*?;(?= *$)", block.text)
             shown.append(result)
         self._statements.clear()
         if script:

@@ -82,6 +82,16 @@ def test_what_is_named_before_a_link_to_the_code_stands_in_that_file(page: str) 
     assert [label for label, path in labels if Path(label).name != Path(path).name] == []
 
 
+def test_pages_that_the_code_names_are_there() -> None:
+    packages = ("sqlstream", "planner", "runtime", "client")
+    files = [file for package in packages for file in (ROOT / package).rglob("*.py") if not file.is_symlink()]
+    named = {
+        name for file in files for name in re.findall(r"docs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 5
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def text_of(folder: str) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / folder).glob("*.md")))
 

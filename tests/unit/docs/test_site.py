@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 
 
 def site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / ".ci" / "site.py")
+    spec = importlib.util.spec_from_file_location("docs_site", ROOT / ".ci" / "docs_site.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
