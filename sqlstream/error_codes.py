@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from pathlib import Path
+import os
 from typing import NamedTuple
 
 
@@ -92,7 +92,8 @@ def retry_of(code: str) -> Retry:
 
 @functools.cache
 def _table() -> str:
-    return Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+    with open(f"{os.path.splitext(__file__)[0]}.txt", encoding="utf-8") as file:
+        return file.read()
 
 
 def sections() -> dict[str, list[ErrorCode]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlstream.catalog import CatalogObject, CatalogTable, ObjectPath
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.expressions.foreign_names import table_hint
+from sqlstream.planner.dialect.habits import table_hint
 
 
 def resolve_path(parts: tuple[str, ...], catalog: str, database: str, span: Span | None) -> ObjectPath:

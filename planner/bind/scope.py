@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.bind.context import BindContext, FileDefinitions
-from sqlstream.planner.bind.expressions.foreign_names import column_hint
 from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.dialect.habits import column_hint
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema

@@ -1,8 +1,10 @@
-"""What users of other dialects write, and the hint with what to write here instead.
+"""What users of other dialects write, and the hint with what to write here instead. habits.txt has the words and their hints.
 
     hint_here(reader, expected)   by the words at the token that the grammar does not expect, and by those before it
     statement_hint(word)          by the first word of a statement that there is not
     object_hint(words)            by the first words of a CREATE, DROP or SHOW that there is not
+    function_rewrite(name, …)     by the name of a function, with the texts of its arguments
+    column_hint, table_hint       by names of columns and tables
 
 A hint is a rewrite that runs: tests/golden/errors/statements holds an example of each with its rewrite.
 """
@@ -10,133 +12,50 @@ A hint is a rewrite that runs: tests/golden/errors/statements holds an example o
 from __future__ import annotations
 
 import difflib
+import functools
+import re
 import typing
+from collections.abc import Sequence
+from pathlib import Path
 
 from sqlglot import Token, TokenType
 
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.dialect.tokens import TABLE_FUNCTIONS, word
 
-_CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
-_REPLACE = "write INSERT INTO; in a table with a PRIMARY KEY the rows of one key replace each other"
-_NO_BITS = "there are no operators on bits"
-_ZONE = (
-    "a TIMESTAMP_LTZ is shown in the zone of SET 'table.local-time-zone'; a TIMESTAMP goes from one zone to another by"
-    " TO_TIMESTAMP(CONVERT_TZ(DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss'), 'UTC', 'Europe/Rome'))"
-)
-SAMPLE = "write WHERE RAND() < 0.1 for a tenth of the rows, or ORDER BY RAND() LIMIT 10 for ten"
-SHARE = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
-_PATTERNS = "write LIKE for each pattern, with OR (ANY) or AND (ALL) between them"
-_CONNECTOR = "say where the rows are by WITH ('connector' = '…', …)"
-
 _ENDS = "the end of the statement"
 _NILADIC = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
-_AT = {
-    "REGEXP": "write REGEXP(string, pattern)",
-    "RLIKE": "write REGEXP(string, pattern)",
-    "GLOB": "write LIKE with % and _ in the pattern",
-    "ISNULL": "write IS NULL",
-    "NOTNULL": "write IS NOT NULL",
-    "RETURNING": "INSERT, UPDATE and DELETE return no rows: leave RETURNING out",
-    "AT TIME": _ZONE,
-    "AT LOCAL": _ZONE,
-    "USING SAMPLE": SAMPLE,
-    "POSITIONAL": "number the rows of both tables with ROW_NUMBER() OVER (ORDER BY …) AS n, and join them by n",
-    "LIKE ANY": _PATTERNS,
-    "LIKE ALL": _PATTERNS,
-    "NOT MATERIALIZED": "leave NOT MATERIALIZED out",
-    "CASCADE": "leave CASCADE out: what refers to the object stays, and fails when it is used",
-    "RESTRICT": "leave RESTRICT out: what refers to the object stays, and fails when it is used",
-    "WITH NO": "leave WITH NO DATA out: a view has no rows of its own",
-    "ON DUPLICATE": "leave it out: in a table with a PRIMARY KEY the rows of one key replace each other",
-    "FOR UPDATE": "a query locks nothing: leave it out",
-    "FOR SHARE": "a query locks nothing: leave it out",
-    "EMIT": "leave EMIT out: a query over a stream shows every change of its result",
-    "WITH ROLLUP": "write GROUP BY ROLLUP (…)",
-    "WITH CUBE": "write GROUP BY CUBE (…)",
-    "WITH TIES": "write QUALIFY RANK() OVER (ORDER BY …) <= n",
-    "WITH (": "write options behind the name of a table: t /*+ OPTIONS('key' = 'value') */",
-    "ENGINE": _CONNECTOR,
-    "STORED": _CONNECTOR,
-    "LOCATION": _CONNECTOR,
-    "TBLPROPERTIES": _CONNECTOR,
-    "CHECK": "leave CHECK out: a table does not test its rows; filter them in a query",
-    "REFERENCES": "leave it out: a table does not know the rows of another",
-    "AUTO_INCREMENT": "leave it out: a table does not number its rows",
-    "AUTOINCREMENT": "leave it out: a table does not number its rows",
-    "IDENTITY": "leave it out: a table does not number its rows",
-    "GENERATED": "write a computed column as: name AS expression",
-    "UNSIGNED": "write the next wider type, such as BIGINT for an unsigned INT",
-    "COLLATE": "leave COLLATE out: text is compared by its characters",
-    "ASCENDING": "write ASC",
-    "DESCENDING": "write DESC",
-    "GROUPS": "number the groups in a subquery, DENSE_RANK() OVER (ORDER BY column) AS g, and write ORDER BY g RANGE BETWEEN …",
-    "APPLY": "write CROSS JOIN LATERAL (SELECT …) AS name, or LEFT JOIN LATERAL (…) AS name ON TRUE",
-    "MATERIALIZED": "leave MATERIALIZED out",
-    "VALUE (": "write VALUES",
-    "DEFAULT VALUES": "write VALUES with a value for each column",
-    "&": _NO_BITS,
-    "?": "a statement has no parameters: write the value",
-}
-"""Words at the token that is not expected, wherever that is."""
 
-_AT_END = {
-    "INTO": "write INSERT INTO table SELECT …, or CREATE TABLE … AS SELECT …",
-    "NOT NULL": "write IS NOT NULL",
-    "SELECT": "put a semicolon between two statements, or UNION ALL between two queries",
-    **dict.fromkeys(
-        ("UNION", "INTERSECT", "EXCEPT", "MINUS"), "put the query before it in parentheses: (SELECT …)"
-    ),
-    **dict.fromkeys(("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER BY"), _CLAUSES),
-    **dict.fromkeys(("JOIN", "LEFT", "INNER", "CROSS", "ON"), "joins stand in FROM, before WHERE"),
-    "EXCLUDE": "write * EXCLUDE (column, …)",
-    "RENAME": "write * RENAME (column AS name, …)",
-    "TABLESAMPLE": SAMPLE,
-    "ASOF": "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key",
-    "REPLACE": "write * REPLACE (expression AS column, …)",
-    ")": "remove it: no parenthesis is open here",
-}
-"""The same where a statement should end."""
 
-_BEHIND = {
-    "TOP": "write LIMIT {0} at the end of the query",
-    "DIV": "write /, which divides whole numbers to a whole number",
-    "MOD": "write % or MOD(a, b)",
-    "XOR": "write <> between two conditions",
-    "GROUPBY": "write GROUP BY",
-    "ORDERBY": "write ORDER BY",
-    "START": "recursive queries are not supported",
-    "CONNECT": "recursive queries are not supported",
-    "DATABASE": "leave DATABASE out: USE {0}",
-    "AT": _ZONE,
-}
-"""The word before the token that is not expected, which was read as an alias; {0} is the token."""
+@functools.cache
+def _habits() -> dict[str, dict[str, str]]:
+    """The hints of each section by what is written."""
+    sections: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("= "):
+            hints = sections.setdefault(line[2:], {})
+        elif sections and line:
+            written, _, hint = line.partition(" -> ")
+            hints |= dict.fromkeys(written.split(" | "), hint)
+    return sections
 
-_EXPECTED = {
-    ('"BY"', "GROUP"): "write GROUP BY",
-    ('"BY"', "ORDER"): "write ORDER BY",
-    ('"BY"', "PARTITION"): "write PARTITION BY",
-    ('"AND"', ","): "write BETWEEN low AND high",
-    ('"WHERE"', "("): "write FILTER (WHERE condition)",
-    ('"("', "IN"): "put the values or the query in parentheses: IN (1, 2)",
-    ('"("', "USING"): "write USING (column)",
-    ('"("', "ROLLUP"): "write ROLLUP (a, b)",
-    ('"("', "CUBE"): "write CUBE (a, b)",
-    ('"("', "SETS"): "write GROUPING SETS ((a, b), (a), ())",
-    ('"("', "PIVOT"): "write t PIVOT (SUM(x) FOR column IN (value, …))",
-    ('"INTO"', "INSERT"): "write INSERT INTO",
-    ('"BEGIN"', "SET"): "write EXECUTE STATEMENT SET BEGIN insert; … END",
-    (
-        '"STATEMENT"',
-        "BEGIN",
-    ): "there are no transactions: every INSERT is a job of its own; several are one in "
-    "EXECUTE STATEMENT SET BEGIN … END",
-    ("FIRST or NEXT", "FETCH"): "write FETCH FIRST n ROWS ONLY, or LIMIT n",
-    ("a window name or (", "OVER"): "write OVER (PARTITION BY … ORDER BY …)",
-    ("NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM", "IS"): "compare values with =",
-    ("a query", "WITH"): "write WITH name AS (SELECT …) SELECT …",
-}
-"""What is expected, and the word before it."""
+
+def _hint(section: str, written: str) -> str:
+    return _habits()[section].get(written, "")
+
+
+def sample_hint() -> str:
+    return _hint("words anywhere", "USING SAMPLE")
+
+
+def join_hint(word: str) -> str:
+    """For a kind of join that there is not."""
+    return _hint("joins", word)
+
+
+def share_hint() -> str:
+    """For LIMIT with a percentage."""
+    return _hint("limits", "PERCENT")
 
 
 class Tokens(typing.Protocol):
@@ -161,11 +80,11 @@ def hint_here(tokens: Tokens, expected: str) -> str:
         or _operator_hint(tokens)
         or _literal_hint(tokens, expected)
         or _target_hint(tokens, text, expected, previous)
-        or _EXPECTED.get((expected, previous), "")
+        or _hint("words before what is expected", f"{previous} then {expected}")
         or (_end_hint(tokens, text, two, previous) if expected.startswith(_ENDS) else "")
         or _place_hint(tokens, text, two, expected, previous)
-        or _AT.get(two)
-        or _AT.get(text, "")
+        or _hint("words anywhere", two)
+        or _hint("words anywhere", text)
     )
 
 
@@ -179,7 +98,7 @@ def _target_hint(tokens: Tokens, text: str, expected: str, previous: str) -> str
             return f"write = ANY({tokens.source(token.start, token.end + 1)}) for an array, or IN (1, 2)"
     if text == "OR" and previous == "INSERT":
         is_ignored = word(tokens.peek(1)) == "IGNORE"
-        return "write INSERT INTO … ON CONFLICT DO NOTHING" if is_ignored else _REPLACE
+        return "write INSERT INTO … ON CONFLICT DO NOTHING" if is_ignored else _hint("statements", "UPSERT")
     return "write SELECT * FROM …" if text == "FROM" and expected == "a query" else ""
 
 
@@ -188,14 +107,15 @@ def _end_hint(tokens: Tokens, text: str, two: str, previous: str) -> str:
     before = _before(tokens, 1)
     is_number = before is not None and before.token_type is TokenType.NUMBER
     if is_number and previous_word(tokens) in ("LIMIT", "OFFSET"):
-        return SHARE if text in ("%", "PERCENT") else "write a whole number of rows, such as 10"
+        return share_hint() if text in ("%", "PERCENT") else "write a whole number of rows, such as 10"
     if text == "NOT" and previous == "IF":
         return "write IF NOT EXISTS"
     if text in ("LIKE", "ILIKE", "SIMILAR") and previous == "*":
         return "write the columns, or * EXCLUDE (column, …)"
     if text in ("FROM", "USING") and first_word(tokens) in ("UPDATE", "DELETE"):
         return "read the other table in a subquery: SET column = (SELECT …), or WHERE column IN (SELECT …)"
-    if found := _AT_END.get(two) or _AT.get(two) or _AT_END.get(text):
+    behind, anywhere = _habits()["words behind a statement"], _habits()["words anywhere"]
+    if found := behind.get(two) or anywhere.get(two) or behind.get(text):
         return found
     if text == "(" and previous in _NILADIC:
         return f"write {previous} without parentheses"
@@ -227,14 +147,14 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
     if text == "ALL" and previous == "BY":
         return "write the columns; ORDER BY ALL orders a whole query"
     if previous == "LIKE" and text in ("ANY", "ALL", "SOME"):
-        return _PATTERNS
+        return _hint("words anywhere", "LIKE ANY")
     if previous == "COLUMNS" or (text == "*" and open_parenthesis(tokens).upper() == "COLUMNS("):
         return "write the columns, or * EXCLUDE (column, …); a call is written for each column"
     if text == "TABLE" and tokens.peek(1).token_type in (TokenType.VAR, TokenType.IDENTIFIER):
         name = tokens.source(tokens.peek(1).start, tokens.peek(1).end + 1)
         return f"write SELECT * FROM {name}" if expected in ("a statement", "a query") else "leave TABLE out"
     if text == "INTO" and previous == "REPLACE":
-        return _REPLACE
+        return _hint("statements", "UPSERT")
     if text == "INTO" and previous == "OVERWRITE":
         return "leave INTO out"
     if text == "SELECT" and expected == '"AS"':
@@ -261,7 +181,7 @@ def previous_word(tokens: Tokens) -> str:
 def habit_before(tokens: Tokens) -> tuple[Token, str] | None:
     """A word of another dialect that was read as an alias before the token that is not expected, and its hint."""
     before = _before(tokens, 1)
-    hint = _BEHIND.get(word(before), "") if before else ""
+    hint = _hint("words read as an alias", word(before)) if before else ""
     if not hint or not tokens.peek(0) or before is None:
         return None
     token = tokens.peek(0)
@@ -325,17 +245,7 @@ def _operator_hint(tokens: Tokens) -> str:
         return (
             "write JSON_VALUE(json, '$.key') or map['key']; functions of functions (x -> …) are not supported"
         )
-    hints = {
-        "**": "write POWER(x, y)",
-        "//": "write /, which divides whole numbers to a whole number",
-        "<<": _NO_BITS,
-        ">>": _NO_BITS,
-        "><": "write <> for unequal",
-        "=<": "write <=",
-        "=>": "write >=",
-        "==": "write a single = to compare",
-    }
-    return hints.get(pair, "")
+    return _hint("operators", pair)
 
 
 def _literal_hint(tokens: Tokens, expected: str) -> str:
@@ -374,59 +284,14 @@ def _literal_hint(tokens: Tokens, expected: str) -> str:
     return ""
 
 
-_STATEMENTS = {
-    "FROM": "write SELECT * FROM …; the columns come first",
-    "PIVOT": "write SELECT * FROM t PIVOT (SUM(x) FOR column IN (value, …))",
-    "UNPIVOT": "write SELECT * FROM t UNPIVOT (value FOR name IN (a, b))",
-    **dict.fromkeys(
-        ("COMMIT", "ROLLBACK", "START", "SAVEPOINT"),
-        "there are no transactions: every INSERT is a job of its own",
-    ),
-    **dict.fromkeys(
-        ("GRANT", "REVOKE"), "rights are not part of SQL here; a server has tokens (docs/server.md)"
-    ),
-    **dict.fromkeys(
-        ("VACUUM", "OPTIMIZE", "REFRESH", "CHECKPOINT"), "leave it out: nothing needs to be tidied up"
-    ),
-    **dict.fromkeys(
-        ("COPY", "IMPORT", "EXPORT", "ATTACH"),
-        "read files with SELECT * FROM 'file.csv', and write them with INSERT INTO a table of connector filesystem",
-    ),
-    **dict.fromkeys(("PRAGMA", "DECLARE"), "SET 'key' = 'value' changes a setting; SET alone lists them"),
-    **dict.fromkeys(("MERGE", "UPSERT"), _REPLACE),
-    "SUMMARIZE": "write the aggregates: SELECT COUNT(*), MIN(column), MAX(column) FROM t",
-    **dict.fromkeys(
-        ("HELP", "EXIT", "QUIT", "CLEAR"), "this is a command of the shell; leave it out of scripts"
-    ),
-    "KILL": "write STOP JOB 'id'; SHOW JOBS lists the jobs",
-    "CANCEL": "write STOP JOB 'id'; SHOW JOBS lists the jobs",
-    "LIST": "write SHOW TABLES",
-}
-
-
 def statement_hint(first: str) -> str:
     """What to write instead of a statement that begins with this word, in upper case; empty when nothing is known."""
-    return _STATEMENTS.get(first, "")
-
-
-_UNNEST = "write FROM t CROSS JOIN UNNEST(array) AS u (element)"
-_FOREIGN_TABLE_FUNCTIONS = {
-    **dict.fromkeys(
-        ("GENERATE_SERIES", "RANGE", "SEQUENCE", "GENERATE_SEQUENCE"),
-        "write FROM (VALUES (1), (2), (3)) AS v (x), or a table of connector datagen with 'fields.x.kind' = 'sequence'",
-    ),
-    **dict.fromkeys(
-        ("READ_CSV", "READ_CSV_AUTO", "READ_JSON", "READ_JSON_AUTO", "READ_PARQUET", "PARQUET_SCAN"),
-        "write the path alone: FROM 'file.csv'",
-    ),
-    **dict.fromkeys(("EXPLODE", "FLATTEN", "JSON_TABLE", "JSON_EACH", "UNWIND"), _UNNEST),
-    "VALUES": "write FROM (VALUES (1), (2)) AS v (x)",
-}
+    return _hint("statements", first)
 
 
 def foreign_table_function(name: str) -> str:
     """What to write instead of a table function of another dialect, by its name in upper case."""
-    return _FOREIGN_TABLE_FUNCTIONS.get(name, "")
+    return _hint("table functions", name)
 
 
 _FLINK_TABLE_FUNCTIONS = frozenset({"ML_PREDICT", "ML_FORECAST", "ML_EVALUATE", "VECTOR_SEARCH"})
@@ -446,43 +311,62 @@ def unknown_table_function(name: str, span: Span | None, own: tuple[str, ...] = 
         foreign_table_function(name.upper())
         or did_you_mean(name, (*own, *TABLE_FUNCTIONS))
         or foreign_table_function(
-            "".join(difflib.get_close_matches(name.upper(), _FOREIGN_TABLE_FUNCTIONS, n=1, cutoff=0.8))
+            "".join(difflib.get_close_matches(name.upper(), _habits()["table functions"], n=1, cutoff=0.8))
         )
         or _TABLE_FUNCTIONS_HINT
     )
     return UserError("SS2005", f'table function "{name}" does not exist', span=span, hint=hint)
 
 
-_TABLE = "write CREATE TABLE name (…) WITH ('connector' = '…', …)"
-_OBJECTS = {
-    "CREATE TEMP": "write CREATE TEMPORARY",
-    "CREATE EXTERNAL": _TABLE,
-    "CREATE STREAM": _TABLE,
-    "CREATE SOURCE": _TABLE,
-    "CREATE SINK": _TABLE,
-    "CREATE SCHEMA": "write CREATE DATABASE",
-    "CREATE INDEX": "leave it out: tables have no indexes",
-    "CREATE UNIQUE": "leave it out: tables have no indexes; declare PRIMARY KEY (…) NOT ENFORCED in CREATE TABLE",
-    "CREATE MATERIALIZED": "write CREATE TABLE … AS query, whose job keeps the table up to date, or CREATE VIEW",
-    "CREATE TYPE": "write the type where it is used, such as ROW<a INT, b STRING>",
-    "CREATE SEQUENCE": "number rows with ROW_NUMBER() OVER (ORDER BY …), or with connector datagen",
-    "CREATE USER": "rights are not part of SQL here; a server has tokens (docs/server.md)",
-    "CREATE ROLE": "rights are not part of SQL here; a server has tokens (docs/server.md)",
-    "CREATE TRIGGER": "write INSERT INTO … SELECT …, which runs for every row that arrives",
-    "CREATE PROCEDURE": "put the statements in a file: sqlstream run file.sql",
-    "DROP SCHEMA": "write DROP DATABASE",
-    "DROP INDEX": "leave it out: tables have no indexes",
-    "SHOW SCHEMAS": "write SHOW DATABASES",
-    "SHOW INDEXES": "tables have no indexes; DESCRIBE shows the primary key",
-    "SHOW INDEX": "tables have no indexes; DESCRIBE shows the primary key",
-    "SHOW ALL": "write SHOW TABLES",
-    "SHOW SETTINGS": "write SET",
-    "SHOW VARIABLES": "write SET",
-    "SHOW CREATE": "write SHOW CREATE TABLE, VIEW or CATALOG and the name",
-    "DESCRIBE SCHEMA": "write DESCRIBE DATABASE",
-}
-
-
 def object_hint(words: str) -> str:
     """What to write instead of a statement of these two first words, in upper case; empty when nothing is known."""
-    return _OBJECTS.get(words, "")
+    return _hint("objects", words)
+
+
+_FILE_SUFFIXES = ("CSV", "TSV", "JSON", "NDJSON", "JSONL", "PARQUET")
+
+
+@functools.cache
+def foreign_functions() -> dict[str, tuple[list[str], str]]:
+    """By name: the parameters of its usual call, and the rewrite with them."""
+    calls = ((call.rstrip(")").partition("("), rewrite) for call, rewrite in _habits()["functions"].items())
+    return {name: (given.split(", ") if given else [], rewrite) for (name, _, given), rewrite in calls}
+
+
+def function_rewrite(name: str, arguments: Sequence[str] | None) -> str:
+    """What to write instead of a call of another dialect's function, with the texts of its arguments when they are as many as
+    it usually has; empty when the function is not known. `unit` is written as a word.
+
+    >>> function_rewrite("DATE_TRUNC", ["'month'", "ts"])
+    'FLOOR(ts TO MONTH)'
+    >>> function_rewrite("DATE_TRUNC", None)
+    'FLOOR(timestamp TO unit)'
+    """
+    found = foreign_functions().get(name)
+    if found is None:
+        return ""
+    names, rewrite = found
+    if arguments is None or len(arguments) != len(names):
+        return rewrite
+    written = dict(zip(names, arguments, strict=True))
+    if "days" in written and written["days"].upper().startswith("INTERVAL "):
+        # DATE_ADD(date, INTERVAL 1 DAY) of MySQL.
+        return f"{written['date']} {'-' if name == 'DATE_SUB' else '+'} {written['days']}"
+    if "unit" in written:
+        written["unit"] = written["unit"].strip("'").upper()
+    if not written or any(len(text) > 60 for text in written.values()):
+        return rewrite
+    parts = re.split(r"('[^']*'|\b(?:" + "|".join(names) + r")\b)", rewrite)
+    return "".join(written.get(part, part) for part in parts)
+
+
+def column_hint(name: str) -> str:
+    """What to write instead of a name that other dialects know as a column; empty when nothing is known."""
+    return _hint("columns", name.upper())
+
+
+def table_hint(parts: Sequence[str]) -> str:
+    """The same of the parts of a table's name: a table of a system, or a file without its quotes."""
+    if len(parts) > 1 and parts[-1].upper() in _FILE_SUFFIXES:
+        return f"write the path of a file in single quotes: FROM '{'.'.join(parts)}'"
+    return next((hint for part in parts if (hint := _hint("tables", part.upper()))), "")

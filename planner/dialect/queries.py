@@ -7,7 +7,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.dialect.habits import SHARE
+from sqlstream.planner.dialect.habits import share_hint
 from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
 from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.relations import JOIN_WORDS, RelationParser
@@ -368,7 +368,7 @@ class QueryParser(RelationParser):
         if not self.at_any("ROW", "ROWS"):
             count = self._count()
         if self.accept_any("ROW", "ROWS") is None:
-            raise self.unexpected("ROWS", SHARE if self.at("PERCENT") else "")
+            raise self.unexpected("ROWS", share_hint() if self.at("PERCENT") else "")
         self.expect("ONLY")
         body.set("limit", self.mark(exp.Limit(expression=count), start))
 

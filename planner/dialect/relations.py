@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.functions import can_be_called
-from sqlstream.planner.dialect.habits import SAMPLE, unknown_table_function
+from sqlstream.planner.dialect.habits import join_hint, sample_hint, unknown_table_function
 from sqlstream.planner.dialect.match_recognize import MatchParser
 from sqlstream.planner.dialect.nodes import (
     ChangelogFunction,
@@ -136,15 +136,7 @@ _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER", "POSITIONAL")
 _SIDES = ("LEFT", "RIGHT", "FULL", "INNER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
-_ASOF_HINT = "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key"
-_FOREIGN_HINTS = {
-    "ASOF": _ASOF_HINT,
-    "POSITIONAL": "number the rows of both tables with ROW_NUMBER() OVER (ORDER BY …) AS n, and join them by n",
-}
 _CLAUSES = ("MATCH_RECOGNIZE", "PIVOT", "UNPIVOT")
-_FOREIGN_TABLES = {
-    "TABLESAMPLE": ("TABLESAMPLE is not supported", SAMPLE),
-}
 
 
 class RelationParser(PivotParser):
@@ -255,7 +247,7 @@ class RelationParser(PivotParser):
         if not has_as and self.at_any(*_FOREIGN_JOINS) and self._before_join():
             token = self.advance()
             message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
-            raise self.refusal(message, token, _FOREIGN_HINTS.get(word(token), _JOIN_HINT))
+            raise self.refusal(message, token, join_hint(word(token)) or _JOIN_HINT)
         if not has_as and (not self.at_name() or self._at_half_join()):
             return None
         alias = exp.TableAlias(this=self.name("a table alias"))
@@ -287,10 +279,9 @@ class RelationParser(PivotParser):
             raise self.refusal("FOR SYSTEM_TIME stands before the alias", token, hint)
         if self.accept("LATERAL", "VIEW"):
             raise self._lateral_view(token)
-        if word(token) in _FOREIGN_TABLES:
+        if word(token) == "TABLESAMPLE":
             self.advance()
-            message, hint = _FOREIGN_TABLES[word(token)]
-            raise self.refusal(message, token, hint)
+            raise self.refusal("TABLESAMPLE is not supported", token, sample_hint())
 
     def _unaliased(self) -> exp.Expression:
         token = self.token

@@ -12,7 +12,7 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, CALLABLE, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.planner.bind.expressions.casts import cast_to, checked, plain, reads_text, try_cast_text_to
-from sqlstream.planner.bind.expressions.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
+from sqlstream.planner.dialect.habits import foreign_functions, function_rewrite
 from sqlstream.planner.dialect.tokens import WINDOW_FUNCTIONS
 from sqlstream.times import DAY_MS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
@@ -168,7 +168,7 @@ def _closest(name: str, arguments: Sequence[str] | None) -> str:
 
     if rewrite := function_rewrite(name, arguments):
         return f"use {rewrite}"
-    close = difflib.get_close_matches(name, [*callable_names(), *FOREIGN_FUNCTIONS], n=1, cutoff=0.72)
+    close = difflib.get_close_matches(name, [*callable_names(), *foreign_functions()], n=1, cutoff=0.72)
     if not close:
         return _LIST_HINT
     rewrite = function_rewrite(close[0], None)
