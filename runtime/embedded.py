@@ -38,6 +38,7 @@ from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.job_end import tell_end
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
+from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
@@ -101,59 +102,66 @@ class EmbeddedCluster:
         self._results = ResultStore(
             RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
         )
-        if in_process:
-            from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
-            from sqlstream.runtime.taskmanager.in_process import InProcessTaskManager
-
-            self._task_managers: TaskManagers = InProcessTaskManager(
-                IN_PROCESS_SLOTS,
-                self._results,
-                self._receive,
-                self._on_crash,
-                options.get(self._config, "task.cancellation.timeout"),
-                LocalCopies(local_copy_directories(self._config)),
-                ManagedMemory(
-                    ManagedMemoryOptions(
-                        options.get(self._config, "taskmanager.memory.managed.size"),
-                        # A slot is as large as in a child process, however many there are here.
-                        options.get(self._config, "taskmanager.numberOfTaskSlots"),
-                        directories_of(options.get(self._config, "io.tmp.dirs")),
-                    )
-                ),
-            )
-        else:
-            from sqlstream.runtime.providers.flight_cluster import FlightTaskManagers
-
-            make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
-            self._task_managers = FlightTaskManagers(
-                self._child_options(around.places, endpoint),
-                endpoint,
-                make_provider,
-                receiver=self._results,
-                receive=self._receive,
-                on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
-                on_release=self._usage.measure,
-                on_request=lambda data: self._client_messages.answer(data),
-                on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
-                pass_on=around.pass_on,
-            )
+        self._task_managers = self._in_process() if in_process else self._in_children()
         self._store = ClaimingStore(around.store, files)
         self._checkpoints = CheckpointStore(around.on_checkpoint)
         self._shell = JobManagerShell(
             self._job_manager_config(),
-            self._task_managers.transport,
+            JobManagerServices(
+                self._task_managers.transport,
+                self._store,
+                around.committer or ConnectorCommitter(files),
+                self._task_managers,
+                ConnectorEnumerators(files),
+                self._checkpoints,
+            ),
             steady_ms,
             now_ms,
-            self._store,
-            around.committer or ConnectorCommitter(files),
-            self._task_managers,
-            ConnectorEnumerators(files),
-            self._checkpoints,
             self._on_crash,
         )
         self._shell.remember(around.ended)
         self._client_messages = ClientMessages(
             self, self._shell, self._attached, around.on_client_change, self._results.forget
+        )
+
+    def _in_process(self) -> TaskManagers:
+        """One TaskManager in this process."""
+        from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
+        from sqlstream.runtime.taskmanager.in_process import InProcessTaskManager
+
+        return InProcessTaskManager(
+            IN_PROCESS_SLOTS,
+            self._results,
+            self._receive,
+            self._on_crash,
+            options.get(self._config, "task.cancellation.timeout"),
+            LocalCopies(local_copy_directories(self._config)),
+            ManagedMemory(
+                ManagedMemoryOptions(
+                    options.get(self._config, "taskmanager.memory.managed.size"),
+                    # A slot is as large as in a child process, however many there are here.
+                    options.get(self._config, "taskmanager.numberOfTaskSlots"),
+                    directories_of(options.get(self._config, "io.tmp.dirs")),
+                )
+            ),
+        )
+
+    def _in_children(self) -> TaskManagers:
+        """The TaskManagers that the provider starts."""
+        from sqlstream.runtime.providers.flight_cluster import FlightTaskManagers
+
+        make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
+        return FlightTaskManagers(
+            self._child_options(self._around.places, endpoint),
+            endpoint,
+            make_provider,
+            receiver=self._results,
+            receive=self._receive,
+            on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
+            on_release=self._usage.measure,
+            on_request=lambda data: self._client_messages.answer(data),
+            on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
+            pass_on=self._around.pass_on,
         )
 
     def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:
@@ -226,7 +234,7 @@ class EmbeddedCluster:
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded), is_recovered)
         if not self._is_on_one_host:
-            from sqlstream.runtime.batch.spark.shared_files import (
+            from sqlstream.runtime.batch.spark.task_arguments import (
                 refuse_local_checkpoints,
                 refuse_local_files,
             )
@@ -342,7 +350,7 @@ class EmbeddedCluster:
     def _check_savepoint(self, job_id: str, directory: str) -> None:
         """UserError SS4057 for a directory that not all TaskManagers see."""
         if directory and not self._is_on_one_host:
-            from sqlstream.runtime.batch.spark.shared_files import refuse_local_directory
+            from sqlstream.runtime.batch.spark.task_arguments import refuse_local_directory
 
             refuse_local_directory("the savepoint's place", directory, self._shell.job_graph(job_id).config)
 

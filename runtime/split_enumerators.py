@@ -2,16 +2,181 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.runtime.connectors import connector, descriptors
-from sqlstream.runtime.enumerated_source import EnumeratedSource, Report
-from sqlstream.runtime.host.timer import Timer
-from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
-from sqlstream.spi.connector import EnumeratesSplits
+from sqlstream.runtime.host.clock import now_ms, steady_ms
+from sqlstream.runtime.jobmanager.events import (
+    DiscoveryFailed,
+    GiveBackSplits,
+    SplitsDiscovered,
+    StartEnumerator,
+)
+from sqlstream.runtime.logs import of_job
+from sqlstream.spi.connector import Discovery, EnumeratesSplits, EnumeratorContext, SplitEnumerator
 from sqlstream.spi.files import Files
+
+# One source whose enumerator is looked with: what was found, what has failed, and what readers have returned.
+
+
+logger = logging.getLogger(__name__)
+
+SPLITS_MAX = 1_000_000
+"""Splits of one look: a JobManager keeps about 400 bytes of each."""
+
+TRIES_MAX = 5
+PAUSE_MS = 500
+"""A look that fails for a reason that may pass is repeated, after pauses that double: 7.5 s in all."""
+
+Report = Callable[[SplitsDiscovered | DiscoveryFailed], None]
+
+
+class EnumeratedSource:
+    """One enumerator, with which one thread at a time looks.
+
+    State: its own, what was last reported of it, the splits returned since the last look, and whether a look is under way. What
+    a look finds that came too late is reported when the source is started again."""
+
+    def __init__(self, source: StartEnumerator, files: Files, report: Report) -> None:
+        self.is_stopped = False
+        self.run = source.run
+        self._source = source
+        self._files = files
+        self._report = report
+        self._lock = threading.Lock()
+        self._enumerator: SplitEnumerator | None = None
+        self._held: bool | None = None
+        self._failures = 0
+        self.looks = 0
+        """How many looks were begun."""
+        self._is_looking = False
+        self._is_overdue = False
+        self._late: SplitsDiscovered | None = None
+        self._returned: deque[tuple[int, list[dict[str, Any]]]] = deque([(0, list(source.returned))])
+        self._returns = 0
+
+    def give_back(self, number: int, positions: list[dict[str, Any]]) -> None:
+        """The next look takes these into account; one that is under way does not."""
+        with self._lock:
+            self._returned.append((number, positions))
+
+    def is_begun(self) -> bool:
+        """Whether a look is to be made: one that is under way, though it took too long, is waited for again."""
+        with self._lock:
+            if self.is_stopped:
+                return False
+            self._is_overdue = False
+            is_idle, self._is_looking = not self._is_looking, True
+            self.looks += is_idle
+            return is_idle
+
+    def on_overdue(self, number: int, timeout_ms: int) -> None:
+        """The look of this number should have ended by now."""
+        with self._lock:
+            if self.is_stopped or not self._is_looking or number != self.looks or self._is_overdue:
+                return
+            self._is_overdue = True
+        error = ExternalError(
+            "SS5074",
+            f'the look for the files or other parts of table "{self._source.spec.table}" took longer than '
+            f"{timeout_ms // 1000} s",
+        )
+        self._fail(error)
+
+    def look(self) -> int | None:
+        """Look, report, and return the time until the next look; None when there is none."""
+        try:
+            found = self._find()
+        except Exception as error:  # a thread's boundary: becomes the job's cause
+            return self._on_failure(error)
+        assert self._enumerator is not None
+        with self._lock:
+            self._failures = 0
+            self._is_looking = False
+            if self._is_overdue or self.is_stopped:
+                self._late = found
+                return None
+        self._tell(found)
+        return None if found.discovery.is_last else self._enumerator.interval_ms
+
+    def _find(self) -> SplitsDiscovered:
+        late, self._late = self._late, None
+        if late is not None:
+            # Its error was reported instead of it; the next look comes after it.
+            return late
+        returns = self._give_back()
+        assert self._enumerator is not None
+        discovery = self._enumerator.discover()
+        if len(discovery.splits) > SPLITS_MAX:
+            raise self._too_many()
+        job_id, vertex_id = self._source.job_id, self._source.vertex_id
+        return SplitsDiscovered(
+            job_id, vertex_id, discovery, self._enumerator.snapshot(), returns, self._source.run
+        )
+
+    def _give_back(self) -> int:
+        if self._enumerator is None:
+            self._enumerator = self._made()
+        with self._lock:
+            returned, self._returned = self._returned, deque()
+        for number, positions in returned:
+            self._enumerator.give_back(positions)
+            self._returns = max(self._returns, number)
+            # Readers wait for what this look says of them, though it may find nothing.
+            self._held = None
+        return self._returns
+
+    def _made(self) -> SplitEnumerator:
+        source = self._source
+        made = connector(source.spec.connector)
+        assert isinstance(made, EnumeratesSplits)
+        context = EnumeratorContext(
+            parallelism=source.parallelism,
+            batch_rows=options.get(source.config, "execution.batch-rows"),
+            now_ms=now_ms,
+            files=self._files,
+        )
+        return made.split_enumerator(source.spec, context, source.state)
+
+    def _tell(self, found: SplitsDiscovered) -> None:
+        discovery: Discovery = found.discovery
+        if discovery.splits or discovery.holds_watermark != self._held:
+            self._held = discovery.holds_watermark
+            self._report(found)
+
+    def _on_failure(self, error: Exception) -> int | None:
+        with self._lock:
+            self._is_looking = False
+            if self._is_overdue or self.is_stopped:
+                return None
+        may_pass = isinstance(error, ExternalError) and error.retry is not Retry.NEVER
+        if may_pass and self._failures + 1 < TRIES_MAX:
+            self._failures += 1
+            return PAUSE_MS << (self._failures - 1)
+        self._failures = 0
+        self._fail(error)
+        return None
+
+    def _fail(self, error: Exception) -> None:
+        job_id, vertex_id = self._source.job_id, self._source.vertex_id
+        if not isinstance(error, SqlStreamError):
+            logger.error("an enumerator failed", exc_info=error, extra=of_job(job_id))
+        self._report(DiscoveryFailed(job_id, vertex_id, ErrorInfo.of(error), self.run))
+
+    def _too_many(self) -> UserError:
+        return UserError(
+            "SS5073",
+            f'table "{self._source.spec.table}" has more than {SPLITS_MAX} files or other parts to read',
+        )
+
 
 LOOK_TIMEOUT_MS = 300_000
 """A look that takes longer fails its job: a file system may hang for ever."""
@@ -137,3 +302,45 @@ class LookThreads:
             call()
         finally:
             count_out()
+
+
+# Calls functions when they are due.
+
+
+class Timer:
+    """One thread, which starts with the first function. Functions must return at once. State: what is due, and when."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._condition = threading.Condition()
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._places = itertools.count()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def call(self, after_ms: int, function: Callable[[], None]) -> None:
+        with self._condition:
+            if self._is_closed:
+                return
+            heapq.heappush(self._due, (steady_ms() + after_ms, next(self._places), function))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._condition.notify()
+
+    def close(self) -> None:
+        with self._condition:
+            self._is_closed = True
+            self._due.clear()
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._is_closed and not (self._due and self._due[0][0] <= steady_ms()):
+                    pause_s = (self._due[0][0] - steady_ms()) / 1000 if self._due else None
+                    self._condition.wait(pause_s)
+                if self._is_closed:
+                    return
+                function = heapq.heappop(self._due)[2]
+            function()

@@ -20,7 +20,7 @@ from oracle import Engine, Finished, assert_same_rows, rows_of
 from sqlstream.planner.batch import CompiledBatch
 from sqlstream.planner.compile import CompiledPlan
 from sqlstream.runtime.absolute_paths import with_absolute_paths
-from sqlstream.runtime.batch.engines import close_engines
+from sqlstream.runtime.batch.engine import close_engines
 
 EVENTS = 20_000
 ORDER_OF_ARRIVAL = ("q12", "q19")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
-from sqlstream.runtime.batch.native_tables import IS_ENABLED
+from sqlstream.runtime.batch.tables import IS_ENABLED
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.types import LogicalType

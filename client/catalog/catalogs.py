@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlstream.catalog import CatalogDefinition, CatalogManager
 from sqlstream.catalog.manager import Catalog, CatalogFactory
-from sqlstream.errors import UserError
+from sqlstream.client.catalog.definition_files import (
+    SUFFIX,
+    entries,
+    file_name,
+    read_definition,
+    remove_definition,
+    remove_leftovers,
+    sql_name,
+    write_definition,
+)
+from sqlstream.client.catalog.stored import DamagedDefinition, decode_catalog, encode_catalog
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.registry import Descriptors
 from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor, CatalogType, NamesCatalogPaths
 from sqlstream.spi.packages import Guest, Kind, find_guest, make_guest
 
 if TYPE_CHECKING:
     from sqlstream.runtime.host.rooted_files import FilePlaces
+
 
 DEFAULT_DIRECTORY = "default_catalog"
 STORE_DIRECTORY = "catalog_store"
@@ -37,7 +51,6 @@ def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager
     """The catalogs kept in the directory `path`: the default catalog, and the definitions of those that CREATE CATALOG made.
     With `places`, those lie there: UserError SS5030 for another one."""
     from sqlstream.client.catalog.file_catalog import open_file_catalog
-    from sqlstream.client.catalog.file_store import FileCatalogStore
 
     default = open_file_catalog(os.path.join(path, DEFAULT_DIRECTORY))
     store = FileCatalogStore(os.path.join(path, STORE_DIRECTORY))
@@ -93,3 +106,48 @@ def _open_file(name: str, definition: CatalogDefinition) -> Catalog:
     from sqlstream.client.catalog.file_catalog import FileCatalog
 
     return FileCatalog(name, definition)
+
+
+# Definitions of catalogs in a directory, one JSON file each (Flink: FileCatalogStore).
+
+
+logger = logging.getLogger(__name__)
+
+
+class FileCatalogStore:
+    """Keeps what CREATE CATALOG declares. For one server: it reads the directory once, when it starts."""
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(path)
+        try:
+            os.makedirs(self._path, 0o700, exist_ok=True)
+        except OSError as error:
+            raise file_error("make directory", self._path, error) from error
+        remove_leftovers(self._path)
+
+    def load(self) -> Mapping[str, CatalogDefinition]:
+        """The definitions by name; one that cannot be read is logged by its file, and left out."""
+        found = {}
+        for entry in entries(self._path):
+            name = sql_name(entry.name.removesuffix(SUFFIX))
+            if name is None or not entry.name.endswith(SUFFIX):
+                logger.warning('"%s" belongs to no catalog and is passed over', entry.path)
+                continue
+            try:
+                found[name] = decode_catalog(read_definition(entry.path))
+            except DamagedDefinition as damage:
+                logger.error('catalog "%s" cannot be opened: "%s": %s', name, entry.path, damage)
+            except SqlStreamError as error:
+                logger.error('catalog "%s" cannot be opened: %s', name, error.message)
+        return found
+
+    def put(self, name: str, definition: CatalogDefinition) -> None:
+        write_definition(self._file(name), encode_catalog(definition))
+
+    def remove(self, name: str) -> None:
+        path = self._file(name)
+        if os.path.exists(path):
+            remove_definition(path)
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._path, file_name(name) + SUFFIX)

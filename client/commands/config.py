@@ -82,12 +82,13 @@ def _print_table(rows: list[dict[str, str]]) -> None:
 
     from sqlstream import types as sql
     from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.tables import Look
     from sqlstream.client.rendering.terminal import columns_of
     from sqlstream.schema import Schema
 
     names = ("key", "value", "default", "origin", "scope", "description")
     texts = [{**r, "origin": r["place"] or r["origin"]} for r in rows]
     schema = Schema.of(*((name, sql.STRING) for name in names))
-    renderer = make_renderer("table", schema, with_op=False, columns=columns_of(sys.stdout), wraps=True)
+    renderer = make_renderer("table", Look(schema, columns=columns_of(sys.stdout)), with_op=False, wraps=True)
     renderer.write(pa.RecordBatch.from_arrays([pa.array([r[n] for r in texts]) for n in names], names=names))
     renderer.finish()

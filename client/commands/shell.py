@@ -16,8 +16,7 @@ from sqlstream.client.arguments import add_configuration_arguments, configuratio
 from sqlstream.client.commands.remote.server_arguments import URL_VARIABLE
 from sqlstream.client.exit_codes import EXIT_SIGNALLED
 from sqlstream.client.shell.display import ShellDisplay
-from sqlstream.client.shell.opening import OpeningConnection
-from sqlstream.client.shell.shell import Failed, Shell
+from sqlstream.client.shell.shell import Failed, OpeningConnection, Shell
 from sqlstream.config_option import Scope
 
 if TYPE_CHECKING:

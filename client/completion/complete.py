@@ -9,11 +9,17 @@ from sqlglot import Token, TokenType
 
 from sqlstream.client.completion.candidates import Candidate, CandidateKind, Name, OptionName, Vocabulary
 from sqlstream.client.completion.cursor import Cursor, is_name, read_cursor
-from sqlstream.client.completion.definitions import defined_columns, wanted_in_definitions
-from sqlstream.client.completion.options import option_choices, option_keys, option_pairs, option_place
+from sqlstream.client.completion.definitions import (
+    defined_columns,
+    expected_in_statement,
+    option_choices,
+    option_keys,
+    option_pairs,
+    option_place,
+    wanted_in_definitions,
+)
 from sqlstream.client.completion.phrases import Keyword, Slot, name_end
 from sqlstream.client.completion.scope import Scope, Source, columns_of, scope_at, windowed_source
-from sqlstream.client.completion.statements import expected_in_statement
 from sqlstream.client.completion.tree import place_in_tree
 from sqlstream.client.completion.wanted import TYPES, UNITS, Wanted, wanted_at
 from sqlstream.planner.dialect.tokens import RESERVED, is_word, word

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 
-from sqlstream.client.completion.candidates import Name
+from sqlstream.client.completion.candidates import Name, OptionName, Vocabulary
 from sqlstream.client.completion.cursor import is_name
+from sqlstream.client.completion.phrases import Expected, Phrase, expected_after, parse_phrase
 from sqlstream.client.completion.tree import Group, Item, place_in_tree, word_of
 from sqlstream.client.completion.wanted import TYPES, Wanted, wanted_at, wanted_in_expression
+from sqlstream.planner.dialect.tokens import word
 
 _ELEMENTS = ("WATERMARK FOR", "PRIMARY KEY", "CONSTRAINT")
 _AFTER_TYPE = ("NOT NULL", "PRIMARY KEY NOT ENFORCED", "METADATA", "COMMENT")
@@ -99,3 +103,137 @@ def _elements(items: Sequence[Item], keeps_empty: bool = False) -> list[Sequence
                 found.append(items[start:i])
             start = i + 1
     return found
+
+
+# The grammar of all statements but queries, as phrases, and what may follow a beginning of one.
+
+
+_DETAILS = "(ESTIMATED_COST | CHANGELOG_MODE | JSON_EXECUTION_PLAN | PLAN_ADVICE)"
+
+PHRASES = (
+    "<query>",
+    "INSERT (INTO | OVERWRITE) <table> [PARTITION <columns>] [<columns>] <query>",
+    "UPDATE <table> [AS <new_name>] SET <assignments>",
+    "DELETE FROM <table> [AS <new_name>] [WHERE <condition>]",
+    "TRUNCATE TABLE <table>",
+    "EXECUTE (STATEMENT SET BEGIN | PLAN <file> | <statement>)",
+    "COMPILE [AND EXECUTE] PLAN <file> [IF NOT EXISTS] FOR <statement>",
+    "BEGIN STATEMENT SET",
+    "EXPLAIN PLAN FOR <file>",
+    f"EXPLAIN [STATE | ANALYZE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
+    "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
+    " WITH <options>",
+    "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> [<definitions>] [COMMENT <text>] LIKE <file> [WITH <options>]",
+    "CREATE [TEMPORARY] VIEW [IF NOT EXISTS] <new_name> [<columns>] [COMMENT <text>] AS <query>",
+    "CREATE DATABASE [IF NOT EXISTS] <new_name> [COMMENT <text>] [WITH <database_options>]",
+    "CREATE CATALOG [IF NOT EXISTS] <new_name> [COMMENT <text>] WITH <catalog_options>",
+    "DROP [TEMPORARY] (TABLE [IF EXISTS] <table> | VIEW [IF EXISTS] <view>)",
+    "CREATE [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] <new_name> AS <text> LANGUAGE PYTHON [USING FILE <text>]",
+    "ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] <user_function> AS <text> LANGUAGE PYTHON [USING FILE <text>]",
+    "DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] <user_function>",
+    "DROP DATABASE [IF EXISTS] <database> [RESTRICT | CASCADE]",
+    "DROP CATALOG [IF EXISTS] <catalog>",
+    "ALTER CATALOG <catalog> (SET <catalog_options> | RESET <catalog_options> | COMMENT <text>)",
+    "ALTER DATABASE <database> SET <database_options>",
+    "USE (<database> | CATALOG <catalog>)",
+    "SET [<setting> = <value>]",
+    "RESET [<setting>]",
+    "SHOW (TABLES | VIEWS) [(FROM | IN) <database>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW COLUMNS (FROM | IN) <relation> [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW DATABASES [(FROM | IN) <catalog>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW [USER] FUNCTIONS [(FROM | IN) <database>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW (CATALOGS | CONNECTORS | FORMATS) [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW CURRENT (CATALOG | DATABASE)",
+    "SHOW CREATE (TABLE <table> | VIEW <view> | CATALOG <catalog> | FUNCTION <user_function>)",
+    "SHOW JOBS",
+    "SHOW [FULL] MODULES",
+    "SHOW PROCEDURES [(FROM | IN) <database>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW PARTITIONS <table> [PARTITION <columns>] [[NOT] (LIKE | ILIKE) <text>]",
+    "USE MODULES <new_name>",
+    "CALL <procedure>",
+    "ANALYZE TABLE <table> COMPUTE STATISTICS [FOR (COLUMNS <new_name> | ALL COLUMNS)]",
+    "SHOW CHECKPOINTS [FOR JOB <job>]",
+    "(DESCRIBE | DESC) [EXTENDED] <relation>",
+    "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
+    "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
+    "STOP JOB <job> [WITH SAVEPOINT [WITH DRAIN]]",
+    "VERIFY <statement> [USING (DUCKDB | SPARK)]",
+    "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
+)
+
+PHRASES_OF_SET = ("INSERT (INTO | OVERWRITE) <table> [PARTITION <columns>] [<columns>] <query>", "END")
+"""What a statement set holds."""
+
+
+@functools.cache
+def _parsed(is_in_set: bool) -> tuple[Phrase, ...]:
+    return tuple(map(parse_phrase, PHRASES_OF_SET if is_in_set else PHRASES))
+
+
+def expected_in_statement(tokens: Sequence[Token], is_in_set: bool = False) -> Expected:
+    """The keywords and slots that may follow `tokens`, the beginning of a statement."""
+    expected: Expected = set()
+    for phrase in _parsed(is_in_set):
+        expected |= expected_after(phrase, tokens)
+    return expected
+
+
+# What may stand in `('key' = 'value', …)`: WITH, OPTIONS hints, and the pairs of SET.
+
+
+@dataclasses.dataclass(frozen=True)
+class OptionPlace:
+    """The cursor in a list of pairs: `key` is None where a key is wanted, else the key whose value is wanted; `symbols` are
+    wanted in place of either. `given` holds the pairs before it."""
+
+    given: dict[str, str]
+    key: str | None = None
+    symbols: tuple[str, ...] = ()
+
+
+def option_place(tokens: Sequence[Token]) -> OptionPlace:
+    """The place after `tokens`, which begin after the opening bracket."""
+    start = max((i + 1 for i, t in enumerate(tokens) if t.token_type is TokenType.COMMA), default=0)
+    given = option_pairs(tokens[:start])
+    pair = tokens[start:]
+    if not pair:
+        return OptionPlace(given)
+    if len(pair) == 1:
+        return OptionPlace(given, symbols=("=",))
+    return OptionPlace(given, key=pair[0].text) if len(pair) == 2 else OptionPlace(given, symbols=(",", ")"))
+
+
+def option_pairs(tokens: Sequence[Token]) -> dict[str, str]:
+    """All complete pairs among the tokens."""
+    strings = TokenType.STRING
+    return {
+        tokens[i].text: tokens[i + 2].text
+        for i in range(len(tokens) - 2)
+        if tokens[i].token_type is strings
+        and word(tokens[i + 1]) == "="
+        and tokens[i + 2].token_type is strings
+    }
+
+
+def option_keys(
+    options: Iterable[OptionName], given: Iterable[str], columns: Sequence[str]
+) -> list[OptionName]:
+    """The keys that are not given yet; `#` stands for each column."""
+    known = set(given)
+    found = []
+    for option in options:
+        names = [option.key.replace("#", c) for c in columns] if "#" in option.key else [option.key]
+        found += [OptionName(name, option.detail, option.choices) for name in names if name not in known]
+    return found
+
+
+def option_choices(
+    key: str, options: Iterable[OptionName], columns: Sequence[str], vocabulary: Vocabulary
+) -> Sequence[str]:
+    """The values that the key may have, where they can be listed."""
+    if key == "connector":
+        return vocabulary.connectors()
+    if key == "format":
+        return vocabulary.formats()
+    found = [o for o in option_keys(options, (), columns) if o.key == key]
+    return found[0].choices if found else ()

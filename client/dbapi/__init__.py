@@ -18,7 +18,7 @@ from sqlstream.client.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
-from sqlstream.client.dbapi.type_objects import (
+from sqlstream.client.dbapi.python_values import (
     BINARY,
     DATETIME,
     NUMBER,

@@ -13,7 +13,7 @@ from sqlstream.changelog import RowKind
 from sqlstream.client.connection.exit_closing import close_at_exit, forget
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.dbapi.connection import Connection, connect
-from sqlstream.client.dbapi.cursor_state import CursorState, job_end
+from sqlstream.client.dbapi.cursor import CursorState, job_end
 from sqlstream.client.dbapi.errors import InterfaceError, ProgrammingError, translating
 from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
 from sqlstream.client.dbapi.python_values import Row, python_rows

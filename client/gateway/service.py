@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from sqlstream.cancellation import given_up_by
 from sqlstream.client.gateway.asker import NOBODY, AskedStatement, Asker, StatementListener
-from sqlstream.client.gateway.execution import Execute, Execution
+from sqlstream.client.gateway.execution import Execute, Execution, PlanningTurns
 from sqlstream.client.gateway.operations import Operation
 from sqlstream.client.gateway.options import GatewayOptions
-from sqlstream.client.gateway.planning_turns import PlanningTurns
 from sqlstream.client.gateway.sessions import GatewaySession, SessionTable, unknown_session
 from sqlstream.client.gateway.settings import require_small, split_properties, statement_settings
 from sqlstream.client.sessions.effects import settings_effects
@@ -99,8 +98,7 @@ class GatewayService:
             kept,
             name,
             self._pool,
-            self.options.operations_max,
-            self.options.operations_bytes_max,
+            self.options,
             self._clock_ms(),
             asker.level,
         )

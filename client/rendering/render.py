@@ -12,7 +12,6 @@ import pyarrow as pa
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
 from sqlstream.client.rendering.sql_text import sql_texts
 from sqlstream.client.rendering.tables import (
-    AS_BLOCKS,
     OP,
     Changelog,
     Look,
@@ -23,7 +22,6 @@ from sqlstream.client.rendering.tables import (
 )
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
-from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import STRING, TypeRoot
 
 FORMATS = ("table", "vertical", "json", "csv", "arrow")
@@ -39,24 +37,12 @@ class Renderer(Protocol):
 
 
 def make_renderer(
-    name: str,
-    schema: Schema,
-    *,
-    with_op: bool,
-    max_width: int | None = None,
-    columns: int | None = None,
-    wraps: bool = False,
-    time_zone: str = "UTC",
-    null_text: str = NULL_TEXT,
-    as_blocks: str = AS_BLOCKS,
-    out: IO[str] | None = None,
+    name: str, look: Look, *, with_op: bool, wraps: bool = False, out: IO[str] | None = None
 ) -> Renderer:
-    """The renderer for --format `name`. `with_op` adds a first column `op` with +I, -U, +U or -D. For tables, `max_width`
-    cuts long cells, `columns` is the width of the terminal, and `wraps` breaks cells that do not fit into lines instead of
-    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values, `null_text` stands for NULL where people read,
-    `as_blocks` is what a note says to type for rows that are too wide.
+    """The renderer for --format `name`. `with_op` adds a first column `op` with +I, -U, +U or -D. In a table, `wraps` breaks
+    cells that do not fit into lines instead of cutting them.
     UserError SS4006 when a result for programs has a column `op` of its own."""
-    stream = out or sys.stdout
+    schema, stream = look.schema, out or sys.stdout
     if with_op and name not in _FOR_PEOPLE and OP in schema.names:
         # A program that looks up `op` would find either of the two columns.
         raise UserError(
@@ -68,10 +54,9 @@ def make_renderer(
         case "json":
             return JsonLines(schema, with_op, stream)
         case "csv":
-            return Csv(schema, with_op, time_zone, stream)
+            return Csv(schema, with_op, look.time_zone, stream)
         case "arrow":
             return ArrowStream(schema, with_op, getattr(stream, "buffer", stream))
-    look = Look(schema, time_zone, null_text, max_width, columns, as_blocks)
     if name == "vertical":
         return Vertical(look, with_op, stream)
     return Changelog(look, stream) if with_op else Table(look, stream, wraps)

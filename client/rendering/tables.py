@@ -60,7 +60,8 @@ def text_columns(
 @dataclasses.dataclass(frozen=True)
 class Look:
     """How people see the rows of a result. `max_width` cuts texts and nested values (None: no limit), `columns` is the width of
-    the terminal (None: no terminal), `as_blocks` what to type for rows that are too wide."""
+    the terminal (None: no terminal), `as_blocks` what a note says to type for rows that are too wide. `time_zone` applies to
+    the texts of TIMESTAMP_LTZ values, `null_text` stands for NULL."""
 
     schema: Schema
     time_zone: str = "UTC"

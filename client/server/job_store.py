@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,7 +22,6 @@ from sqlstream.client.server.kept_file import (
     unsealed,
     write_file,
 )
-from sqlstream.client.server.masked_job import without_secrets
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
@@ -34,6 +33,7 @@ from sqlstream.runtime.jobmanager.events import (
     SinkCommit,
     StagedRows,
 )
+from sqlstream.secrets import masked
 
 logger = logging.getLogger(__name__)
 
@@ -389,3 +389,32 @@ class KeptCommitter:
 
 def _keys(commits: tuple[SinkCommit, ...]) -> set[tuple[str, int, str]]:
     return {(c.vertex_id, c.operator_id, committable.key) for c in commits for committable in c.committables}
+
+
+# The graph of a job that has ended, without the passwords that it ran with.
+
+
+_OPTIONS = ("config", "options")
+"""What settings of jobs and options of tables are called, in graphs and in specs."""
+
+
+def without_secrets(job_graph: JobGraph) -> JobGraph:
+    graph: JobGraph = _masked(job_graph)
+    return graph
+
+
+def _masked(value: Any) -> Any:
+    """The same object where nothing is secret."""
+    if isinstance(value, tuple):
+        found = tuple(_masked(each) for each in value)
+        return found if any(new is not old for new, old in zip(found, value, strict=True)) else value
+    if not isinstance(value, msgspec.Struct):
+        return value
+    changes: dict[str, Any] = {}
+    for name in value.__struct_fields__:
+        old = getattr(value, name)
+        is_options = name in _OPTIONS and isinstance(old, dict)
+        new = {key: masked(key, text) for key, text in old.items()} if is_options else _masked(old)
+        if new is not old and new != old:
+            changes[name] = new
+    return msgspec.structs.replace(value, **changes) if changes else value

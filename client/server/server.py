@@ -21,11 +21,10 @@ from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
-from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.places import Places
-from sqlstream.client.server.recovery import recover, submit_again
+from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
 from sqlstream.client.server.statement_rules import StatementRules

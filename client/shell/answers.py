@@ -123,6 +123,7 @@ class Answers(abc.ABC):
     ) -> Renderer:
         """`wraps`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
         from sqlstream.client.rendering.render import make_renderer
+        from sqlstream.client.rendering.tables import Look
 
         settings = self._settings
         max_width = None
@@ -130,14 +131,16 @@ class Answers(abc.ABC):
             max_width = int(config.get(settings, _MAX_WIDTH))
         return make_renderer(
             "table" if mode == "auto" else mode,
-            schema_of(result),
+            Look(
+                schema_of(result),
+                self._time_zone(),
+                self._display.null,
+                max_width,
+                self._display.columns if is_cut else None,
+                self._display.blocks_word or AS_BLOCKS,
+            ),
             with_op=with_op,
-            max_width=max_width,
-            columns=self._display.columns if is_cut else None,
             wraps=wraps,
-            time_zone=self._time_zone(),
-            null_text=self._display.null,
-            as_blocks=self._display.blocks_word or AS_BLOCKS,
             out=out,
         )
 

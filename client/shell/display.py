@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +21,7 @@ from sqlstream.terminal_text import NULL_TEXT, shown
 
 if TYPE_CHECKING:
     from sqlstream.client.rendering.live_line import LiveLine
+
 
 MODES = ("auto", "table", "vertical", "json", "csv")
 """How rows are shown. `auto` is a table, or vertical blocks where a table would be wider than the screen."""
@@ -133,16 +139,12 @@ class ShellDisplay(Display):
             height = os.get_terminal_size(sys.stdout.fileno()).lines
         except OSError:
             return False
-        from sqlstream.client.shell.pager import pager_command
-
         return 0 < height < lines and bool(pager_command())
 
     @contextmanager
     def text_stream(self, lines: int) -> Iterator[IO[str]]:
         """Standard output, or a pager for a text of more lines than the screen has."""
         if self.needs_pager(lines):
-            from sqlstream.client.shell.pager import paged
-
             with paged() as stream:
                 yield stream
         else:
@@ -160,3 +162,48 @@ def _shown_lines(text: str, out: IO[str]) -> Iterator[str]:
     is_for_people = out is not sys.stdout or out.isatty()
     is_kept: Callable[[str], str] = shown if is_for_people else str
     yield from map(is_kept, text.split("\n"))
+
+
+# A pager for text that is longer than the screen.
+
+
+def pager_command() -> list[str]:
+    """The user's $PAGER, else less when there is one; empty for none (`PAGER=` or `PAGER=cat`)."""
+    if (named := os.environ.get("PAGER")) is not None:
+        try:
+            words = shlex.split(named)
+        except ValueError:
+            return []
+        return words if words and words != ["cat"] and shutil.which(words[0]) else []
+    found = shutil.which("less")
+    return [found] if found else []
+
+
+@contextlib.contextmanager
+def paged() -> Iterator[IO[str]]:
+    """A stream whose text the pager shows; the block ends when the user leaves the pager, which may be before all is written.
+
+    Long lines are cut and can be scrolled to, unless $LESS says otherwise. Ctrl-C is the pager's while it runs.
+    """
+    environment = {**os.environ, "LESS": os.environ.get("LESS", "-SFX"), "LESSSECURE": "1"}
+    # A handler, and not SIG_IGN, which the pager would inherit.
+    previous = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        process = subprocess.Popen(
+            pager_command(),
+            stdin=subprocess.PIPE,
+            env=environment,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            try:
+                yield process.stdin
+            finally:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+        process.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -101,12 +101,13 @@ def _writer(file: IO[bytes], suffix: str, schema: Schema, with_op: bool, time_zo
     import io
 
     from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.tables import Look
 
     if suffix == ".parquet":
         return _Parquet(file, schema, with_op)
     name = "csv" if suffix == ".csv" else "json"
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    return make_renderer(name, schema, with_op=with_op, time_zone=time_zone, out=text)
+    return make_renderer(name, Look(schema, time_zone), with_op=with_op, out=text)
 
 
 class _Parquet:

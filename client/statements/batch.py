@@ -235,7 +235,7 @@ def _engine_plan(
     Any other engine is asked where its queries run, since it may be large or take long to start."""
     batch = batch_plan(vertex, graph.job_id, graph.config)
     if batch.engine == "duckdb" and not is_served:
-        from sqlstream.runtime.batch.engines import batch_engine
+        from sqlstream.runtime.batch.engine import batch_engine
 
         return batch_engine("duckdb").explain(batch, files)
     return "\n".join(answered_texts(explaining_job(vertex, graph, secrets.token_hex(16)), cluster))

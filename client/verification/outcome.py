@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.client.rendering.render import make_renderer
-from sqlstream.client.rendering.tables import text_columns
+from sqlstream.client.rendering.tables import Look, text_columns
 from sqlstream.schema import Field, Schema
 from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import STRING
@@ -158,7 +158,7 @@ def _drawn(rows: Sequence[Row]) -> list[str]:
     """The lines of a table of one or more rows."""
     schema = Schema(tuple(Field(name, STRING) for name in rows[0]))
     out = io.StringIO()
-    table = make_renderer("table", schema, with_op=False, out=out)
+    table = make_renderer("table", Look(schema), with_op=False, out=out)
     table.write(pa.RecordBatch.from_pylist([*rows], to_arrow_schema(schema)))
     table.finish()
     # The last line counts the rows.

@@ -14,9 +14,14 @@ from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
-from sqlstream.runtime.batch.native_tables import batch_relation, described_relation
 from sqlstream.runtime.batch.side_by_side import Reading, read_side_by_side
-from sqlstream.runtime.batch.tables import Share, connector_context, read_table
+from sqlstream.runtime.batch.tables import (
+    Share,
+    batch_relation,
+    connector_context,
+    described_relation,
+    read_table,
+)
 from sqlstream.runtime.connectors.duckdb.database import SharedConnection
 from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
 

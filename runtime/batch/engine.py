@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sqlstream.batch_plan import BatchPlan
+from sqlstream.errors import InternalError
+from sqlstream.runtime.host.process_end import before_end
 from sqlstream.spi.committable import Committable
 
 
@@ -23,8 +27,10 @@ class BatchRun(Protocol):
         cancelled or the reader has gone."""
 
     def written(self, output: int, committables: list[Committable]) -> None:
-        """What SinkWriters in other processes have given at their end (see sqlstream.runtime.batch.sinks), for an engine that
-        does not emit the rows of an INSERT. Nothing is visible yet: the job commits all outputs together when it has finished."""
+        """What SinkWriters in other processes have given at their end, for an engine that does not emit the rows of an INSERT.
+
+        See sqlstream.runtime.batch.spark.tasks. Nothing is visible yet: the job commits all outputs together when it has
+        finished."""
 
     def is_cancelled(self) -> bool: ...
 
@@ -73,3 +79,46 @@ class BatchEngine(Protocol):
 
     def close(self) -> None:
         """Cancel what runs and free everything; harmless when repeated."""
+
+
+# The batch engines of this process: each is made when the first job needs it, and ends with the process.
+
+
+ENGINES: dict[str, str] = {
+    "duckdb": "sqlstream.runtime.batch.duckdb:DuckDbEngine",
+    "spark": "sqlstream.runtime.batch.spark:SparkEngine",
+}
+"""Name → "module:class"."""
+
+_made: dict[str, BatchEngine] = {}
+_making = threading.Lock()
+_is_over = False
+
+
+def batch_engine(name: str) -> BatchEngine:
+    """The engine of that name, warm once a job has used it. BatchCancelled while the process ends."""
+    with _making:
+        if _is_over:
+            raise BatchCancelled
+        if name not in _made:
+            place = ENGINES.get(name)
+            if place is None:
+                raise InternalError(f'there is no batch engine "{name}"')
+            module, kind = place.split(":")
+            engine: BatchEngine = getattr(importlib.import_module(module), kind)()
+            _made[name] = engine
+        return _made[name]
+
+
+def close_engines() -> None:
+    """End all engines, whose files are gone then, and take no more jobs. Harmless when repeated."""
+    global _is_over
+    with _making:
+        _is_over = True
+        engines = list(_made.values())
+        _made.clear()
+    for engine in engines:
+        engine.close()
+
+
+before_end(close_engines)

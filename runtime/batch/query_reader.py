@@ -14,8 +14,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.runtime.batch.casting import cast_batch
-from sqlstream.runtime.batch.engine import BatchCancelled, BatchEngine
-from sqlstream.runtime.batch.engines import batch_engine
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchEngine, batch_engine
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.python.environment import files_of_thread
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters

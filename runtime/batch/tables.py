@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 from sqlstream import config as options
 from sqlstream.arrow import row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.batch_plan import BatchTable
-from sqlstream.errors import InternalError
+from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.runtime.batch.engine import BatchCancelled
 from sqlstream.runtime.host.clock import now_ms, wait_s
+from sqlstream.spi.batch_relation import BatchRelation, HasBatchRelation, ThroughReader
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 PAUSE_MAX_S = 0.1
@@ -101,3 +102,47 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if not len(schema):
         return batch
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+# Which tables of a batch plan the engine reads by itself.
+
+
+IS_ENABLED = "execution.batch.native-relations.enabled"
+
+
+def batch_relation(
+    table: BatchTable, engine: str, config: Mapping[str, str], files: Any, is_cancelled: Callable[[], bool]
+) -> BatchRelation:
+    """How the engine reads a table. BatchCancelled; no other error, since the reader of the table says what is wrong with it."""
+    from sqlstream.runtime.connectors import connector
+
+    named = connector(table.source.connector)
+    if table.has_changes:
+        return ThroughReader("its rows are changes")
+    if not isinstance(named, HasBatchRelation):
+        return ThroughReader()
+    if not options.get(config, IS_ENABLED):
+        return ThroughReader(f"'{IS_ENABLED}' = 'false'")
+
+    def check_cancelled() -> None:
+        if is_cancelled():
+            raise BatchCancelled
+
+    try:
+        return named.batch_relation(table.source, engine, files, check_cancelled)
+    except BatchCancelled:
+        raise
+    except Exception as error:  # of any kind: files may hold anything, and the reader meets the same
+        return ThroughReader(_first_line(error))
+
+
+def described_relation(table: BatchTable, relation: BatchRelation) -> str:
+    """A line of EXPLAIN."""
+    if not isinstance(relation, ThroughReader):
+        return f"{table.name}: {relation.words}"
+    return f"{table.name}: through sqlstream's reader" + (f": {relation.reason}" if relation.reason else "")
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, SqlStreamError) else str(error)
+    return text.strip().partition("\n")[0] or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -65,6 +66,18 @@ its own way."""
 notes.addHandler(logging.NullHandler())
 
 
+@dataclasses.dataclass(frozen=True)
+class JobManagerServices:
+    """What a JobManager acts upon."""
+
+    transport: Transport
+    store: JobStore
+    committer: Committer
+    provider: ResourceProvider
+    enumerators: SplitEnumerators
+    checkpoints: CheckpointStore
+
+
 class InstructionExecutor:
     """Carries out instructions in their order, without waiting; `report` is called with what comes of them, from any thread.
     `wall_ms` turns a time of the steady clock into one that clients are shown.
@@ -73,21 +86,16 @@ class InstructionExecutor:
 
     def __init__(
         self,
-        transport: Transport,
-        store: JobStore,
-        committer: Committer,
-        provider: ResourceProvider,
-        enumerators: SplitEnumerators,
-        checkpoints: CheckpointStore,
+        services: JobManagerServices,
         report: Callable[[JobManagerEvent], None],
         wall_ms: Callable[[int], int],
     ) -> None:
-        self._transport = transport
-        self._store = store
-        self._committer = committer
-        self._provider = provider
-        self._enumerators = enumerators
-        self._checkpoints = checkpoints
+        self._transport = services.transport
+        self._store = services.store
+        self._committer = services.committer
+        self._provider = services.provider
+        self._enumerators = services.enumerators
+        self._checkpoints = services.checkpoints
         self._report = report
         self._wall_ms = wall_ms
         self._encoded: dict[str, bytes] = {}

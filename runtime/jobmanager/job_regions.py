@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -9,16 +10,15 @@ from msgspec.structs import replace
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import RESTARTS_REMEMBERED_MAX, RestartRecord
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import task_name
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import task_name
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import sources_of
-from sqlstream.runtime.jobmanager.deployment import Deployment
+from sqlstream.runtime.jobmanager.deployment import Deployment, consumers_of
 from sqlstream.runtime.jobmanager.events import Noted
-from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.runtime.jobmanager.metrics import counted_before
-from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
 
 _STARTING = (
     ExecutionState.CREATED,
@@ -328,3 +328,66 @@ class RestartHistory:
         self.records = tuple(
             replace(r, checkpoint_id=checkpoint_id) if r.checkpoint_id < 0 else r for r in self.records
         )
+
+
+# The subtasks that exchange rows while they run, so that they start, fail and restart together (Flink:
+# PipelinedRegion).
+
+
+class RegionPhase(enum.Enum):
+    """
+        WAITING ─► DEPLOYED ─► FINISHED
+           ▲           │
+        DELAYED ◄─ STOPPING
+
+    WAITING for slots. STOPPING: a task of it has failed, and the others are being ended. DELAYED until its restart, which gives
+    every subtask a new attempt. FINISHED: every task has, so nothing that is lost later concerns it.
+    """
+
+    WAITING = "WAITING"
+    DEPLOYED = "DEPLOYED"
+    STOPPING = "STOPPING"
+    DELAYED = "DELAYED"
+    FINISHED = "FINISHED"
+
+
+class PipelinedRegion:
+    """A connected part of the ExecutionGraph. State: its phase, and when it restarts at the earliest."""
+
+    def __init__(self, subtasks: tuple[ExecutionVertex, ...]) -> None:
+        self.subtasks = subtasks
+        self.phase = RegionPhase.WAITING
+        self.restart_ms = 0
+
+    @property
+    def is_under_restart(self) -> bool:
+        return self.phase in (RegionPhase.STOPPING, RegionPhase.DELAYED)
+
+    def are_all_terminal(self) -> bool:
+        return all(s.execution.is_terminal for s in self.subtasks)
+
+    def are_all(self, state: ExecutionState) -> bool:
+        return all(s.execution.state is state for s in self.subtasks)
+
+
+def regions_of(graph: ExecutionGraph) -> tuple[PipelinedRegion, ...]:
+    """The connected components of the subtasks under the channels between them, in the order of their first subtasks."""
+    component = {s: {s} for s in graph.subtasks()}
+    for edge in graph.job_graph.edges:
+        producers, consumers = graph.vertices[edge.source], graph.vertices[edge.target]
+        for producer in producers:
+            fed = consumers_of(edge.exchange.kind, producer.subtask, len(producers), len(consumers))
+            for i in fed:
+                _join(component, producer, consumers[i])
+    order = {s: i for i, s in enumerate(graph.subtasks())}
+    distinct = {id(members): members for members in component.values()}
+    return tuple(PipelinedRegion(tuple(sorted(m, key=order.__getitem__))) for m in distinct.values())
+
+
+def _join(
+    component: dict[ExecutionVertex, set[ExecutionVertex]], a: ExecutionVertex, b: ExecutionVertex
+) -> None:
+    small, large = sorted((component[a], component[b]), key=len)
+    if small is not large:
+        large |= small
+        component.update((s, large) for s in small)

@@ -10,7 +10,7 @@ from sqlstream.errors import ErrorInfo, FailureReason, error_info
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
-from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import PendingCheckpoint
 from sqlstream.runtime.jobmanager.events import (
     KeepSlots,
     RescaleEnded,

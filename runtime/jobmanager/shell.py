@@ -25,13 +25,6 @@ from sqlstream.messages.rpc import (
     ToJobManager,
 )
 from sqlstream.runtime.event_loop import EventLoop
-from sqlstream.runtime.jobmanager.collaborators import (
-    CheckpointStore,
-    Committer,
-    JobStore,
-    ResourceProvider,
-    SplitEnumerators,
-)
 from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
 from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
@@ -52,7 +45,7 @@ from sqlstream.runtime.jobmanager.events import (
     TaskManagerExited,
     Tick,
 )
-from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor
+from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor, JobManagerServices
 from sqlstream.runtime.jobmanager.job_details import (
     checkpoints_at,
     details_at,
@@ -62,7 +55,6 @@ from sqlstream.runtime.jobmanager.job_details import (
 )
 from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from sqlstream.runtime.logs import of_job
-from sqlstream.runtime.transport import Transport
 
 Answer = TypeVar("Answer")
 
@@ -112,14 +104,9 @@ class JobManagerShell:
     def __init__(
         self,
         config: JobManagerConfig,
-        transport: Transport,
+        services: JobManagerServices,
         steady_ms: Callable[[], int],
         now_ms: Callable[[], int],
-        store: JobStore,
-        committer: Committer,
-        provider: ResourceProvider,
-        enumerators: SplitEnumerators,
-        checkpoints: CheckpointStore,
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
         self._job_manager = JobManager(config, _log_broken)
@@ -133,14 +120,12 @@ class JobManagerShell:
         self._unanswered_lock = threading.Lock()
         self._distance_ms: int | None = None
         self._end: BaseException | None = None
-        self._store = store
+        self._store = services.store
         self._loop: EventLoop[Any] = EventLoop(
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
         )
-        self._executor = InstructionExecutor(
-            transport, store, committer, provider, enumerators, checkpoints, self._loop.put, self._wall_ms
-        )
-        self._checkpoints = checkpoints
+        self._executor = InstructionExecutor(services, self._loop.put, self._wall_ms)
+        self._checkpoints = services.checkpoints
 
     def remember(self, ended: Iterable[EndedJob]) -> None:
         """Know jobs that have ended under an earlier JobManager, with times of the wall clock. To be called before `start`."""

@@ -13,8 +13,7 @@ from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
 from sqlstream.runtime.host.thread_stacks import answer_stacks
 from sqlstream.runtime.memory.managed_memory import ManagedMemory
-from sqlstream.runtime.net.exchange import LocalExchange, LocalTransport
-from sqlstream.runtime.net.partition_table import PartitionTable
+from sqlstream.runtime.net.exchange import LocalExchange, LocalTransport, PartitionTable
 from sqlstream.runtime.net.results import ResultReceiver
 from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
 from sqlstream.runtime.taskmanager.task_manager_options import executor_config

@@ -24,7 +24,7 @@ from sqlstream.client.benches.script import Options, answer_of, nexmark_options,
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ErrorInfo, UserError
-from sqlstream.runtime.batch.engines import batch_engine
+from sqlstream.runtime.batch.engine import batch_engine
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
 from sqlstream.runtime.logs import QUIET_LEVEL, configure_logging

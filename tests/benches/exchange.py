@@ -30,7 +30,7 @@ from sqlstream.errors import JobError
 from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
 from sqlstream.runtime.host.random import random_id, random_token
 from sqlstream.runtime.net.channels import Channel
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
 PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""

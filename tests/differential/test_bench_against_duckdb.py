@@ -6,8 +6,7 @@ import pytest
 from differential.nexmark_batch import BATCH_SQL, batch_answer
 
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.client.benches.duckdb import BatchAnswer, answer_in_duckdb
-from sqlstream.client.benches.nexmark import NexmarkBench, available_queries
+from sqlstream.client.benches.nexmark import BatchAnswer, NexmarkBench, answer_in_duckdb, available_queries
 from sqlstream.client.sessions.target_session import local_session
 from sqlstream.runtime.connectors.checksum import row_checksum
 from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig

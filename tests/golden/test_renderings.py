@@ -15,6 +15,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.client.rendering.render import make_renderer
+from sqlstream.client.rendering.tables import Look
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
@@ -63,7 +64,14 @@ def with_kinds(rows: pa.RecordBatch, *kinds: int) -> pa.RecordBatch:
 
 def rendered(name: str, schema: Schema, batches: list[pa.RecordBatch], **options: Any) -> str:
     out = io.StringIO()
-    renderer = make_renderer(name, schema, with_op=options.pop("with_op", False), out=out, **options)
+    with_op, wraps = options.pop("with_op", False), options.pop("wraps", False)
+    renderer = make_renderer(
+        name,
+        Look(schema, **options),
+        with_op=with_op,
+        wraps=wraps,
+        out=out,
+    )
     for rows in batches:
         renderer.write(rows)
     renderer.finish()
@@ -107,7 +115,7 @@ def test_an_arrow_stream_holds_the_rows_and_their_kinds() -> None:
     rows = batch(schema, [[*pair, None] for *_, pair in VALUES])
     for changes, wanted in ((rows, None), (with_kinds(rows, 0, 3, 2), ["+I", "-D", "+U"])):
         out = io.TextIOWrapper(io.BytesIO())
-        renderer = make_renderer("arrow", schema, with_op=wanted is not None, out=out)
+        renderer = make_renderer("arrow", Look(schema), with_op=wanted is not None, out=out)
         renderer.write(changes)
         renderer.finish()
         out.flush()

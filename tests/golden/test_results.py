@@ -10,6 +10,7 @@ import pytest
 from oracle import Engine, Finished
 
 from sqlstream.client.rendering.render import make_renderer
+from sqlstream.client.rendering.tables import Look
 
 QUICK = ((1, 65536), (2, 1), (3, 7))
 """Each parallelism and each size once; the other pairs are slow tests."""
@@ -28,7 +29,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def printed(finished: Finished) -> str:
     """One JSON object per row, in which NULL and the empty string differ; rows sorted unless the query orders them."""
     out = io.StringIO()
-    renderer = make_renderer("json", finished.schema, with_op=False, max_width=0, out=out)
+    renderer = make_renderer("json", Look(finished.schema), with_op=False, out=out)
     for batch in finished.table.to_batches():
         renderer.write(batch)
     renderer.finish()

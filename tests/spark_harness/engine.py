@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_harness.processes import FAST_JVM
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
-from sqlstream.runtime.batch import engines
+from sqlstream.runtime.batch import engine
 from sqlstream.runtime.batch.engine import BatchCancelled
 from sqlstream.runtime.batch.spark import SparkEngine
 from sqlstream.runtime.host.files import LocalFiles
@@ -32,16 +32,16 @@ SMALL = {
 
 def spark_engine() -> SparkEngine:
     """That of the product, so that a process has one Spark at most: started at the first use, ended with the process."""
-    engine = engines.batch_engine("spark")
-    assert isinstance(engine, SparkEngine)
-    return engine
+    found = engine.batch_engine("spark")
+    assert isinstance(found, SparkEngine)
+    return found
 
 
 def end_spark() -> None:
     """End the Spark of this process, for a test that starts one by itself."""
-    engine = engines._made.pop("spark", None)
-    if engine is not None:
-        engine.close()
+    found = engine._made.pop("spark", None)
+    if found is not None:
+        found.close()
 
 
 class RecordedRun:

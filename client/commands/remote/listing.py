@@ -20,6 +20,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
     import pyarrow as pa
 
     from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.tables import Look
     from sqlstream.client.rendering.terminal import columns_of
     from sqlstream.schema import Schema
 
@@ -30,7 +31,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
         pa.array(column, pa.int64() if type_ is BIGINT else pa.string())
         for column, type_ in zip(values, types, strict=True)
     ]
-    renderer = make_renderer("table", schema, with_op=False, columns=columns_of(sys.stdout), wraps=True)
+    renderer = make_renderer("table", Look(schema, columns=columns_of(sys.stdout)), with_op=False, wraps=True)
     renderer.write(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
     renderer.finish()
 

@@ -68,6 +68,7 @@ def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:
     """Arrow rows in one of the formats of results; values of types that SQL does not have as text."""
     from sqlstream.arrow import to_arrow_schema
     from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.tables import Look
     from sqlstream.client.rendering.terminal import columns_of
     from sqlstream.runtime.formats.parquet_types import sql_type
     from sqlstream.schema import Schema
@@ -76,7 +77,10 @@ def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:
     fields = Schema.of(*((field.name, sql_type(field.type) or STRING) for field in schema))
     target = to_arrow_schema(fields)
     renderer = make_renderer(
-        format_name, fields, with_op=False, columns=columns_of(sys.stdout), wraps=format_name == "table"
+        format_name,
+        Look(fields, columns=columns_of(sys.stdout)),
+        with_op=False,
+        wraps=format_name == "table",
     )
     for batch in batches:
         renderer.write(_cast(batch, target))

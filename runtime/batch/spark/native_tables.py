@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.runtime.batch.engine import BatchRun
-from sqlstream.runtime.batch.native_tables import batch_relation, described_relation
 from sqlstream.runtime.batch.spark.arrow_types import NO_COLUMN
 from sqlstream.runtime.batch.spark.errors import described, first_line
-from sqlstream.runtime.batch.tables import Share, connector_context, read_table
+from sqlstream.runtime.batch.tables import (
+    Share,
+    batch_relation,
+    connector_context,
+    described_relation,
+    read_table,
+)
 from sqlstream.spark_types import quote, spark_type
 from sqlstream.spi.batch_relation import BatchRelation, SparkFiles, SparkRelation, ThroughReader
 

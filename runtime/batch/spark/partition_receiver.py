@@ -7,24 +7,65 @@ import logging
 import os
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from typing import IO
 
 import msgspec
 import pyarrow as pa
 
 from sqlstream.errors import JobError, SqlStreamError
-from sqlstream.runtime.batch.spark.partition_sender import PartitionHead
-from sqlstream.runtime.batch.spark.partition_spool import PartitionSpool
 from sqlstream.runtime.batch.spark.task_arguments import SendArguments
+from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.host.random import random_token
+
+# The rows of one partition, as one attempt has sent them: kept until the partition's turn comes.
+
+
+IN_MEMORY_BYTES_MAX = 4 * 1024 * 1024
+"""What is larger waits in a file."""
+
+_LENGTH_BYTES = 8
+
+
+class PartitionSpool:
+    """Messages in order, in memory or in a file without a name. State: these, until `close`."""
+
+    def __init__(self, attempt: int, directory: str) -> None:
+        self.attempt = attempt
+        self.size = 0
+        self._directory = directory
+        self._schema: pa.Schema | None = None
+        # Closed by `close`: it outlives this call.
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(  # noqa: SIM115
+            IN_MEMORY_BYTES_MAX, dir=directory
+        )
+
+    def add(self, message: bytes) -> int:
+        """Keep a message; returns by how many bytes the spool has grown. ExternalError SS5001 for a full disk."""
+        if self._schema is None:
+            self._schema = pa.ipc.read_schema(pa.py_buffer(message))
+            return 0
+        try:
+            self._file.write(len(message).to_bytes(_LENGTH_BYTES, "big"))
+            self._file.write(message)
+        except OSError as error:
+            raise file_error("keep rows of the result in", self._directory, error) from error
+        self.size += len(message)
+        return len(message)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches in order, once."""
+        self._file.seek(0)
+        while length := self._file.read(_LENGTH_BYTES):
+            message = self._file.read(int.from_bytes(length, "big"))
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
+
+    def close(self) -> None:
+        self._file.close()
+
 
 logger = logging.getLogger(__name__)
 
@@ -265,3 +306,35 @@ def _hang_up(connection: Connection) -> None:
     """End the connection under the thread that reads it."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
+
+
+# Sends the rows of one partition to the process of the statement. Runs within a worker of Spark.
+
+
+class PartitionHead(msgspec.Struct, frozen=True):
+    """The first message of a connection. Behind it come the schema and the batches, each as an Arrow IPC message; an empty
+    message ends them, and is answered with an empty one once the rows are kept."""
+
+    partition: int
+    attempt: int
+
+
+def send_partition(
+    told: SendArguments, partition: int, attempt: int, batches: Iterator[pa.RecordBatch]
+) -> None:
+    """Send all batches and return when they are kept. OSError or EOFError when the other side has gone.
+
+    The other side reads when it has room, so this waits with it."""
+    with Client(told.address, authkey=told.secret.encode()) as connection:
+        connection.send_bytes(msgspec.json.encode(PartitionHead(partition, attempt)))
+        schema: pa.Schema | None = None
+        for batch in batches:
+            if schema is None:
+                schema = batch.schema
+                connection.send_bytes(schema.serialize())
+            if batch.num_rows:
+                connection.send_bytes(batch.serialize())
+        if schema is None:
+            connection.send_bytes(pa.schema([]).serialize())
+        connection.send_bytes(b"")
+        connection.recv_bytes()

@@ -13,7 +13,6 @@ from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
 from sqlstream.runtime.batch.spark import shipped
-from sqlstream.runtime.batch.spark.action import SparkAction
 from sqlstream.runtime.batch.spark.arrow_map import map_in_arrow
 from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
@@ -22,14 +21,15 @@ from sqlstream.runtime.batch.spark.hosted_functions import register_functions
 from sqlstream.runtime.batch.spark.native_tables import NativeTables
 from sqlstream.runtime.batch.spark.partition_receiver import PartitionReceiver
 from sqlstream.runtime.batch.spark.settings import RESULTS_PORT, results_address
-from sqlstream.runtime.batch.spark.shared_files import refuse_local_files
 from sqlstream.runtime.batch.spark.task_arguments import (
     ReadArguments,
     SendArguments,
     WriteArguments,
     encode_arguments,
+    refuse_local_files,
 )
 from sqlstream.runtime.batch.spark.tasks import SENT_DDL, WRITTEN_DDL
+from sqlstream.runtime.batch.spark.threaded_call import SparkAction
 from sqlstream.runtime.batch.spark.told_figures import hand_on_figures
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.random import random_id

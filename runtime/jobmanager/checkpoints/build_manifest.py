@@ -15,8 +15,8 @@ from sqlstream.messages.manifest import (
     SavedCommit,
     VertexState,
 )
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import PendingCheckpoint
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import Positions, RestorableVertex
-from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.metrics import add_operators, counters_of

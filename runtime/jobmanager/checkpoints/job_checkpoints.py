@@ -24,16 +24,17 @@ from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import awaited_
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
+    PendingCheckpoint,
     broken_off,
     expired_error,
     not_begun_error,
+    task_name,
 )
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
     CompletedCheckpoint,
     CompletedCheckpoints,
 )
-from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from sqlstream.runtime.jobmanager.events import (

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from sqlstream.elements import Element
-from sqlstream.runtime.net.partition_table import SubpartitionId
+from sqlstream.runtime.net.exchange import SubpartitionId
 
 _HEADER = struct.Struct("<BxxxIQQQ")
 _SHARED = struct.Struct("<QQI?")

@@ -13,8 +13,8 @@ import pyarrow as pa
 from sqlstream.elements import EndOfInput
 from sqlstream.runtime.net.channels import Channel, StreamItem
 from sqlstream.runtime.net.credits import CreditBalance
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.flight import under_schema
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.frame_stream import FrameStream
 from sqlstream.runtime.net.streams.frames import (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sqlstream.errors import ErrorInfo, error_info
-from sqlstream.runtime.batch.spark.action import SparkAction
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
 from sqlstream.runtime.batch.spark.errors import described, first_line
+from sqlstream.runtime.batch.spark.threaded_call import SparkAction
 from sqlstream.runtime.providers.spark.launch import LaunchResult
 from sqlstream.runtime.providers.spark.shipped import make_launch
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options

@@ -11,24 +11,15 @@ from collections.abc import Mapping
 import msgspec
 import psutil
 
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, error_info
-from sqlstream.runtime.batch.spark.settings import shown_settings
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError, error_info
+from sqlstream.runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
+from sqlstream.runtime.batch.spark.settings import is_of_this_machine, launch_keys, shown_settings, spark_keys
 from sqlstream.runtime.host import process
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
 from sqlstream.runtime.providers.provider import MakeProvider, OnExit
-from sqlstream.runtime.providers.spark.messages import (
-    DriverFailed,
-    DriverStarted,
-    EndTaskManager,
-    StartDriver,
-    StartTaskManager,
-    TaskManagerEnded,
-    ToDriver,
-    decode_from_driver,
-    encode_line,
-)
-from sqlstream.runtime.providers.spark.settings import driver_settings
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.spark import MASTER, SECRET
 
 logger = logging.getLogger(__name__)
 
@@ -218,3 +209,187 @@ def describe_driver(process_id: int, code: int, last_words: str) -> ErrorInfo:
         detail=f"its last lines are\n{last_words}" if last_words else "",
         hint="run the statement again",
     )
+
+
+# The settings of the Spark application that runs TaskManagers: ours, and over them those of the user.
+
+
+_SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_DEFAULTS = {
+    "spark.app.name": "sqlstream TaskManagers",
+    "spark.driver.memory": "512m",
+    # The executor's JVM only starts a process: what it is given beyond that is for the TaskManager.
+    "spark.executor.memory": "512m",
+    "spark.executor.memoryOverhead": "2g",
+    # One TaskManager each, so that a lost executor takes one of them along.
+    "spark.executor.cores": "1",
+    # Executors come as TaskManagers wait for them, and go when they have none.
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "10s",
+    # JVMs that compute nothing: a smaller compiler and collector halve the processor time of their start.
+    "spark.driver.extraJavaOptions": _SMALL_JVM,
+    "spark.executor.extraJavaOptions": _SMALL_JVM,
+    # The process that waits for a TaskManager has nothing to tidy up.
+    "spark.python.task.killTimeout": "100ms",
+}
+
+_FIXED = {
+    # Whether a lost TaskManager is replaced, and under which id, is decided by the JobManager.
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+}
+
+_ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+"""For a cluster of several hosts: the secret of the TaskManagers goes through Spark's connections. One on this machine that has a
+secret was started with both as well."""
+
+JOB_MANAGER = "jobmanager.rpc.address"
+
+_FIXED_NUMBER = "spark.executor.instances"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+
+
+def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """The `spark.*` settings of a cluster with `execution.target` = spark. UserError SS4052 and SS4053 as for batch, SS4072 for
+    settings that are missing or wrong for TaskManagers."""
+    given = launch_keys(spark_keys(config))
+    address = connect_address(given)
+    if address is not None:
+        _check_connect(address, options.get(config, JOB_MANAGER))
+        return given
+    if MASTER not in given:
+        raise UserError(
+            "SS4072",
+            f'option "{MASTER}" is not set, but jobs go to a Spark cluster',
+            hint=f"give -D {MASTER}=spark://HOST:PORT, yarn or k8s://…, or -D {REMOTE}=sc://HOST:PORT",
+        )
+    for key, value in _FIXED.items():
+        if given.get(key, value) != value:
+            raise UserError(
+                "SS4072",
+                f'option "{key}" cannot be "{given[key]}": tasks that run TaskManagers need "{value}"',
+                hint="leave it out",
+            )
+    settings = {**_DEFAULTS, **_FIXED}
+    if given.get(_FIXED_NUMBER) is not None and _DYNAMIC not in given:
+        settings[_DYNAMIC] = "false"
+    if not is_of_this_machine(given[MASTER]):
+        settings |= _of_several_hosts(given, options.get(config, JOB_MANAGER))
+    elif SECRET in given:
+        settings |= _ENCRYPTED
+    return {**settings, **given}
+
+
+def _check_connect(address: ConnectAddress, job_manager: str) -> None:
+    """What a server starts with is its own; the way there is ours."""
+    if address.is_loopback:
+        return
+    _check_job_manager(job_manager)
+    if not address.is_encrypted:
+        raise UserError(
+            "SS4072",
+            f'the secret of the TaskManagers would go to "{address}" without encryption',
+            hint="add ;use_ssl=true to the address",
+        )
+
+
+def _check_job_manager(address: str) -> None:
+    if not address:
+        raise UserError(
+            "SS4072",
+            f'option "{JOB_MANAGER}" is not set, but the Spark cluster has other machines',
+            hint="give the name under which they reach this one, and certificates (security.ssl.internal.*)",
+        )
+
+
+def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, str]:
+    _check_job_manager(job_manager)
+    for key, value in _ENCRYPTED.items():
+        if given.get(key, value).lower() != value:
+            raise UserError(
+                "SS4072",
+                f'option "{key}" cannot be "{given[key]}": the secret of the TaskManagers goes through Spark\'s connections',
+                hint="leave it out",
+            )
+    if given[MASTER].startswith("spark://") and SECRET not in given:
+        raise UserError(
+            "SS4072",
+            'option "spark.authenticate.secret" is not set: the master and the workers of a standalone cluster must have one',
+            hint="start them with spark.authenticate = true and a secret, and give it in sqlstream.yaml",
+        )
+    return {**_ENCRYPTED, "spark.driver.host": job_manager}
+
+
+# What the JobManager's process and that of Spark's driver tell each other: lines of JSON over the driver's standard
+# input and output.
+
+
+class _Line(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class StartDriver(_Line, frozen=True):
+    """The first line: connect to the cluster with these settings of Spark."""
+
+    settings: dict[str, str]
+
+
+class StartTaskManager(_Line, frozen=True):
+    """Run a TaskManager in a task of Spark, once. It may wait for an executor as long as it has to."""
+
+    options: TaskManagerOptions
+
+
+class EndTaskManager(_Line, frozen=True):
+    """End it, or take it out of Spark's queue. One that `is_lost` does not answer, and its executor may not either."""
+
+    resource_id: str
+    is_lost: bool = False
+
+
+ToDriver = StartDriver | StartTaskManager | EndTaskManager
+
+
+class DriverStarted(_Line, frozen=True):
+    """The driver is connected. `application_id` is what the cluster calls it; `jvm_process_id` is the child in which Spark runs,
+    0 where it has none."""
+
+    application_id: str
+    jvm_process_id: int = 0
+
+
+class TaskManagerEnded(_Line, frozen=True):
+    """A TaskManager has ended, or none will start: sent once for each that was to start."""
+
+    resource_id: str
+    error: ErrorInfo
+
+
+class DriverFailed(_Line, frozen=True):
+    """The last line: the driver ends, and all TaskManagers with it."""
+
+    error: ErrorInfo
+
+
+FromDriver = DriverStarted | TaskManagerEnded | DriverFailed
+
+_decode_to_driver = msgspec.json.Decoder(ToDriver).decode
+_decode_from_driver = msgspec.json.Decoder(FromDriver).decode
+
+
+def encode_line(line: ToDriver | FromDriver) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def decode_to_driver(line: bytes) -> ToDriver:
+    return _decode_to_driver(line)
+
+
+def decode_from_driver(line: bytes) -> FromDriver | None:
+    """None for a line that something else in that process has printed."""
+    try:
+        return _decode_from_driver(line)
+    except msgspec.MsgspecError:
+        return None

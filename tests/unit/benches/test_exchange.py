@@ -13,7 +13,7 @@ from benches.exchange_end import CAPACITY_BYTES, Consumer, Load, Outcome
 
 from sqlstream.errors import JobError
 from sqlstream.runtime.net.channels import Channel
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
 TOO_MANY_ROWS = 1 << 50
 

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from sqlstream.client.commands.config import chosen_keys, describe
-from sqlstream.client.config_file import find_config_file, read_config_file
-from sqlstream.client.configuration import Configuration, load_configuration, settings_of_words, variable_of
+from sqlstream.client.configuration import (
+    Configuration,
+    find_config_file,
+    load_configuration,
+    read_config_file,
+    settings_of_words,
+    variable_of,
+)
 from sqlstream.client.main import main
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import Scope

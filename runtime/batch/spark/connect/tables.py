@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
-from sqlstream.runtime.batch.native_tables import described_relation
 from sqlstream.runtime.batch.spark import shipped
 from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
 from sqlstream.runtime.batch.spark.connect.errors import described_at
-from sqlstream.runtime.batch.spark.connect.figures import FIGURES, FIGURES_DDL, decode_figures
 from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
+from sqlstream.runtime.batch.spark.connect.tasks import FIGURES, FIGURES_DDL, decode_figures
 from sqlstream.runtime.batch.spark.hosted_functions import register_functions
-from sqlstream.runtime.batch.spark.shared_files import refuse_local_files
-from sqlstream.runtime.batch.spark.task_arguments import ReadArguments, encode_arguments
+from sqlstream.runtime.batch.spark.task_arguments import ReadArguments, encode_arguments, refuse_local_files
 from sqlstream.runtime.batch.spark.tasks import Figures
+from sqlstream.runtime.batch.tables import described_relation
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.batch_relation import ThroughReader

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
 
 from sqlstream.runtime.batch.spark.arrow_types import spark_arrow_schema
-from sqlstream.runtime.batch.spark.connect.figures import FIGURES, encode_figures
 from sqlstream.runtime.batch.spark.task_arguments import ReadArguments
 from sqlstream.runtime.batch.spark.tasks import WRITTEN_SCHEMA, Figures, run_task
 
@@ -36,3 +35,33 @@ def _one_row_of_nulls(name: str, arguments: str) -> pa.RecordBatch:
         else WRITTEN_SCHEMA
     )
     return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+
+
+# The figures of tasks as text, in a column of their own beside the rows.
+
+
+FIGURES = "__sqlstream_figures"
+FIGURES_DDL = f"{FIGURES} STRING"
+
+
+def encode_figures(figures: Figures) -> str:
+    """One text for the figures of one task.
+
+    >>> encode_figures({("t0", 1): {"numRecordsOut": 2}})
+    '[["t0",1,{"numRecordsOut":2}]]'
+    """
+    return msgspec.json.encode([(name, subtask, data) for (name, subtask), data in figures.items()]).decode()
+
+
+def decode_figures(texts: Iterable[str]) -> Figures:
+    """Those of several tasks. Figures of a subtask that has run twice count once.
+
+    >>> text = encode_figures({("t0", 1): {"numRecordsOut": 2}})
+    >>> decode_figures([text, text])
+    {('t0', 1): {'numRecordsOut': 2}}
+    """
+    found: Figures = {}
+    for text in texts:
+        for name, subtask, data in msgspec.json.decode(text):
+            found[name, subtask] = data
+    return found

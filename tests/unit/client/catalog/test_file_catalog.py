@@ -390,10 +390,10 @@ def test_a_failed_write_is_an_error_and_the_catalog_goes_on(
 def test_a_directory_that_is_locked_for_too_long_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sqlstream.client.catalog import shared_version
+    from sqlstream.client.catalog import file_catalog
 
-    catalog, other = open_file_catalog(str(tmp_path)), shared_version.SharedVersion(str(tmp_path / "lock"))
-    monkeypatch.setattr(shared_version, "LOCK_TIMEOUT_S", 0.05)
+    catalog, other = open_file_catalog(str(tmp_path)), file_catalog.SharedVersion(str(tmp_path / "lock"))
+    monkeypatch.setattr(file_catalog, "LOCK_TIMEOUT_S", 0.05)
     with other.exclusive(), pytest.raises(ExternalError, match="locked by another process"):
         catalog.apply(PutObject(table("t")))
     catalog.apply(PutObject(table("t")))

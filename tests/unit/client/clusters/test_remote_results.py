@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from sqlstream.client.clusters.remote_results import BYTES_AHEAD_MAX, RemoteResults
+from sqlstream.client.clusters.remote_cluster import BYTES_AHEAD_MAX, RemoteResults
 from sqlstream.errors import InternalError
 
 BATCH = pa.record_batch({"n": [1, 2]})

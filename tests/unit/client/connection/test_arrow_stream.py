@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from sqlstream.client.connection.result_stream import ArrowStreamDecoder
+from sqlstream.client.connection.http_result import ArrowStreamDecoder
 
 SCHEMA = pa.schema(
     [("n", pa.int64()), ("texts", pa.list_(pa.string())), ("$row_kind", pa.int8())], metadata={"k": "v"}

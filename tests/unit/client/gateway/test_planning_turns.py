@@ -8,17 +8,17 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 import pytest
 from gateway_harness import failure, gateway_service, run
 
-from sqlstream.client.gateway import planning_turns
+from sqlstream.client.gateway import execution
+from sqlstream.client.gateway.execution import Planning, PlanningTurns
 from sqlstream.client.gateway.options import GatewayOptions
-from sqlstream.client.gateway.planning_turns import Planning, PlanningTurns
 
 LONG = "SELECT 1 AS n WHERE 1 IN (" + ", ".join(str(n) for n in range(20_000)) + ")"
 
 
 @pytest.fixture(autouse=True)
 def every_statement_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning_turns, "SHORT_S", -1.0)
-    monkeypatch.setattr(planning_turns, "CHECKS_PER_LOOK", 1)
+    monkeypatch.setattr(execution, "SHORT_S", -1.0)
+    monkeypatch.setattr(execution, "CHECKS_PER_LOOK", 1)
 
 
 def begun(turns: PlanningTurns, user: str, given_up: threading.Event | None = None) -> Planning:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sqlstream.client.gateway.serial_queue import SerialQueue
+from sqlstream.client.gateway.sessions import SerialQueue
 
 Done = Callable[[], None]
 TIMEOUT_S = 60

@@ -25,9 +25,9 @@ from gateway_harness import (
 )
 
 from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.execution import Planning
 from sqlstream.client.gateway.operations import OperationStatus
 from sqlstream.client.gateway.options import GatewayOptions
-from sqlstream.client.gateway.planning_turns import Planning
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.server.roles import Role
 from sqlstream.client.sessions.outcomes import ResultKind

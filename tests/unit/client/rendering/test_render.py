@@ -14,6 +14,7 @@ from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.client.rendering.render import make_renderer
 from sqlstream.client.rendering.sql_text import sql_texts
 from sqlstream.client.rendering.table_layout import cut
+from sqlstream.client.rendering.tables import Look
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
@@ -81,14 +82,14 @@ def test_json_lines_hold_nested_values_and_no_invalid_numbers() -> None:
         names=schema.names,
     )
     out = io.StringIO()
-    renderer = make_renderer("json", schema, with_op=True, max_width=30, time_zone="UTC", out=out)
+    renderer = make_renderer("json", Look(schema, max_width=30), with_op=True, out=out)
     renderer.write(batch)
     assert out.getvalue() == '{"op":"+I","x":"Infinity","i":"+1 00:00:00.000","m":{"1":"2020-01-02"}}\n'
 
 
 def rendered(name: str, schema: Schema, rows: list[dict], **options: bool) -> str:  # type: ignore[type-arg]
     out = io.StringIO()
-    renderer = make_renderer(name, schema, with_op=options.get("with_op", False), max_width=30, out=out)
+    renderer = make_renderer(name, Look(schema, max_width=30), with_op=options.get("with_op", False), out=out)
     if rows:
         renderer.write(pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema)))
     renderer.finish()
@@ -100,7 +101,7 @@ def test_whoever_reads_along_has_each_batch_and_the_end_at_once(name: str) -> No
     schema = Schema.of(("x", sql.INT))
     read = io.BytesIO()
     out = io.TextIOWrapper(io.BufferedWriter(_Kept(read)))
-    renderer = make_renderer(name, schema, with_op=False, max_width=30, out=out)
+    renderer = make_renderer(name, Look(schema, max_width=30), with_op=False, out=out)
     renderer.write(pa.RecordBatch.from_pylist([{"x": 7}], schema=to_arrow_schema(schema)))
     first = read.getvalue()
     assert (b"7" in first or b"\7" in first) is (name != "table")
@@ -149,9 +150,9 @@ def test_csv_tells_null_from_the_empty_text() -> None:
 def test_a_column_op_is_refused_where_a_program_would_take_it_for_the_kind(name: str) -> None:
     schema = Schema.of(("v", sql.INT), ("op", sql.STRING))
     with pytest.raises(UserError, match='cannot carry column "op"') as refused:
-        make_renderer(name, schema, with_op=True, max_width=30)
+        make_renderer(name, Look(schema, max_width=30), with_op=True)
     assert "with AS" in refused.value.hint
-    make_renderer(name, schema, with_op=False, max_width=30, out=io.TextIOWrapper(io.BytesIO()))
+    make_renderer(name, Look(schema, max_width=30), with_op=False, out=io.TextIOWrapper(io.BytesIO()))
 
 
 def test_a_table_shows_the_kind_and_a_column_op_side_by_side() -> None:

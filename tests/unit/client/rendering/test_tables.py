@@ -11,6 +11,7 @@ import pytest
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.client.rendering.render import make_renderer
+from sqlstream.client.rendering.tables import Look
 from sqlstream.schema import Schema
 from sqlstream.terminal_text import display_width
 
@@ -22,7 +23,8 @@ BIG = {"n": 9223372036854775807, "text": "t" * 60, "d": Decimal("123456789012345
 
 def printed(rows: list[dict], name: str = "table", schema: Schema = SCHEMA, **options) -> list[str]:  # type: ignore[no-untyped-def, type-arg]
     out = io.StringIO()
-    renderer = make_renderer(name, schema, out=out, **{"with_op": False, **options})
+    with_op, wraps = options.pop("with_op", False), options.pop("wraps", False)
+    renderer = make_renderer(name, Look(schema, **options), with_op=with_op, wraps=wraps, out=out)
     for row in rows:
         renderer.write(pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(schema)))
     renderer.finish()

@@ -17,9 +17,8 @@ from operator_harness import batch
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
-from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore
-from sqlstream.client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
+from sqlstream.client.server.recovery import LOST_WITH_CLIENT, JobCheckpointStores, recover, submit_again
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind

@@ -9,8 +9,7 @@ import pytest
 
 from sqlstream.client.connection.embedded import embedded_connection
 from sqlstream.client.shell.display import ShellDisplay
-from sqlstream.client.shell.opening import OpeningConnection
-from sqlstream.client.shell.shell import Shell
+from sqlstream.client.shell.shell import OpeningConnection, Shell
 
 Captured = pytest.CaptureFixture[str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prompt_toolkit.document import Document
 
-from sqlstream.client.shell.highlighting import SqlLexer, styled
+from sqlstream.client.shell.prompt import SqlLexer, styled
 
 
 def classes(text: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.outcomes import Text
 from sqlstream.client.sessions.session import Session
-from sqlstream.client.statements.state_explanation import explain_state
+from sqlstream.client.statements.explain import explain_state
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.planner.dialect.parser import parse_statement
@@ -129,7 +129,7 @@ def test_a_statement_without_state_says_so() -> None:
 def test_the_bytes_of_a_plan_of_many_operators_are_told_of_its_first_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sqlstream.client.statements.state_explanation.MEASURED_MAX", 1)
+    monkeypatch.setattr("sqlstream.client.statements.explain.MEASURED_MAX", 1)
     union = " UNION ALL ".join(f"SELECT COUNT(*) + {n} FROM clicks GROUP BY k" for n in range(3))
     shown = explain_state(
         planned(f"SELECT * FROM ({union.replace('GROUP BY k', 'WHERE v > 1 GROUP BY k', 1)})")

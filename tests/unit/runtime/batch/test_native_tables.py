@@ -22,7 +22,7 @@ from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.batch.duckdb import DuckDbEngine
 from sqlstream.runtime.batch.duckdb_tables import DuckDbTables
-from sqlstream.runtime.batch.native_tables import batch_relation
+from sqlstream.runtime.batch.tables import batch_relation
 from sqlstream.runtime.connectors.duckdb.database import INSTANCES, SharedConnection
 from sqlstream.runtime.connectors.duckdb.options import read_place
 from sqlstream.runtime.host.files import LocalFiles

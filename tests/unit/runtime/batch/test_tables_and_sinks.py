@@ -13,7 +13,7 @@ from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import UserError
 from sqlstream.runtime.batch.engine import BatchCancelled
-from sqlstream.runtime.batch.sinks import write_rows
+from sqlstream.runtime.batch.spark.tasks import write_rows
 from sqlstream.runtime.batch.tables import Share, connector_context, read_table
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.host.files import LocalFiles

@@ -40,7 +40,7 @@ from sqlstream.runtime.jobmanager.events import (
     StoreJob,
     TaskManagerExited,
 )
-from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor
+from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor, JobManagerServices
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.net.exchange import LocalTransport
 from sqlstream.schema import Schema
@@ -124,16 +124,8 @@ def checkpoints() -> KeptCheckpoints:
 def executor(
     outside: Outside, reports: list[Any], checkpoints: KeptCheckpoints
 ) -> Iterator[InstructionExecutor]:
-    made = InstructionExecutor(
-        LocalTransport(),
-        outside,
-        outside,
-        outside,
-        NoEnumerators(),
-        checkpoints,
-        reports.append,
-        lambda ms: ms + 1_000,
-    )
+    services = JobManagerServices(LocalTransport(), outside, outside, outside, NoEnumerators(), checkpoints)
+    made = InstructionExecutor(services, reports.append, lambda ms: ms + 1_000)
     yield made
     outside.go_on.set()
     made.stop()
@@ -300,16 +292,10 @@ def test_a_failure_that_no_job_depends_on_is_logged(
 
 
 def test_a_stop_completes_the_commits_under_way_and_begins_nothing_else(outside: Outside) -> None:
-    executor = InstructionExecutor(
-        LocalTransport(),
-        outside,
-        outside,
-        outside,
-        NoEnumerators(),
-        KeptCheckpoints(),
-        lambda event: None,
-        lambda ms: ms,
+    services = JobManagerServices(
+        LocalTransport(), outside, outside, outside, NoEnumerators(), KeptCheckpoints()
     )
+    executor = InstructionExecutor(services, lambda event: None, lambda ms: ms)
     outside.go_on.clear()
     executor.carry_out(RequestTaskManagers(("tm-1", "tm-2")))
     for number in range(8):
@@ -349,9 +335,8 @@ def test_enumerators_are_started_given_back_what_was_not_read_and_stopped(
     outside: Outside, reports: list[Any], checkpoints: KeptCheckpoints
 ) -> None:
     enumerators, report = Enumerators(), reports.append
-    executor = InstructionExecutor(
-        LocalTransport(), outside, outside, outside, enumerators, checkpoints, report, lambda ms: ms
-    )
+    services = JobManagerServices(LocalTransport(), outside, outside, outside, enumerators, checkpoints)
+    executor = InstructionExecutor(services, report, lambda ms: ms)
     start = StartEnumerator("j1", "v1", SourceSpec("t", "connector", {}, Schema(()), ()), 1, {})
     returned = GiveBackSplits("j1", "v1", [{"path": "a"}], 1)
     for instruction in (start, returned, StopEnumerators("j1")):

@@ -11,9 +11,9 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState as State
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph
-from sqlstream.runtime.jobmanager.job_invariants import broken_rule
+from sqlstream.runtime.jobmanager.job_master import broken_rule
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
-from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
+from sqlstream.runtime.jobmanager.job_regions import PipelinedRegion, RegionPhase, regions_of
 from sqlstream.runtime.story import Story
 
 MakeJob = Callable[..., JobGraph]

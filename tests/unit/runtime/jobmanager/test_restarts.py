@@ -52,7 +52,7 @@ from sqlstream.runtime.jobmanager.execution_graph import ATTEMPTS_KEPT, Executio
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_phase import PHASE_TRANSITIONS, JobPhase
-from sqlstream.runtime.jobmanager.pipelined_region import regions_of
+from sqlstream.runtime.jobmanager.job_regions import regions_of
 from sqlstream.runtime.story import Story
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec

@@ -45,6 +45,7 @@ from sqlstream.messages.rpc import (
 from sqlstream.runtime.client_messages import answer_request
 from sqlstream.runtime.jobmanager.collaborators import JobStore, KeepNothing
 from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
@@ -136,14 +137,16 @@ class Cluster:
         transport = transport or LocalTransport()
         self.job_manager = JobManagerShell(
             config or JobManagerConfig(),
-            transport,
+            JobManagerServices(
+                transport,
+                store or KeepNothing(),
+                self.committer,
+                NoMoreTaskManagers(),
+                NoEnumerators(),
+                KeptCheckpoints(),
+            ),
             steady_ms,
             lambda: steady_ms() + self.clock_set_by_ms,
-            store or KeepNothing(),
-            self.committer,
-            NoMoreTaskManagers(),
-            NoEnumerators(),
-            KeptCheckpoints(),
             self.crashes.append,
         )
         transport.listen("jm", self.job_manager.receive)  # type: ignore[arg-type]

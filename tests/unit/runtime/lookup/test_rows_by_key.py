@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sqlstream.runtime.lookup.rows_by_key import RowsByKey
+from sqlstream.runtime.lookup.cache import RowsByKey
 
 SCHEMA = pa.schema([("name", pa.string()), ("k", pa.int64()), ("k2", pa.string())])
 Row = tuple[Any, ...]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
 BATCH = pa.record_batch({"a": [1]})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.runtime.net.credits import NetworkMemory
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
 
 def test_the_two_ends_of_a_subpartition_meet_in_one_channel() -> None:

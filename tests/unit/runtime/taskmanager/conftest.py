@@ -27,8 +27,7 @@ from sqlstream.messages.rpc import (
     TriggerCheckpoint,
 )
 from sqlstream.runtime.connectors import CONNECTORS
-from sqlstream.runtime.net.exchange import LocalExchange
-from sqlstream.runtime.net.partition_table import PartitionTable
+from sqlstream.runtime.net.exchange import LocalExchange, PartitionTable
 from sqlstream.runtime.net.results import ResultStore
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,

@@ -15,9 +15,13 @@ import pytest
 
 from sqlstream.errors import ExternalError, JobError
 from sqlstream.runtime.batch.spark import partition_receiver
-from sqlstream.runtime.batch.spark.partition_receiver import PartitionReceiver
-from sqlstream.runtime.batch.spark.partition_sender import PartitionHead, send_partition
-from sqlstream.runtime.batch.spark.partition_spool import IN_MEMORY_BYTES_MAX, PartitionSpool
+from sqlstream.runtime.batch.spark.partition_receiver import (
+    IN_MEMORY_BYTES_MAX,
+    PartitionHead,
+    PartitionReceiver,
+    PartitionSpool,
+    send_partition,
+)
 
 
 def batch_of(*values: int) -> pa.RecordBatch:

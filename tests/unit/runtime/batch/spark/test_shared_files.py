@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
+from sqlstream.runtime.batch.spark.task_arguments import refuse_local_checkpoints, refuse_local_files
 from sqlstream.schema import Schema
 from sqlstream.specs import InferTableSpec, SourceSpec
 

@@ -24,11 +24,10 @@ from sqlstream.runtime.net.channels import Channel, ChannelClosed
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer
 from sqlstream.runtime.net.socket_directory import socket_path
-from sqlstream.runtime.net.streams import stream_listener
+from sqlstream.runtime.net.streams import stream_exchange
 from sqlstream.runtime.net.streams.frames import FrameKind, encode_header
 from sqlstream.runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
-from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
-from sqlstream.runtime.net.streams.stream_listener import StreamListener
+from sqlstream.runtime.net.streams.stream_exchange import StreamExchange, StreamListener
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 from sqlstream.runtime.net.streams.subpartition_stream import TURN_ITEMS
 from sqlstream.runtime.net.tls import TlsFiles, read_identity
@@ -474,5 +473,5 @@ def test_a_process_without_descriptors_accepts_later_and_does_not_spin(
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert accepted.wait(TIMEOUT_S)
     # However busy the machine is, it has tried once in each of its pauses.
-    assert all(later - sooner >= stream_listener._PAUSE_S for sooner, later in itertools.pairwise(pauses))
+    assert all(later - sooner >= stream_exchange._PAUSE_S for sooner, later in itertools.pairwise(pauses))
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

@@ -14,14 +14,13 @@ import pytest
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.credits import CreditWindow, NetworkMemory
+from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.flight import FlightConnections
-from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.socket_directory import socket_path
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.frames import Frame, FrameKind, encode
 from sqlstream.runtime.net.streams.handshake import Credentials, connect_stream
-from sqlstream.runtime.net.streams.producer_stream import ProducerStream
-from sqlstream.runtime.net.streams.remote_input import RemoteInput
+from sqlstream.runtime.net.streams.producer_stream import ProducerStream, RemoteInput
 from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
 from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop

@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.providers.providers import is_on_one_host
-from sqlstream.runtime.providers.spark.settings import driver_settings
+from sqlstream.runtime.providers.spark.provider import driver_settings
 
 SEVERAL_HOSTS = {"spark.master": "yarn", "jobmanager.rpc.address": "head"}
 

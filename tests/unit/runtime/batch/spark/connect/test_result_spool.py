@@ -11,8 +11,8 @@ import pytest
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.batch.engine import BatchCancelled
-from sqlstream.runtime.batch.spark.connect import result_spool
-from sqlstream.runtime.batch.spark.connect.result_spool import ResultSpool
+from sqlstream.runtime.batch.spark.connect import statement
+from sqlstream.runtime.batch.spark.connect.statement import ResultSpool
 
 
 def batch(number: int, rows: int = 1000) -> pa.RecordBatch:
@@ -27,7 +27,7 @@ def given(spool: ResultSpool) -> list[int]:
 def test_batches_come_in_order_from_memory_and_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_max: int
 ) -> None:
-    monkeypatch.setattr(result_spool, "IN_MEMORY_BYTES_MAX", memory_max)
+    monkeypatch.setattr(statement, "IN_MEMORY_BYTES_MAX", memory_max)
     spool = ResultSpool(str(tmp_path))
     for number in range(10):
         spool.add(batch(number))
@@ -42,8 +42,8 @@ def test_batches_come_in_order_from_memory_and_file(
 def test_a_full_file_makes_the_sender_wait_and_is_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_spool, "IN_MEMORY_BYTES_MAX", 0)
-    monkeypatch.setattr(result_spool, "IN_FILE_BYTES_MAX", 20_000)
+    monkeypatch.setattr(statement, "IN_MEMORY_BYTES_MAX", 0)
+    monkeypatch.setattr(statement, "IN_FILE_BYTES_MAX", 20_000)
     spool = ResultSpool(str(tmp_path))
     added: list[int] = []
 
@@ -88,7 +88,7 @@ def test_a_sender_is_told_that_nobody_reads(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_spool, "IN_MEMORY_BYTES_MAX", 0)
+    monkeypatch.setattr(statement, "IN_MEMORY_BYTES_MAX", 0)
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
