@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,17 @@ def test_what_is_named_before_a_link_to_the_code_stands_in_that_file(page: str) 
         )
     ]
     assert wrong == []
-    # A file that moves takes its name in the text along.
-    labels = [(label.replace("\\", ""), path) for label, path in FILE_LINK.findall(text)]
-    assert [label for label, path in labels if Path(label).name != Path(path).name] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_a_link_to_the_code_has_the_name_of_the_file(page: Path, golden: Callable[[Path, str], None]) -> None:
+    """`pytest --rewrite` names the files that have moved."""
+
+    def named(found: re.Match[str]) -> str:
+        label, path = found[1].replace("\\", ""), found[2]
+        return found[0] if Path(label).name == Path(path).name else f"[{Path(path).name}]({path})"
+
+    golden(page, FILE_LINK.sub(named, page.read_text(encoding="utf-8")))
 
 
 def test_pages_that_the_code_names_are_there() -> None:
