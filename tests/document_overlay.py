@@ -25,6 +25,8 @@ class Overlay:
 
     def __init__(self, path: Path, edited: Iterable[str]) -> None:
         self.path = path
+        # Processes that a job starts look beside this file for the packages.
+        edited = ("sqlstream/__init__.py", *edited)
         real = {path for pattern in edited for path in ROOT.glob(pattern)}
         for name in _LINKED:
             self._link(ROOT / name, real)
