@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -15,36 +14,16 @@ from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, SinkWriter
 from sqlstream.spi.files import Files
+from sqlstream.testing.mortal_files import Died, MortalFiles, Process
 
 JOB = "a" * 32
 PARALLELISM = 2
 DEATHS_MAX = 3
 _decode = msgspec.json.Decoder(list[Committable]).decode
-
-
-class Died(BaseException):
-    """The process is killed at this point: no handler of an error cleans up."""
-
-
-class Process:
-    """Counts the calls that a process makes of the world outside, and kills it within one of them. State: the calls left, and
-    whether it is dead: then no call has an effect."""
-
-    def __init__(self, calls: int | None) -> None:
-        self._left = calls
-        self.is_dead = False
-
-    def call(self) -> None:
-        if self._left is not None:
-            self._left -= 1
-            self.is_dead = self.is_dead or self._left < 0
-        if self.is_dead:
-            raise Died
 
 
 class DoubtfulDisk(Process):
@@ -60,37 +39,6 @@ class DoubtfulDisk(Process):
         self._number += 1
         if self._number - 1 in self._failing:
             raise ExternalError("SS5001", "the file server does not answer")
-
-
-class MortalFiles(LocalFiles):
-    """The files of a process. It may die, or fail, before or after each call that changes something."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def _counted(self, change: Callable[[], Any]) -> Any:
-        self._process.call()
-        result = change()
-        self._process.call()
-        return result
-
-    def open_write(self, path: str) -> BinaryIO:
-        return self._counted(lambda: super(MortalFiles, self).open_write(path))  # type: ignore[no-any-return]
-
-    def sync(self, stream: BinaryIO) -> None:
-        self._counted(lambda: super(MortalFiles, self).sync(stream))
-
-    def publish(self, staged: str, final: str) -> None:
-        self._counted(lambda: super(MortalFiles, self).publish(staged, final))
-
-    def remove(self, path: str) -> None:
-        self._counted(lambda: super(MortalFiles, self).remove(path))
-
-    def remove_directory_if_empty(self, path: str) -> None:
-        self._counted(lambda: super(MortalFiles, self).remove_directory_if_empty(path))
-
-    def make_directories(self, path: str) -> None:
-        self._counted(lambda: super(MortalFiles, self).make_directories(path))
 
 
 class CheckpointedJob:

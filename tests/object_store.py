@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from commit_harness import Process
 from pyarrow import fs
 
 from sqlstream.runtime.host.store_files import StoreFiles
+from sqlstream.testing.mortal_files import Process
 
 _CHANGES = frozenset({"copy_file", "delete_file", "delete_dir", "create_dir", "open_output_stream"})
 

@@ -1,4 +1,5 @@
-"""Checks for what other packages bring: one case a connector, format or function, and the engine's own promises for each.
+"""Checks for what other packages bring: one case a connector, format, type of catalogs or function, and the engine's own
+promises for each.
 
     from sqlstream.testing import ConnectorCase, checks
 
@@ -8,12 +9,13 @@
     def test_the_ledger(check, tmp_path):
         check(tmp_path)
 
-The connectors and formats that come with sqlstream pass the same checks.
+The connectors, formats and types of catalogs that come with sqlstream pass the same checks.
 """
 
+from sqlstream.testing.catalog_checks import CatalogCase
 from sqlstream.testing.check import Check, checks
 from sqlstream.testing.connector_checks import ConnectorCase
 from sqlstream.testing.format_checks import FormatCase
 from sqlstream.testing.function_checks import FunctionCase
 
-__all__ = ["Check", "ConnectorCase", "FormatCase", "FunctionCase", "checks"]
+__all__ = ["CatalogCase", "Check", "ConnectorCase", "FormatCase", "FunctionCase", "checks"]

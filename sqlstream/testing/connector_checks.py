@@ -31,6 +31,7 @@ from sqlstream.spi.connector import (
     SourceStatus,
 )
 from sqlstream.testing.check import Check, Row, columns_text, expect_refused, rows_of, same_rows, table_text
+from sqlstream.testing.mortal_files import Died, MortalFiles, Process
 from sqlstream.testing.trial_jobs import AssignedReader, numbers_text, run_and_kill
 
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ POLLS_MAX = 100_000
 COMMIT_CALLS_MAX = 200
 JOB = "a" * 32
 Positions = list[dict[str, Any]]
-
-
-class Died(BaseException):
-    """The process is killed at this point: no handler of an error cleans up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,18 +241,16 @@ class ConnectorCase:
             committables = self._written(spec, rows, 1)
             has_died = False
             try:
-                connector(self.connector).commit(spec, 1, committables, _MortalFiles(calls))
+                connector(self.connector).commit(spec, 1, committables, MortalFiles(Process(calls)))
             except Died:
                 has_died = True
             connector(self.connector).commit(spec, 1, committables, LocalFiles())
             same_rows(
-                self._visible(place), rows, f"a commit that died after {calls} calls of files, repeated"
+                self._visible(place), rows, f"a commit that died at step {calls} of its files, repeated"
             )
             if not has_died:
                 return
-        raise AssertionError(
-            f"a commit of {len(rows)} rows makes more than {COMMIT_CALLS_MAX} calls of files"
-        )
+        raise AssertionError(f"a commit of {len(rows)} rows has more than {COMMIT_CALLS_MAX} steps")
 
     def _written(
         self, spec: SinkSpec, rows: Sequence[Row], checkpoint: int, attempt: int = 0
@@ -281,25 +276,6 @@ class ConnectorCase:
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), (
             f"a job whose TaskManager was killed has written {len(found)} rows for {len(wanted)}"
         )
-
-
-class _MortalFiles:
-    """The files of this machine, for a process that dies at a call of them. State: the calls left."""
-
-    def __init__(self, calls: int) -> None:
-        self._left = calls
-        self._files = LocalFiles()
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._files, name)
-
-        def call(*words: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise Died
-            return found(*words)
-
-        return call
 
 
 def _context(subtask: int, parallelism: int, batch_rows: int, attempt: int = 0) -> ConnectorContext:

@@ -1,4 +1,4 @@
-"""The conformance kit on connectors, formats and functions: those of a guest package, and ours."""
+"""The conformance kit on connectors, formats, types of catalogs and functions: those of a guest package, and ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from command_harness import TIMEOUT_S
 from installed_packages import GUEST, install
 
-from sqlstream.testing import Check, ConnectorCase, FormatCase, checks
+from sqlstream.testing import CatalogCase, Check, ConnectorCase, FormatCase, checks
 
 COLUMNS = {"n": "BIGINT", "name": "STRING"}
 VALUES = ("NULLIF(n, 3)", "'row ' || CAST(n AS STRING)")
@@ -59,6 +59,10 @@ OURS = checks(
     FormatCase("json", COLUMNS, ROWS),
     FormatCase("parquet", COLUMNS, ROWS),
     FormatCase("raw", {"line": "STRING"}, (("a",), ("ö b",), ("c",)), refused_columns=("INT",)),
+    CatalogCase("generic_in_memory"),
+    CatalogCase(
+        "file", lambda place: {"path": str(place / "kept")}, is_kept=True, refused=(({"path": ""}, "SS4002"),)
+    ),
 )
 
 
@@ -76,7 +80,7 @@ def test_ours_with_processes_that_are_killed(check: Check, tmp_path: Path) -> No
 GUESTS = """
 import sys, tempfile
 from pathlib import Path
-from sqlstream.testing import ConnectorCase, FormatCase, FunctionCase, checks
+from sqlstream.testing import CatalogCase, ConnectorCase, FormatCase, FunctionCase, checks
 
 for check in checks(
     ConnectorCase(
@@ -93,6 +97,7 @@ for check in checks(
         refused_columns=("DOUBLE", "ARRAY<INT>"),
         broken=((b"1|a\\nx|b\\n2\\n3|c\\n", (2, 3), ((1, "a"), (3, "c"))),),
     ),
+    CatalogCase("shelf", lambda place: {"databases": "one, two"}),
     FunctionCase("cents", "n, d", ("1, CAST(1.25 AS DECIMAL(18, 2))", "2, NULL"), (("cents(d)", [125, None]),)),
     FunctionCase("spread", "n", ("1", "9", "NULL"), (("spread(n)", 8),), is_aggregate=True),
 ):
@@ -128,6 +133,7 @@ def test_a_guest_package_passes(tmp_path: Path) -> None:
     assert passed == [
         *(f"ledger: {name}" for name in ledger),
         *(f"pipes: {name}" for name in pipes),
+        *(f"shelf: {name}" for name in ("options", "statements", "changes", "threads")),
         *(f"{function}: {name}" for function in ("cents", "spread") for name in ("examples", "errors")),
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from changelog_harness import changelogs
 from command_harness import ROOT, SQLSTREAM, environment, sqlstream
-from commit_harness import CheckpointedJob, MortalFiles, Process
+from commit_harness import CheckpointedJob
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jdbc_harness import FILES, abort, commit, context, look_up, read, sink, source, written
@@ -29,6 +29,7 @@ from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import SourceStatus
+from sqlstream.testing.mortal_files import MortalFiles, Process
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from command_harness import sqlstream
-from commit_harness import CheckpointedJob, Process
+from commit_harness import CheckpointedJob
 from s3_harness import S3, running_s3
 
 from sqlstream import types as sql
@@ -19,6 +19,7 @@ from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.testing.mortal_files import Process
 
 SLOW = pytest.mark.slow
 pytestmark = pytest.mark.timeout(300)

@@ -16,7 +16,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from commit_harness import Died, MortalFiles, Process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.testing.mortal_files import Died, MortalFiles, Process
 
 CONNECTOR = Filesystem()
 SCHEMA = Schema.of(("v", sql.INT), ("p", sql.STRING))

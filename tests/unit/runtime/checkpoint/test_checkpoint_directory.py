@@ -11,7 +11,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 from checkpoint_harness import JOB_ID, OPERATOR_ID, manifest
-from commit_harness import Died, Process
 from object_store import store_in
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
@@ -28,6 +27,7 @@ from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import Files
+from sqlstream.testing.mortal_files import Died, Process
 
 FILES = PrivateFiles()
 Place = tuple[Files, str]

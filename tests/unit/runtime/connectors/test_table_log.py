@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commit_harness import Died, MortalFiles, Process
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import find_files
@@ -14,6 +13,7 @@ from sqlstream.runtime.connectors.files.table_log import Move, TableLog, staging
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.files import Files
+from sqlstream.testing.mortal_files import Died, MortalFiles, Process
 
 OLD = ["k=1/part-old-0.csv", "k=2/part-old-1.csv"]
 WRITER = "b" * 12
