@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from sqlstream import __version__
+from sqlstream.client.catalog.stored import FORMAT as CATALOG_VERSION
+from sqlstream.client.gateway.routes import VERSIONS as GATEWAY_VERSIONS
+from sqlstream.client.server.job_store import FORMAT_VERSION as JOBS_VERSION
 from sqlstream.functions import CALLABLE, SCALAR_FUNCTIONS
+from sqlstream.messages.manifest import MANIFEST_VERSION
 from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.bind.relations.table_options import _WATERMARK_OPTIONS
 from sqlstream.planner.dialect.parser import parse_script
 from sqlstream.runtime.connectors import CONNECTORS, connector
 from sqlstream.runtime.formats import FORMATS, format_of
+from sqlstream.spi.packages import API_VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,6 +94,19 @@ def test_a_link_to_the_code_has_the_name_of_the_file(page: Path, golden: Callabl
         return found[0] if Path(label).name == Path(path).name else f"[{Path(path).name}]({path})"
 
     golden(page, FILE_LINK.sub(named, page.read_text(encoding="utf-8")))
+
+
+def test_the_page_of_upgrades_has_the_versions_of_the_files() -> None:
+    page = (ROOT / "docs/upgrade.md").read_text(encoding="utf-8")
+    versions = dict(re.findall(r"^\| ([a-z ]+)[^|]*\| (\d+) \|", page, re.MULTILINE))
+    assert versions == {
+        "checkpoints and savepoints ": str(MANIFEST_VERSION),
+        "jobs of a server ": str(JOBS_VERSION),
+        "a catalog of type ": str(CATALOG_VERSION),
+    }
+    assert f"is a number, {API_VERSION} today" in page
+    assert f"versions v{min(GATEWAY_VERSIONS)} to v{max(GATEWAY_VERSIONS)}" in page
+    assert f"release {__version__}" in page
 
 
 def test_pages_that_the_code_names_are_there() -> None:
