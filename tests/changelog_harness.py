@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operator_harness import Collected, Row, column_of, feed, finish, restored
 
 from sqlstream.arrow import to_arrow_type
-from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema

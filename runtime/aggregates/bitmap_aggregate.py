@@ -17,8 +17,8 @@ from sqlstream.types import LogicalType
 
 
 class BitmapAggregate(Accumulator):
-    """The union of numbers (BUILD) or of bitmaps (OR), the values that all bitmaps have (AND), and those that an odd number of
-    them has (XOR); or how many these are. NULL without an argument that is not NULL.
+    """The union of numbers (BUILD) or of bitmaps (OR), their intersection (AND), or the values that an odd number of them has
+    (XOR); or how many these are. NULL without an argument that is not NULL.
 
     A row costs what its own bitmap holds, whatever the slot has, and a retracted one as much. A result costs what its slot has;
     the number of values of a union is kept.

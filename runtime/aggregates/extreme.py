@@ -18,11 +18,10 @@ from sqlstream.runtime.aggregates.numbers import (
 )
 from sqlstream.runtime.aggregates.slot_values import SlotValues
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
-from sqlstream.runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
+from sqlstream.runtime.kernels.accumulate import extreme_int128_into, extreme_rows, max_into, min_into
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.text_extremes import extreme_rows
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import LogicalType
 

@@ -14,7 +14,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator, present
 from sqlstream.runtime.evaluate.lists import Lists, codes_of, list_column, offsets_of
 from sqlstream.runtime.evaluate.nested_keys import encoded
-from sqlstream.runtime.kernels.chunk_chains import drop_first_equal
+from sqlstream.runtime.kernels.slots.chunk_chains import drop_first_equal
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.growing_lists import GrowingLists, GrowingTexts
 from sqlstream.types import LogicalType

@@ -16,8 +16,8 @@ from sqlstream.runtime.evaluate.lists import Lists, list_column
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import first_row_into, last_row_into
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.chains import Chains
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore
 from sqlstream.types import LogicalType

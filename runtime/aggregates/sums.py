@@ -33,8 +33,8 @@ from sqlstream.runtime.kernels.accumulate import (
     variance_into,
 )
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import extent
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.runtime.overflow import overflowed
 from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import BIGINT, LogicalType, TypeRoot

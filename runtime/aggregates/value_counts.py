@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from sqlstream.runtime.kernels.accumulate import add_into, count_up_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.chains import Chains
-from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.index import KeyIndex
-from sqlstream.runtime.kernels.value_heaps import ValueHeaps
-from sqlstream.runtime.state.snapshots.changes import Changes, TableLock
+from sqlstream.runtime.kernels.keys.group import group
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.slots.chains import Chains
+from sqlstream.runtime.kernels.slots.value_heaps import ValueHeaps
+from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.collection import TableLock
 from sqlstream.runtime.state.storage.arrays import Array
 
 _NONE: Array = np.empty(0, dtype=np.int64)

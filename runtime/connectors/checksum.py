@@ -21,7 +21,7 @@ _HASH_BITS = np.uint64(0xFFFF_FFFF)
 
 def row_checksum(columns: list[pa.Array]) -> np.ndarray[Any, Any]:
     """The hash that each row adds to the checksum, int64[n]."""
-    from sqlstream.runtime.kernels.hashing import hash_columns
+    from sqlstream.runtime.kernels.keys.hashing import hash_columns
 
     return (hash_columns(columns) & _HASH_BITS).astype(np.int64)
 

@@ -13,7 +13,7 @@ from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
 from sqlstream.runtime.evaluate.nested_keys import encoded
-from sqlstream.runtime.kernels.text_scan import are_any_of
+from sqlstream.runtime.kernels.text.text_scan import are_any_of
 from sqlstream.types import TypeRoot
 
 _COMPARED_MAX = 8

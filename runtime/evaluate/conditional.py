@@ -13,7 +13,7 @@ from sqlstream.row_errors import too_many_rows
 from sqlstream.runtime.evaluate.kernel import Datum, as_array, as_arrays, plain, rows_of
 from sqlstream.runtime.evaluate.nested_keys import encoded
 from sqlstream.runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer
-from sqlstream.runtime.kernels.text_scan import choose_texts
+from sqlstream.runtime.kernels.text.text_scan import choose_texts
 
 
 def _case(*args: Datum) -> Datum:

@@ -251,7 +251,7 @@ def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType)
 
 def remainder(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """With the dividend's sign; exact for operands that have more than 38 digits in one scale, too."""
-    from sqlstream.runtime.kernels.remainder import remainders_into
+    from sqlstream.runtime.kernels.decimals import remainders_into
 
     a, b = (_as_decimal128(x) for x in as_arrays(left, right))
     scale = max(a.type.scale, b.type.scale)

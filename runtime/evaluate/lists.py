@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.kernel import Datum, Values, null_mask
-from sqlstream.runtime.kernels import equal_elements
 from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
-from sqlstream.runtime.kernels.hashing import hash_columns
-from sqlstream.runtime.kernels.words import WordColumn, read_column
+from sqlstream.runtime.kernels.keys import equal_elements
+from sqlstream.runtime.kernels.keys.hashing import hash_columns
+from sqlstream.runtime.kernels.keys.words import WordColumn, read_column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _codes(column: pa.Array) -> Values:
 
 @dataclasses.dataclass(frozen=True)
 class Elements:
-    """Values as `sqlstream.runtime.kernels.equal_elements` compares them: codes, and the bytes of texts that have equal ones."""
+    """Values as `kernels.keys.equal_elements` compares them: codes, and the bytes of texts that have equal codes."""
 
     codes: Values
     data: Values

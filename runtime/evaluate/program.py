@@ -21,7 +21,7 @@ from sqlstream.runtime.evaluate.growth import check_growth
 from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, literal_of, rows_of, too_large
 from sqlstream.runtime.evaluate.text.split import split_families, split_family
 from sqlstream.runtime.evaluate.values import evaluate_literal
-from sqlstream.runtime.kernels.text_scan import char_lengths
+from sqlstream.runtime.kernels.text.text_scan import char_lengths
 from sqlstream.runtime.overflow import raises_overflow
 from sqlstream.spi.imported_by_need import imported
 from sqlstream.types import BOOLEAN

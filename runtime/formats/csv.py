@@ -93,7 +93,7 @@ class CsvReader(FileRows):
             # Where lines end with carriage returns alone, the last one may be half of a line end.
             end = data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, -1) + 1
             return Cut(len(data) if is_last else end)
-        from sqlstream.runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels.text import csv_records as kernel
 
         flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
         text = np.frombuffer(data, dtype=np.uint8)
@@ -221,7 +221,7 @@ class CsvReader(FileRows):
     def _cut(self, block: Block, fields: int) -> _Records:
         import pyarrow as pa
 
-        from sqlstream.runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels.text import csv_records as kernel
 
         dialect = self._dialect
         flags = (
@@ -288,7 +288,7 @@ class CsvReader(FileRows):
 
     def _fault(self, fault: int, count: int) -> str:
         """The reason for a rejected record, from the `fault` and `count` that the kernel `tidy` returns."""
-        from sqlstream.runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels.text import csv_records as kernel
 
         where = f'column "{self._names[count - 1]}"' if count <= len(self._names) else f"field {count}"
         match fault:
@@ -374,7 +374,7 @@ class RiskyDecimals:
             return False
         if self._escape and self._escape in data:
             return True
-        from sqlstream.runtime.kernels.csv_records import may_hold_risky_number
+        from sqlstream.runtime.kernels.text.csv_records import may_hold_risky_number
 
         # The expression finds exactly where numbers begin and end, but takes twenty times as long as the kernel.
         is_suspect = may_hold_risky_number(np.frombuffer(data, dtype=np.uint8), self._digits_max)

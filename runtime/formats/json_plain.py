@@ -11,10 +11,9 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.file_rows import empty_columns
-from sqlstream.runtime.formats.json_objects import take_apart
-from sqlstream.runtime.formats.json_values import parse_values
+from sqlstream.runtime.formats.json_objects import parse_values, take_apart
 from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
-from sqlstream.runtime.kernels.json_rows import (
+from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
     COLUMN_WIDTH,
     INTEGER,

@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
-from sqlstream.runtime.formats.json_objects import JsonObjects, why_no_object
+from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values, why_no_object
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
-from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
@@ -36,8 +35,8 @@ BLOCK_BYTES = 1 << 20
 class JsonReader(FileRows):
     """Decode the requested fields block by block.
 
-    All values are requested as text, at every depth, so that a value which is none of the column's type is found and
-    never converted into one.
+    All values are taken as text, at every depth: so a value that is none of the column's type is found, and never converted
+    into one.
     """
 
     def __init__(self, request: ReadRequest, *, uses_kernel: bool = True, identifier: str = "json") -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.text_values import FRACTION_DIGITS
-from sqlstream.runtime.kernels import text_rows as kernels
 from sqlstream.runtime.kernels.buffers import view_bitmap, view_buffer
+from sqlstream.runtime.kernels.text import text_rows as kernels
 from sqlstream.types import LogicalType, TypeRoot, is_integer
 
 PLAIN, ENCLOSED, CSV, JSON = kernels.PLAIN, kernels.ENCLOSED, kernels.CSV, kernels.JSON

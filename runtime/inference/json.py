@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.runtime.formats.json_objects import JsonObjects
+from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values
 from sqlstream.runtime.formats.json_options import JsonOptions
-from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
 from sqlstream.runtime.inference.samples import are_cut, cannot_infer, read_samples
 from sqlstream.schema import Field, Schema

@@ -1,5 +1,5 @@
-"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers,
-and the comparison of bytes and of values.
+"""What kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers, the comparison of bytes and
+of values, and the escapes of JSON.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
 signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
@@ -278,3 +278,75 @@ def compared_values(left, right, arena, order):  # type: ignore[no-untyped-def]
         high = _signed(np.int64(load_64(left + 8)), np.int64(load_64(right + 8)))
         return high if high != 0 else (0 if x == y else (-1 if x < y else 1))
     return _compared_bytes(_bytes_at(left, arena), np.int64(x), _bytes_at(right, arena), np.int64(y))
+
+
+@inlined
+def _four_digits(at, end):  # type: ignore[no-untyped-def]
+    """Four hexadecimal digits as a number, -1 when they are none."""
+    if at + 4 > end:
+        return np.int64(-1)
+    value = np.int64(0)
+    for place in range(4):
+        c = np.int64(load_8(at + place))
+        if 48 <= c <= 57:
+            digit = c - 48
+        elif 97 <= (c | 32) <= 102:
+            digit = (c | 32) - 87
+        else:
+            return np.int64(-1)
+        value = value * 16 + digit
+    return value
+
+
+@inlined
+def escaped_character(at, end):  # type: ignore[no-untyped-def]
+    """The character that the escape at an address in JSON stands for, and the address behind the escape, which ends before `end`.
+
+    It is -1 for what is no escape, and -2 for half a surrogate pair.
+    """
+    c = np.int64(load_8(at + 1)) if at + 2 <= end else np.int64(0)
+    if c != 117:
+        code = np.int64(-1)
+        if c == 110:
+            code = np.int64(10)
+        elif c == 34 or c == 92 or c == 47:
+            code = c
+        elif c == 116:
+            code = np.int64(9)
+        elif c == 114:
+            code = np.int64(13)
+        elif c == 98:
+            code = np.int64(8)
+        elif c == 102:
+            code = np.int64(12)
+        return code, at + 2
+    code = _four_digits(at + 2, end)
+    at += 6
+    if code < 0xD800 or code >= 0xE000:
+        return code, at
+    if code < 0xDC00 and at + 6 <= end and load_8(at) == np.uint64(92) and load_8(at + 1) == np.uint64(117):
+        low = _four_digits(at + 2, end)
+        if 0xDC00 <= low < 0xE000:
+            return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), at + 6
+    return np.int64(-2), at
+
+
+@inlined
+def put_utf8(target, code):  # type: ignore[no-untyped-def]
+    """Write a character at an address; returns the address behind it."""
+    if code < 0x80:
+        store_8(target, np.uint64(code))
+        return target + 1
+    if code < 0x800:
+        store_8(target, np.uint64(0xC0 | (code >> 6)))
+    elif code < 0x10000:
+        store_8(target, np.uint64(0xE0 | (code >> 12)))
+        store_8(target + 1, np.uint64(0x80 | ((code >> 6) & 63)))
+        target += 1
+    else:
+        store_8(target, np.uint64(0xF0 | (code >> 18)))
+        store_8(target + 1, np.uint64(0x80 | ((code >> 12) & 63)))
+        store_8(target + 2, np.uint64(0x80 | ((code >> 6) & 63)))
+        target += 2
+    store_8(target + 1, np.uint64(0x80 | (code & 63)))
+    return target + 2

@@ -66,8 +66,8 @@ _FALSE, _TRUE, _NULL, _UNKNOWN, _ASK = 0, 1, 2, 3, 4
 
 @inlined
 def _mapped_row(step, program, labels, start, position, gap_first, gap_last):  # type: ignore[no-untyped-def]
-    """The row that a LOAD reads, -1 when there is none, -2 when it may be between rows `gap_first` and `gap_last`, which are not
-    known (-1: there is no gap). `position` is mapped to the variable that is tried."""
+    """The row that a LOAD reads, -1 when there is none, -2 when it may be in the gap. Rows `gap_first` … `gap_last` are the gap:
+    they are not known (-1: there is none). `position` is mapped to the variable that is tried."""
     if step[2] < 0:
         return position
     left = np.int64(step[4])

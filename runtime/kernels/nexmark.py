@@ -1,8 +1,8 @@
 """The loops of the Nexmark generator: event numbers in, column buffers out.
 
-Randomness is counter-based: draw `f` of event `n` is `mix(key(seed, f) + n * GOLDEN)`, the n-th output of
-the SplitMix64 generator (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014) that
-starts at the field's key. No event depends on another, so any range of numbers can be generated
+Randomness is counter-based: draw `f` of event `n` is `mix(key(seed, f) + n * GOLDEN)`. That is the n-th output of
+the SplitMix64 generator that starts at the field's key (Steele, Lea, Flood, "Fast splittable pseudorandom number
+generators", 2014). No event depends on another, so any range of numbers can be generated
 by itself, in any order, by any subtask. A draw's high and low 32 bits serve as two independent numbers; `below`
 maps 32 bits to [0, bound) without a division.
 

@@ -10,51 +10,44 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from sqlstream.runtime.native.cache import kernels_of, say_what_takes_long
+from sqlstream.runtime.native.cache import kernels_of, say_what_takes_long, stem_of
 
 #: Importing a module is what loads or compiles its kernels.
 MODULES = (
     "sqlstream.runtime.kernels.accumulate",
-    "sqlstream.runtime.kernels.arena",
     "sqlstream.runtime.kernels.bitmaps",
-    "sqlstream.runtime.kernels.chains",
-    "sqlstream.runtime.kernels.changes",
-    "sqlstream.runtime.kernels.chunk_chains",
-    "sqlstream.runtime.kernels.csv_records",
     "sqlstream.runtime.kernels.decimals",
-    "sqlstream.runtime.kernels.equal_elements",
     "sqlstream.runtime.kernels.frames",
-    "sqlstream.runtime.kernels.group",
-    "sqlstream.runtime.kernels.hashing",
-    "sqlstream.runtime.kernels.id_lists",
-    "sqlstream.runtime.kernels.index",
     "sqlstream.runtime.kernels.java_random",
-    "sqlstream.runtime.kernels.json_nodes",
-    "sqlstream.runtime.kernels.json_rows",
-    "sqlstream.runtime.kernels.json_tape",
+    "sqlstream.runtime.kernels.json.json_nodes",
+    "sqlstream.runtime.kernels.json.json_rows",
+    "sqlstream.runtime.kernels.json.json_tape",
+    "sqlstream.runtime.kernels.keys.equal_elements",
+    "sqlstream.runtime.kernels.keys.group",
+    "sqlstream.runtime.kernels.keys.hashing",
+    "sqlstream.runtime.kernels.keys.index",
+    "sqlstream.runtime.kernels.keys.partition",
+    "sqlstream.runtime.kernels.keys.row_order",
+    "sqlstream.runtime.kernels.keys.words",
     "sqlstream.runtime.kernels.match",
     "sqlstream.runtime.kernels.nexmark",
-    "sqlstream.runtime.kernels.ordering",
-    "sqlstream.runtime.kernels.partition",
-    "sqlstream.runtime.kernels.pattern_scan",
     "sqlstream.runtime.kernels.rank",
-    "sqlstream.runtime.kernels.records",
-    "sqlstream.runtime.kernels.remainder",
-    "sqlstream.runtime.kernels.replace",
-    "sqlstream.runtime.kernels.row_order",
-    "sqlstream.runtime.kernels.runs",
-    "sqlstream.runtime.kernels.sha2",
-    "sqlstream.runtime.kernels.split",
+    "sqlstream.runtime.kernels.slots.chains",
+    "sqlstream.runtime.kernels.slots.changes",
+    "sqlstream.runtime.kernels.slots.chunk_chains",
+    "sqlstream.runtime.kernels.slots.id_lists",
+    "sqlstream.runtime.kernels.slots.records",
+    "sqlstream.runtime.kernels.slots.value_heaps",
     "sqlstream.runtime.kernels.take",
-    "sqlstream.runtime.kernels.text_extremes",
-    "sqlstream.runtime.kernels.text_rows",
-    "sqlstream.runtime.kernels.text_scan",
-    "sqlstream.runtime.kernels.time_texts",
-    "sqlstream.runtime.kernels.touch",
-    "sqlstream.runtime.kernels.urls",
-    "sqlstream.runtime.kernels.value_heaps",
+    "sqlstream.runtime.kernels.text.csv_records",
+    "sqlstream.runtime.kernels.text.pattern_scan",
+    "sqlstream.runtime.kernels.text.replace",
+    "sqlstream.runtime.kernels.text.sha2",
+    "sqlstream.runtime.kernels.text.text_rows",
+    "sqlstream.runtime.kernels.text.text_scan",
+    "sqlstream.runtime.kernels.text.time_texts",
+    "sqlstream.runtime.kernels.text.urls",
     "sqlstream.runtime.kernels.windows",
-    "sqlstream.runtime.kernels.words",
 )
 
 
@@ -71,17 +64,15 @@ def compile_apart(modules: Sequence[str], modules_per_process: int | None = None
         return
     say_what_takes_long()
     # Long files first, so that no processor begins with one when the others have nothing left.
-    ordered = sorted(
-        modules, key=lambda module: -Path(__file__).with_name(f"{_stem(module)}.py").stat().st_size
-    )
+    ordered = sorted(modules, key=lambda module: -_file_of(module).stat().st_size)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(mp_context=context, max_tasks_per_child=modules_per_process) as pool:
         for _ in pool.map(_compile, ordered):
             pass
 
 
-def _stem(module: str) -> str:
-    return module.rpartition(".")[2]
+def _file_of(module: str) -> Path:
+    return Path(__file__).parent / f"{stem_of(module).replace('.', '/')}.py"
 
 
 def _compile(module: str) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.chains import Chains
-from sqlstream.runtime.kernels.group import group
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.group import group
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.lookup.fetcher import Fetcher
 from sqlstream.runtime.operators.join.joined import complete_rows
 from sqlstream.runtime.state.storage.arrays import Array, grown

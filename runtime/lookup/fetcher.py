@@ -14,7 +14,7 @@ from sqlstream.errors import ExternalError, Retry
 from sqlstream.runtime.evaluate import EvaluationContext, compile_condition
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.join import LookupJoinSpec

@@ -106,7 +106,7 @@ class ModuleKernels:
         code = compile_kernel(function, signatures, symbol)
         (address,) = loader.LINKER.load({symbol: code}).values()
         _write(self._path_name, {**_read(self._path_name), symbol: code})
-        _remove_old(_stem(self._module))
+        _remove_old(stem_of(self._module))
         return loader.LINKER.function(function.__name__, address, function.__doc__)
 
 
@@ -175,13 +175,14 @@ def _source(module: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _stem(module: str) -> str:
+def stem_of(module: str) -> str:
+    """What the names of a module's files of code begin with: `json.json_tape`."""
     return module.removeprefix(_KERNELS_PACKAGE)
 
 
 def _name(module: str, source: bytes, environment: bytes) -> str:
     digest = hashlib.sha256(environment + _generators() + hashlib.sha256(source).digest())
-    return f"{_stem(module)}-{digest.hexdigest()[:_DIGEST_CHARACTERS]}{_SUFFIX}"
+    return f"{stem_of(module)}-{digest.hexdigest()[:_DIGEST_CHARACTERS]}{_SUFFIX}"
 
 
 def shipped_name(module: str, source: bytes) -> str:

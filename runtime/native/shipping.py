@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlstream.runtime.native.cache import SHIPPED, VARIABLE, shipped_name
+from sqlstream.runtime.native.cache import SHIPPED, VARIABLE, shipped_name, stem_of
 from sqlstream.runtime.native.loader import SHIPPED_PROCESSOR
 
 MADE_WITH = SHIPPED / "MADE_WITH"
@@ -46,8 +46,7 @@ def build(modules: Sequence[str], directory: Path) -> None:
         os.environ[VARIABLE] = scratch
         compile_apart(modules, modules_per_process=1)
         for module, name in shipped_names(modules).items():
-            stem = module.rpartition(".")[2]
-            (made,) = Path(scratch).glob(f"{stem}-*")
+            (made,) = Path(scratch).glob(f"{stem_of(module)}-*")
             (directory / name).write_bytes(made.read_bytes())
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from sqlstream.elements import CheckpointBarrier, EndOfInput
-from sqlstream.runtime.kernels.key_hashes import KeyHashes
+from sqlstream.runtime.kernels.keys.hashing import KeyHashes
 
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""

@@ -9,8 +9,7 @@ from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_sch
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.evaluate.nested_keys import identities
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.operators.batch_groups import batch_groups
-from sqlstream.runtime.operators.equal_values import equal_values
+from sqlstream.runtime.operators.equal_values import batch_groups, equal_values
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import RowColumn

@@ -16,7 +16,7 @@ from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.formats.file_rows import quoted
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn

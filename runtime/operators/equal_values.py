@@ -1,4 +1,4 @@
-"""Which values of a column a change has left as they were."""
+"""Which values of a column a change has left as they were, and which rows of a batch have equal keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.state.storage.arrays import Array
 
 
@@ -25,3 +26,11 @@ def equal_values(before: pa.Array, after: pa.Array) -> Array:
         both = pc.and_(is_special(before), is_special(after))
         is_same = pc.or_(is_same, pc.fill_null(both, False))
     return np.asarray(is_same.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:
+    """(group of each row, dense int64[n]; first row of each group); without keys there is one group."""
+    if keys:
+        groups, first_rows = group(keys)
+        return groups, first_rows
+    return np.zeros(rows, dtype=np.int64), np.zeros(1, dtype=np.int64)

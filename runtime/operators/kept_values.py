@@ -10,7 +10,7 @@ from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.nested_keys import identities
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows

@@ -290,10 +290,10 @@ ROWS_CHANGED = "numRowsChanged"
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the checks of NOT NULL and of lengths, counts those that an UPDATE or DELETE changes, and at each
-    checkpoint, the end of input being the last, asks the writer for its committables.
+    """Writes the rows that pass the checks of NOT NULL and of lengths, and counts those that an UPDATE or DELETE changes.
 
-    Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
+    At each checkpoint, and at the end of input, the writer is asked for its committables. Nothing is emitted. A task that ends
+    before its input does aborts the writer, which removes what it wrote.
     State: the committables of no completed checkpoint. Each acknowledgement has all of them, since those of a checkpoint that is
     given up belong to the next one."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.touch import load_into, touch_into
+from sqlstream.runtime.kernels.slots.changes import load_into, touch_into
 from sqlstream.runtime.memory.array_memory import ArrayMemory, memory_in_force
 from sqlstream.runtime.state.storage.arrays import Array
 

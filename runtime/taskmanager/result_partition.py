@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sqlstream.elements import CheckpointBarrier, Element, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
-from sqlstream.runtime.kernels.key_hashes import KeyHashes
+from sqlstream.runtime.kernels.keys.hashing import KeyHashes
 from sqlstream.runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 
@@ -121,7 +121,7 @@ def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_paralleli
     match exchange.kind:
         case ExchangeKind.HASH:
             # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
-            from sqlstream.runtime.kernels.partition import KeySplitter
+            from sqlstream.runtime.kernels.keys.partition import KeySplitter
 
             return KeySplitter(exchange.keys, subpartitions, max_parallelism)
         case ExchangeKind.REBALANCE | ExchangeKind.RESCALE:

@@ -166,4 +166,4 @@ def _endpoint(options: TaskManagerOptions) -> Endpoint:
 
 
 def _load_kernels() -> None:
-    import sqlstream.runtime.kernels.partition  # noqa: F401
+    import sqlstream.runtime.kernels.keys.partition  # noqa: F401

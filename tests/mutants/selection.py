@@ -115,7 +115,10 @@ def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
     """For each file of kernels, whose calls cannot be recorded, the files that import it, also through other kernels."""
     kernels = {name for name in files if name.startswith("runtime/kernels/") and name.endswith(".py")}
     imports = {
-        name: {f"runtime/kernels/{module}.py" for module in _kernels_imported((root / name).read_text())}
+        name: {
+            f"runtime/kernels/{module.replace('.', '/')}.py"
+            for module in _kernels_imported((root / name).read_text())
+        }
         for name in files
         if name.endswith(".py") and name.startswith(("runtime/", "tests/unit/"))
     }
@@ -132,12 +135,18 @@ def _kernels_imported(source: str) -> set[str]:
 
     >>> sorted(_kernels_imported("from sqlstream.runtime.kernels import rank, take as t\\n"))
     ['rank', 'take']
-    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels.index import find\\n"))
-    ['index']
+    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels.keys.index import find\\n"))
+    ['keys.index', 'keys.index.find']
     """
-    of_names = re.findall(r"^\s*from sqlstream\.runtime\.kernels\.(\w+) import", source, re.M)
-    whole = re.findall(r"^\s*from sqlstream\.runtime\.kernels import (.+)$", source, re.M)
-    return {*of_names, *(name.split()[0] for names in whole for name in names.split(",") if name.strip())}
+    imports = re.findall(r"^\s*from sqlstream\.runtime\.kernels\b([.\w]*) import (.+)$", source, re.M)
+    places = {module.removeprefix(".") for module, _ in imports if module}
+    names = {
+        f"{module}.{name.split()[0]}"
+        for module, listed in imports
+        for name in listed.split(",")
+        if name.strip()
+    }
+    return places | {name.removeprefix(".") for name in names}
 
 
 def digest_of(root: Path, test: str) -> str:

@@ -30,7 +30,7 @@ from sqlstream.runtime.operators.rank.top_lists import RowLists
 from sqlstream.runtime.state.logs.row_log import RowLog, Spread
 from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.runtime.state.operator_state import PendingTables, StateScope
-from sqlstream.runtime.state.snapshots.saved_changes import CollectedTables
+from sqlstream.runtime.state.snapshots.changes import CollectedTables
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
 from sqlstream.runtime.state.storage.columns import VarColumn
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn

@@ -18,7 +18,7 @@ from sqlstream.runtime.connectors.files.table_log import STAGED, Move, staging_d
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
 from sqlstream.runtime.host.files import file_error
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.changelog_options import with_op_column

@@ -30,9 +30,8 @@ from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnWriter, TombstoneWriter
 from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.runtime.host.files import file_error
-from sqlstream.runtime.kernels.group import group
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
-from sqlstream.runtime.kernels.runs import run_starts
+from sqlstream.runtime.kernels.keys.group import group, run_starts
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.update_pairs import moved_kinds
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.text.json_path import Condition, Connective, Elements, Function, Members, Operand, Test, Value
 from sqlstream.text.regular_expressions import linear_regex
 

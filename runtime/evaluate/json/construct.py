@@ -19,7 +19,7 @@ from sqlstream.runtime.evaluate.json.documents import Documents, NumberForm, quo
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of, null_mask
 from sqlstream.runtime.evaluate.time.local_time import to_local
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.types import LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]

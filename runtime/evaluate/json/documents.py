@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.cast_to_text import write_floats
 from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, null_mask, too_large
-from sqlstream.runtime.kernels import json_nodes, json_tape
 from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.kernels.json import json_nodes, json_tape
 
 Numbers = np.ndarray[Any, Any]
 _local = threading.local()
@@ -33,7 +33,7 @@ class NumberForm(enum.Enum):
 
 @dataclasses.dataclass
 class Documents:
-    """The values of a column of documents as a tape (`sqlstream.runtime.kernels.json_tape`).
+    """The values of a column of documents as a tape (`sqlstream.runtime.kernels.json.json_tape`).
 
     `data`: the texts, then what was written anew: strings with Jackson's escapes, numbers as Java prints them. `roots`: the
     value that is the whole document, -1 where it is NULL or malformed. `tape` is not changed but by `without_repeated_names`.

@@ -19,7 +19,7 @@ from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.documents import Documents, read_documents
 from sqlstream.runtime.evaluate.json.follow import Found, follow
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.text.json_path import Path, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 

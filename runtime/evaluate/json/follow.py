@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sqlstream.runtime.evaluate.cast_to_text import write_floats
 from sqlstream.runtime.evaluate.json.conditions import holds
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
-from sqlstream.runtime.kernels import json_nodes, json_tape
+from sqlstream.runtime.kernels.json import json_nodes, json_tape
 from sqlstream.text.json_path import (
     Elements,
     Filter,

@@ -14,7 +14,7 @@ from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.documents import quoted, read_documents
 from sqlstream.runtime.evaluate.kernel import Kernel, as_array
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 
 
 def unquoted(texts: Any) -> pa.Array:

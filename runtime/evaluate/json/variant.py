@@ -16,7 +16,7 @@ from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.construct import repeated_names, with_sorted_names
 from sqlstream.runtime.evaluate.json.documents import NumberForm, read_documents
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 
 Numbers = np.ndarray[Any, Any]
 _HINT = "TRY_PARSE_JSON gives NULL; IS JSON tests a text"

@@ -174,7 +174,7 @@ def is_valid_utf8(data: Any) -> pa.Array:
 @functools.cache
 def _words(bits: int) -> tuple[Any, Any]:
     """The words at the start, and the constants."""
-    from sqlstream.runtime.kernels.sha2 import root_fractions
+    from sqlstream.runtime.kernels.text.sha2 import root_fractions
 
     if bits in (384, 512):
         return root_fractions(8 if bits == 384 else 0, 8, 64), root_fractions(0, 80, 64, is_cube=True)
@@ -185,7 +185,7 @@ def _words(bits: int) -> tuple[Any, Any]:
 
 def sha2(text: Any, bits: int) -> pa.Array:
     """The digests as hexadecimal digits."""
-    from sqlstream.runtime.kernels.sha2 import sha2_32_into, sha2_64_into
+    from sqlstream.runtime.kernels.text.sha2 import sha2_32_into, sha2_64_into
 
     column = as_array(text, rows_of(text))
     rows, size = len(column), bits // 8

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.kernels.pattern_scan import AFTER, HAS_BEFORE, MAY_BEGIN, RUN_MIN, WANTS_RUN, extract
+from sqlstream.runtime.kernels.text.pattern_scan import (
+    AFTER,
+    HAS_BEFORE,
+    MAY_BEGIN,
+    RUN_MIN,
+    WANTS_RUN,
+    extract,
+)
 
 _TOKEN = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\\[])+\]|\((?:\?:)?|.", re.DOTALL)
 _NAMED = {

@@ -64,7 +64,7 @@ def split_family(family: tuple[Call, ...]) -> Callable[[pa.Array], list[pa.Array
 
 def split_parts(text: pa.Array, delimiter: bytes, indexes: Sequence[int]) -> list[pa.Array]:
     """One column of parts per index; the delimiters are searched once for all of them."""
-    from sqlstream.runtime.kernels.split import copy_parts_into, find_parts_into
+    from sqlstream.runtime.kernels.text.replace import copy_parts_into, find_parts_into
 
     rows = len(text)
     wanted = sorted({index for index in indexes if index >= 0})

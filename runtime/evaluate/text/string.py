@@ -149,14 +149,14 @@ def replace(call: Call, context: EvaluationContext) -> Kernel:
         return lambda text, *_: pc.replace_substring_regex(text, "", escaped)
     if len(replacement.encode()) > len(search.encode()):
         return lambda text, *_: pc.replace_substring(text, search, replacement)
-    from sqlstream.runtime.kernels.replace import replace_text
+    from sqlstream.runtime.kernels.text.replace import replace_text
 
     return lambda text, *_: replace_text(text, search.encode(), replacement.encode())
 
 
 @plain
 def char_length(text: Datum) -> Datum:
-    from sqlstream.runtime.kernels.text_scan import char_lengths
+    from sqlstream.runtime.kernels.text.text_scan import char_lengths
 
     return char_lengths(text) if isinstance(text, pa.StringArray) else pc.utf8_length(text)
 

@@ -19,9 +19,9 @@ from sqlstream.runtime.evaluate.kernel import (
 )
 from sqlstream.runtime.evaluate.text.pattern import name_groups
 from sqlstream.runtime.evaluate.text.string import in_duckdb
-from sqlstream.runtime.kernels import urls
 from sqlstream.runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
-from sqlstream.runtime.kernels.split import copy_parts_into
+from sqlstream.runtime.kernels.text import urls
+from sqlstream.runtime.kernels.text.replace import copy_parts_into
 from sqlstream.text.regular_expressions import MalformedRegex, linear_regex
 
 _PARTS = {

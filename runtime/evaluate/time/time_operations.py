@@ -1,4 +1,4 @@
-"""What programs for `sqlstream.runtime.kernels.time_texts` are made of, apart from the kernels: who writes no time loads none."""
+"""What programs for `kernels.text.time_texts` are made of, apart from the kernels: who writes no time loads none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of times as programs for `sqlstream.runtime.kernels.time_texts`."""
+"""Forms of times as programs for `sqlstream.runtime.kernels.text.time_texts`."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class TimestampFormat:
         return is_in_range and rows * self._program[1] <= BATCH_BYTES_MAX
 
     def _write(self, timestamps: pa.Array) -> pa.Array:
-        from sqlstream.runtime.kernels.time_texts import write_times_into
+        from sqlstream.runtime.kernels.text.time_texts import write_times_into
 
         assert self._program is not None
         program, size = self._program

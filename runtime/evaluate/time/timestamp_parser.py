@@ -122,7 +122,7 @@ class TimestampParser:
         return self._by_regex(text) if self._program is None else self._by_program(text, self._program)
 
     def _by_program(self, text: pa.Array, program: Values) -> Parsed:
-        from sqlstream.runtime.kernels.time_texts import read_times_into
+        from sqlstream.runtime.kernels.text.time_texts import read_times_into
 
         rows, nulls = len(text), null_mask(text)
         offsets, _ = view_offsets(text)

@@ -34,10 +34,10 @@ from sqlstream.runtime.formats.change_events.events import (
     row_type,
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
+from sqlstream.runtime.formats.json_objects import parse_values
 from sqlstream.runtime.formats.json_reader import JsonReader, lines_of
-from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
 from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, Rejected, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot

@@ -33,11 +33,10 @@ from sqlstream.runtime.formats.change_events.events import (
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.change_events.reader import ChangeEventReader
-from sqlstream.runtime.formats.json_objects import JsonObjects
+from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values
 from sqlstream.runtime.formats.json_reader import DecodedRows
-from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
-from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.times import is_time_text

@@ -16,8 +16,8 @@ from sqlstream.runtime.aggregates.accumulator_set import (
 from sqlstream.runtime.kernels.accumulate import add_into, count_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
-from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.storage.arrays import Array, first_slots

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.operators.join.joined import (
     JoinedRows,
     complete_rows,
@@ -54,8 +54,10 @@ class ChunkIndex:
         return int(keys + self._rows.nbytes + self._entries.nbytes + self._times.nbytes)
 
     def probe(self, keys: list[pa.Array], earliest: Array, latest: Array) -> Iterator[tuple[Array, Array]]:
-        """(Probe row, row of the chunk) of all pairs with equal keys and `earliest <= time <= latest` of the probe row, in
-        portions of about PAIRS_MAX. NULL equals nothing."""
+        """(probe row, row of the chunk) of all pairs with equal keys and `earliest <= time <= latest` of the probe row.
+
+        They come in portions of about PAIRS_MAX. NULL equals nothing.
+        """
         slots = np.zeros(len(earliest), dtype=np.int64)
         if self._keys is not None:
             types = self._keys.types

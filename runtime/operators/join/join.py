@@ -28,7 +28,7 @@ _NO_ROW = -1
 class Join(Operator[JoinSpec]):
     """Emits the pairs of a row with the matching rows of the other side, and retracts them when the row is retracted.
 
-    A row of a side that is output without a match too (or, for SEMI, only with one) goes in and out with its number of matches.
+    A row that is output without a match too (or, for SEMI, only with one) comes and goes as its number of matches changes.
     State: all rows of both sides with their counts and, of such a side, the number of matches per row; dropped when retracted
     or `*_ttl_ms` after they arrived. When a side has ended, rows of the other that come after that are not kept: nothing will
     ask for them. A batch is matched as a whole: the other side does not change meanwhile.

@@ -14,8 +14,8 @@ from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate import EvaluationContext, compile_condition
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.index import KeyIndex
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.runtime.state.logs.row_log import RowLog, Spread

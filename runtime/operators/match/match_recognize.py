@@ -11,10 +11,10 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.match import MATCH, UNMATCHED
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
 from sqlstream.runtime.kernels.rank import rank_within
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.match.matcher import Found, Matcher, Segments, Undecided
 from sqlstream.runtime.operators.match.open_runs import OpenRuns, PendingStarts
 from sqlstream.runtime.operators.match.values import MatchedRows, MatchValues, ranges
@@ -24,8 +24,8 @@ from sqlstream.runtime.operators.window.closing import LATE
 from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.slot_columns import NumberColumn, unique_names
+from sqlstream.runtime.state.storage.arrays import Array, unique_names
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.schema import Schema
@@ -133,8 +133,8 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
     dropped and counted.
 
     A match that waits for rows costs those that come, as long as it only goes on (see OpenRuns).
-    State: the rows after the watermark (`waiting`); of those before it, per key, the rows from the first on at which a match can
-    begin or has begun, and the `looks_back` before it (`rows`); with MATCH_NUMBER() the number of matches per key. Rows are
+    State: `waiting`, the rows after the watermark. `rows`, per key those before it: from the first row at which a match can begin
+    or has begun, and the `looks_back` before that one. With MATCH_NUMBER() the number of matches per key. Rows are
     forgotten when their start is decided, at the latest when WITHIN is over.
     """
 

@@ -56,9 +56,12 @@ class Found:
 
 @dataclasses.dataclass(frozen=True)
 class Undecided:
-    """Per key the row at which the next match can begin, the end of the covered rows, whether a later output row can be as old as
-    a row that is there, and the instruction at which a match that has all rows from there on waits for more (-1: none). Per row
-    the instruction that consumed it in that match."""
+    """What is undecided per key.
+
+    `starts`: the row at which the next match can begin. `covered`: the end of the covered rows. `holds`: whether a later output
+    row can be as old as a row that is there. `waits_at`: the instruction at which a match of all rows from the start on waits
+    for more, -1 for none. `labels`, per row: the instruction that consumed it in that match.
+    """
 
     starts: Array
     covered: Array

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.match import (
     CALL_STEPS,
     REGISTERS,
@@ -17,8 +18,7 @@ from sqlstream.runtime.kernels.match import (
     WORK,
     follow_runs,
 )
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.match.conditions import Conditions, Partitions
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
@@ -73,8 +73,8 @@ _STEPS_A_ROW = 256
 class OpenRuns:
     """Where the program stands with each key whose match has taken all of its rows, of which there are many.
 
-    A match that only goes on costs the rows that come. It is matched again from its first row when it ends, when it has no
-    alternative since the last batch, and when a condition reads a row that is neither among its first nor among its last.
+    A match that only goes on costs the rows that come. It is matched again from its first row in three cases: it ends; it has
+    no alternative since the last batch; a condition reads a row that is neither among its first nor among its last.
     Derived from the kept rows, and made again with the first batch after a restore.
     State: 28 bytes per key, and 4 per row that was ever kept at once.
     """

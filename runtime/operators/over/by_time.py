@@ -13,8 +13,8 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
 from sqlstream.runtime.operators.over.frames import (

@@ -24,7 +24,7 @@ from sqlstream.runtime.aggregates.sums import tell_narrowed
 from sqlstream.runtime.aggregates.user_aggregate import UserAggregate
 from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_values
 from sqlstream.runtime.kernels.frames import framed_least, framed_moments, framed_sums, running_sums
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.operators.order.ordering import float_keys
 from sqlstream.runtime.operators.over.sorted import (
     SortedRows,
@@ -167,8 +167,10 @@ _SHIFT = np.uint64(32)
 
 
 class Framed:
-    """One call over one set of rows: which rows take part (bool[n]), their frames, and what came before by partition, in the
-    layout of the call's accumulator (only for frames without a start)."""
+    """One call over one set of rows: which rows take part (bool[n]), and their frames.
+
+    `prior`, for frames without a start: what came before by partition, in the layout of the call's accumulator.
+    """
 
     def __init__(
         self, rows: SortedRows, takes_part: Array, starts: Array, ends: Array, prior: list[pa.Array] | None

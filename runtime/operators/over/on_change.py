@@ -12,8 +12,8 @@ from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.operators.equal_values import equal_values
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.over.affected import (

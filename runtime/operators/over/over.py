@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
 from sqlstream.runtime.operators.over.by_time import OverByTime

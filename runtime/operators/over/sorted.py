@@ -13,7 +13,7 @@ from sqlstream.expressions import SortKey
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.frames import bounds_by_value
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import Frame, OverCall
 

@@ -10,8 +10,8 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.rank import best_rows_into
 from sqlstream.runtime.kernels.take import ascending
-from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.state.broadcast import Broadcast

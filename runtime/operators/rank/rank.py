@@ -8,8 +8,8 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.kernels.rank import distinct_into
 from sqlstream.runtime.kernels.take import ascending
-from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.rank.retractable_rank import RetractableRank
 from sqlstream.runtime.operators.rank.top_lists import RankChanges, RowLists, TopLists, key_width

@@ -35,9 +35,9 @@ _NEVER = -1
 class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best row replaces a retracted one in the list of its key.
 
-    The cost of a batch is its own rows and the lists of its keys. All rows of a key are read, at most once per batch, only when
-    a row of its full list is retracted and no equally good row of the batch replaces it. A key of many rows that this happens to
-    again after few changes gets its rows in order, which every later row costs a little, and none reads all rows again.
+    The cost of a batch is its own rows and the lists of its keys. Only when a row of a full list is retracted, and no equally
+    good row of the batch replaces it, are all rows of its key read, once per batch. A key of many rows to which this happens
+    again after few changes gets its rows in order: then each later row costs a little more, and none reads all rows again.
     State: all rows with their counts, by key, and the list of ids of each key; not saved, the order of such keys. A row is
     forgotten when its count is zero, a key with its last row or `state_ttl_ms` after it last received one.
     """
@@ -98,9 +98,9 @@ class RetractableRank(Operator[RankSpec]):
         """The new lists of these keys, from candidates where possible: the rows of `before` and of the batch.
 
         Every other row of a key ranks after the last row of its list, if that was full; otherwise there is no other row. So
-        the candidates decide a list that was not full, and a full one if at least `rank_end` copies rank no later than its
-        old last row, and that is not behind its peers by now because it went and came again. The other lists are computed from
-        all rows of their keys.
+        the candidates decide a list that was not full. They decide a full one if at least `rank_end` copies rank no later than
+        its old last row. That row must not have gone and come again meanwhile, which puts it behind its peers. The other lists
+        are computed from all rows of their keys.
         """
         listed = before != NO_ROW
         positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])

@@ -11,15 +11,14 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.rank import missing_in_row, missing_into, rank_changes_into, rank_within
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
 from sqlstream.runtime.state.operator_state import StateScope
-from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 from sqlstream.runtime.state.storage.arrays import Array, grown

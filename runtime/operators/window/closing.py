@@ -29,9 +29,9 @@ class ClosedTimes(SavedWhole, NeverExpires):
     """`value`, the watermark up to which this subtask has closed windows.
 
     Barriers follow the watermark on every channel, so old subtasks have closed the same windows, unless channels were idle: which
-    of two turns idle first decides how far the others bring a subtask. Of old subtasks that have come to different places the
-    least value counts, so that no row is late that was not, and key groups that have come further emit no window a second time:
-    `is_open`.
+    of two turns idle first decides how far the others bring a subtask. Where old subtasks have come to different
+    places, the least value counts: no row is late that was not. Key groups that were further emit no window a second time
+    (`is_open`).
     State: the value, and the runs of key groups that were further at the restore, until the value has passed them."""
 
     def __init__(self, name: str, context: OperatorContext) -> None:

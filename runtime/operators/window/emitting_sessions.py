@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.window.sessions import SessionAggregate, Sessions

@@ -16,7 +16,7 @@ from sqlstream.runtime.aggregates.accumulator_set import (
 from sqlstream.runtime.aggregates.partials import row_partials
 from sqlstream.runtime.kernels.accumulate import count_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.operators.aggregate.group_aggregate import row_signs
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.operator import OperatorContext, Output

@@ -12,7 +12,7 @@ from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
 from sqlstream.runtime.aggregates.partials import Partials, row_partials
 from sqlstream.runtime.kernels.accumulate import add_into, count_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.kernels.windows import follow_sessions_into, merge_sessions_into
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator

@@ -10,8 +10,8 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.aggregates.accumulator_set import row_argument_types
 from sqlstream.runtime.aggregates.partials import MergedPartials, Partials
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import extent, group
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.kernels.keys.group import extent, group
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE
 from sqlstream.runtime.operators.window.windowing import (

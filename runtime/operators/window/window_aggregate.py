@@ -11,9 +11,9 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.aggregates.accumulator_set import partial_argument_types
 from sqlstream.runtime.aggregates.partials import MergedPartials, Partials, SignedRows, row_partials
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import extent
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.runtime.kernels.windows import renumber_into
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
 from sqlstream.runtime.operators.window.emitting_sessions import EmittingSessionAggregate
@@ -228,8 +228,8 @@ class SliceAggregate(ClosingOperator):
             self._fire_growing(columns, period, output)
 
     def _fire_growing(self, columns: list[pa.Array], windows: Array, output: Output) -> None:
-        """Emit windows that begin together. The rows before a block of them are merged once for the block, so that the work is in
-        proportion to the rows and the windows, not to their product."""
+        """Emit windows that begin together. The rows before a block of them are merged once for the block: the work grows with
+        the rows and the windows, not with their product."""
         low = int(windows[0, 2])
         before = [column.slice(low, 0) for column in columns]
         for block in np.array_split(windows, -(-len(windows) // _GROWING_MAX)):

@@ -10,8 +10,8 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.group import extent, group
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.kernels.keys.group import extent, group
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.operators.join.joined import PAIRS_MAX, JoinedRows, declare_sides, equal_pairs
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late

@@ -9,7 +9,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.rank import rank_within
-from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late

@@ -133,7 +133,7 @@ class ChangingSessionTvf(ClosingOperator):
     A retraction takes its row away, which may make a session shorter or cut it in two. A part that ends before the watermark is
     emitted with the next one; so the watermark that goes on is held back, before the first end that a part can have.
     State: the rows of open sessions with their counts. A row is late when it extends no open session and its own would be
-    closed, a retraction when its row is not there any more: dropped and counted.
+    closed; a retraction when its row is gone. Both are dropped and counted.
     """
 
     def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:

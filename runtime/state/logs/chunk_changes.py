@@ -16,8 +16,7 @@ from sqlstream.runtime.state.operator_state import PendingTables
 from sqlstream.runtime.state.snapshots.changes import Link, SnapshotChain
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS, SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables, SnapshotAborted
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.slot_columns import unique_names
+from sqlstream.runtime.state.storage.arrays import Array, unique_names
 
 Chunk = TypeVar("Chunk")
 

@@ -25,8 +25,7 @@ from sqlstream.runtime.state.logs.chunk_changes import (
 from sqlstream.runtime.state.operator_state import LaterTables, NeverExpires, PendingTables, StateScope
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column
-from sqlstream.runtime.state.storage.arrays import Array, held_bytes, self_contained
-from sqlstream.runtime.state.storage.slot_columns import unique_names
+from sqlstream.runtime.state.storage.arrays import Array, held_bytes, self_contained, unique_names
 
 _SMALL_CHUNKS_MAX = 32
 """With more small chunks than this, they are merged: bounds the work per chunk of each probe."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.group import extent
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.state.logs.chunk_changes import (
     ChunkChanges,

@@ -6,15 +6,15 @@ import dataclasses
 import itertools
 import threading
 import weakref
-from contextlib import AbstractContextManager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sqlstream.runtime.kernels.changes import mark, mark_uncollected
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.slots.changes import mark, mark_uncollected
 from sqlstream.runtime.memory.array_memory import memory_in_force
-from sqlstream.runtime.state.snapshots.collection import ChangeSource, Collection, GoneEntries
+from sqlstream.runtime.state.snapshots.collection import ChangeSource, Collection, GoneEntries, TableLock
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array
 
 Mark = TypeVar("Mark")
@@ -60,7 +60,7 @@ class SnapshotChain(Generic[Mark]):
 
     Increments are put together by holding the changes of several: small ones two by two, others sixteen by sixteen, so that
     each row is copied seldom and the chain stays short. Once as many of its rows are replaced or gone as are in the table, all
-    increments are put together, and if that does not suffice, the next snapshot is whole.
+    increments are put together. If that does not suffice, the next snapshot is whole.
     State: the links, which for 255 snapshots are at most forty, and those whose end is not known.
     """
 
@@ -138,10 +138,6 @@ _EPOCH_MAX = 255
 _GONE_SPARE = 1 << 16
 """With more forgotten entries than rows in the last whole copy, and this many more, the next snapshot is whole, and they are no
 longer kept, however long that snapshot is in coming."""
-
-
-TableLock = AbstractContextManager[Any]
-"""What keeps the thread that collects from seeing a table in the middle of a change: an RLock."""
 
 
 class Changes:
@@ -237,9 +233,8 @@ class Changes:
             link = self._chain.begin(checkpoint_id, self._epoch, self._source.row_count, is_full=is_full)
             base = link.before[-1] if link.before else None
             collection = Collection(
-                self, self._source, self._epochs, checkpoint_id, self._epoch,
-                base_until=base.mark if base else None,
-                base_id=base.checkpoint_id if base else None,
+                self.lock, self._ended, self._source, self._epochs, checkpoint_id, self._epoch,
+                base=(base.checkpoint_id, base.mark) if base else None,
                 gone=[g for g in self._gone if base and base.mark < g.epoch],
             )  # fmt: skip
             link.collected = collection
@@ -267,7 +262,7 @@ class Changes:
     def _keep_gone(self, gone: list[GoneEntries]) -> None:
         self._gone, self._gone_count = gone, sum(len(g.slots) for g in gone)
 
-    def ended(self, collection: Collection) -> None:
+    def _ended(self, collection: Collection) -> None:
         """Called by a collection that has read its last piece, or is given up."""
         if self._collection is collection:
             self._collection = None
@@ -289,3 +284,46 @@ class Changes:
                 collection.give_up()
             if self._chain.first is None:
                 self._keep_gone([])
+
+
+# The snapshots of a table that counts its changes.
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectedTables:
+    """Implements `PendingTables`: the collections of a table and of its parts, by name."""
+
+    collections: dict[str, Collection]
+
+    def collect(self) -> SavedTables:
+        saved = self.stream()
+        return dataclasses.replace(saved, keyed={name: rows.read_all() for name, rows in saved.keyed.items()})
+
+    def stream(self) -> SavedTables:
+        keyed = {name: collection.stream() for name, collection in self.collections.items()}
+        increments = {name: c.base_id for name, c in self.collections.items() if c.base_id is not None}
+        return SavedTables(keyed=keyed, increments=increments)
+
+
+class SavedByChanges:
+    """The part of a `StateTable` that saves itself by its `changes`: those of the table and of its parts, by name."""
+
+    def __init__(self, changes: dict[str, Changes]) -> None:
+        self._tracked = changes
+
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> CollectedTables:
+        return CollectedTables(
+            {name: changes.begin(checkpoint_id, is_full=is_full) for name, changes in self._tracked.items()}
+        )
+
+    def completed(self, checkpoint_id: int) -> None:
+        for changes in self._tracked.values():
+            changes.completed(checkpoint_id)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        for changes in self._tracked.values():
+            changes.aborted(checkpoint_id)
+
+    def save(self) -> SavedTables:
+        """A whole copy, at once."""
+        return self.begin(0, is_full=True).collect()

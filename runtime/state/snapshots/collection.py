@@ -5,22 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.kernels.changes import find_changed
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.slots.changes import find_changed
 from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.slot_columns import unique_names
-
-if TYPE_CHECKING:
-    from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.storage.arrays import Array, unique_names
 
 _PIECE_SLOTS = 1 << 15
 _SCANNED_SLOTS = 1 << 20
@@ -63,8 +60,14 @@ class GoneEntries:
     key_groups: Array
 
 
+TableLock = AbstractContextManager[Any]
+"""What keeps the thread that collects from seeing a table in the middle of a change: an RLock."""
+
+_Read = tuple[Callable[["Collection"], None], ChangeSource, GrowingArray]
+
+
 class Collection:
-    """The entries that had changed after epoch `base_until` (None: all) when the snapshot began, in epoch `until`.
+    """The entries that had changed since the checkpoint `base` (None: all) when the snapshot began, in epoch `until`.
 
     The table's `Changes` reads `after`, `next` and `end`: a slot between the last two whose epoch is above `after` has still to
     be read. State: the rows that are copied and not yet read. All but `stream` is called with the table's lock held.
@@ -72,28 +75,29 @@ class Collection:
 
     def __init__(
         self,
-        changes: Changes,
+        lock: TableLock,
+        ended: Callable[[Collection], None],
         source: ChangeSource,
         epochs: GrowingArray,
         checkpoint_id: int,
         until: int,
         *,
-        base_until: int | None,
-        base_id: int | None,
+        base: tuple[int, int] | None,
         gone: list[GoneEntries],
     ) -> None:
+        """`base`: (checkpoint id, epoch) of what the snapshot follows. `ended` is called after the last piece."""
         self.checkpoint_id = checkpoint_id
-        self.base_id = base_id
-        self.after = -1 if base_until is None else base_until
+        self.base_id = base[0] if base else None
+        self.after = base[1] if base else -1
         self.next = 0
         self.end = source.slot_count
         self.rows = 0
         self.held_bytes = 0
         """Of the rows that are copied and not yet read."""
-        self.lock = changes.lock
+        self.lock = lock
         # Until the end: the changes hold the collection until the fate of its checkpoint is known.
-        self._reads: tuple[Changes, ChangeSource, GrowingArray] | None = (changes, source, epochs)
-        self._version = 0 if base_id is None else checkpoint_id
+        self._reads: _Read | None = (ended, source, epochs)
+        self._version = 0 if base is None else checkpoint_id
         self._until = until
         self._gone = gone
         self._batches: list[pa.RecordBatch] = []
@@ -141,7 +145,7 @@ class Collection:
 
     def _end(self) -> None:
         if self._reads is not None:
-            self._reads[0].ended(self)
+            self._reads[0](self)
             self._reads = None
 
     def _read_piece(self) -> bool:

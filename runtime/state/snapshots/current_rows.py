@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.changes import newest_into
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.slots.changes import newest_into
 from sqlstream.runtime.kernels.take import take_batch
 from sqlstream.runtime.state.storage.arrays import Array
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.state.snapshots.current_rows import current_rows, whole_rows
 from sqlstream.runtime.state.storage.arrays import Array
 

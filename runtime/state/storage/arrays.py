@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,3 +77,15 @@ def held_bytes(columns: Iterable[pa.Array]) -> int:
         buffer.address: buffer.size for column in columns for buffer in column.buffers() if buffer is not None
     }
     return sum(sizes.values())
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that occur before: columns of a plan may share a name, those of a table may not."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, candidate = 1, name
+        while candidate in found:
+            number += 1
+            candidate = f"{name}_{number}"
+        found[candidate] = None
+    return list(found)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.kernels.buffers import to_array, valid_mask, validity_buffer
-from sqlstream.runtime.kernels.chunk_chains import ChunkChains
-from sqlstream.runtime.kernels.words import is_bytes_type
+from sqlstream.runtime.kernels.keys.words import is_bytes_type
+from sqlstream.runtime.kernels.slots.chunk_chains import ChunkChains
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore
 

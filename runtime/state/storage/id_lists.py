@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.id_lists import (
+from sqlstream.runtime.kernels.slots.id_lists import (
     CAPACITIES_MAX,
     MISSING,
     USED,
@@ -28,8 +28,8 @@ NO_ROW = -1
 class IdLists:
     """At most `size` row ids per slot, each with a sort key of `width` int64, best (least key) first.
 
-    State: one place per slot, and for each list that is not empty a block of memory with room for less than twice its ids, and
-    for four at least. Blocks of lists that have grown or were cleared are used again.
+    State: one place per slot, and a block of memory for each list that is not empty. It has room for four ids, or for less than
+    twice as many as there are. Blocks of lists that have grown or were cleared are used again.
     """
 
     def __init__(self, size: int, width: int = 1) -> None:

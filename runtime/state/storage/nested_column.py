@@ -34,8 +34,8 @@ class _Chunk:
 class NestedColumn:
     """Values of one type by slot; a slot without one is NULL.
 
-    What was put at once is one chunk. Eight chunks of similar length become one, up to 65,536 values, and a chunk is rewritten
-    when more than half of its values were overwritten or deleted: so each value is copied a few times, and garbage is at most
+    What was put at once is one chunk. Eight chunks of similar length become one, up to 65,536 values. A chunk is rewritten
+    when more than half of its values were overwritten or deleted. So each value is copied a few times, and garbage is at most
     as many values as are live. State: the chunks, and one int64 per slot with its chunk and row.
     """
 

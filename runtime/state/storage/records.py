@@ -11,7 +11,8 @@ import pyarrow as pa
 from sqlstream.errors import InternalError
 from sqlstream.runtime.kernels.buffers import validity_buffer
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.records import (
+from sqlstream.runtime.kernels.keys.words import is_bytes_type
+from sqlstream.runtime.kernels.slots.records import (
     BITS,
     BLOCK,
     BYTES,
@@ -28,7 +29,6 @@ from sqlstream.runtime.kernels.records import (
     read_records,
     write_records,
 )
-from sqlstream.runtime.kernels.words import is_bytes_type
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.segments import Segments
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sqlstream.errors import InternalError
-from sqlstream.runtime.kernels.records import SEGMENTS_MAX
+from sqlstream.runtime.kernels.slots.records import SEGMENTS_MAX
 from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.state.storage.arrays import Array, grown
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,7 +14,8 @@ from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore
 
 if TYPE_CHECKING:
-    from sqlstream.runtime.state.snapshots.changes import Changes, TableLock
+    from sqlstream.runtime.state.snapshots.changes import Changes
+    from sqlstream.runtime.state.snapshots.collection import TableLock
 
 
 class SlotColumn(Protocol):
@@ -119,15 +120,3 @@ class RowColumn:
 
     def nbytes(self) -> int:
         return int(self._rows.nbytes) + self._ids.nbytes
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that occur before: columns of a plan may share a name, those of a table may not."""
-    found: dict[str, None] = {}
-    for name in names:
-        number, candidate = 1, name
-        while candidate in found:
-            number += 1
-            candidate = f"{name}_{number}"
-        found[candidate] = None
-    return list(found)

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from sqlstream.expressions import SortKey
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.chains import Chains
-from sqlstream.runtime.kernels.index import KeyIndex
-from sqlstream.runtime.kernels.row_order import RowOrder
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.keys.row_order import RowOrder
+from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 from sqlstream.runtime.state.storage.arrays import Array

@@ -10,13 +10,12 @@ import pyarrow as pa
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import add_into, add_not_below_zero
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.chains import Chains
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.state.operator_state import StateScope
-from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 from sqlstream.runtime.state.storage.arrays import Array

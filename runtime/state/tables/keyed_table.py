@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.state.operator_state import StateScope
-from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.slot_columns import SlotColumn, SlotPart, unique_names
+from sqlstream.runtime.state.storage.arrays import Array, unique_names
+from sqlstream.runtime.state.storage.slot_columns import SlotColumn, SlotPart
 
 
 class KeyedTable(SavedByChanges):

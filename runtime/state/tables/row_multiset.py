@@ -12,13 +12,12 @@ from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.state.operator_state import NeverExpires
-from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.collection import ChangeSource
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, grown
 from sqlstream.runtime.state.storage.nested_column import NestedColumn

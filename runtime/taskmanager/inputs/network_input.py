@@ -17,7 +17,7 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
-from sqlstream.runtime.kernels.key_hashes import known
+from sqlstream.runtime.kernels.keys.hashing import known
 from sqlstream.runtime.net.channels import QueuedItem, StreamItem
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture

@@ -10,7 +10,7 @@ import pytest
 
 from sqlstream.arrow import row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
-from sqlstream.runtime.kernels.partition import KeySplitter
+from sqlstream.runtime.kernels.keys.partition import KeySplitter
 from sqlstream.runtime.update_pairs import (
     derived_kinds,
     filtered_kinds,

@@ -24,7 +24,7 @@ from sqlstream.runtime.evaluate.time import time_operations
 from sqlstream.runtime.evaluate.time.time_programs import reading_program
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.time.timestamp_parser import TimestampParser
-from sqlstream.runtime.kernels import time_texts
+from sqlstream.runtime.kernels.text import time_texts
 from sqlstream.times import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.slots.chains import Chains
 
 
 @given(st.data())

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.keys.group import group
 
 COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), st.integers(-3, 3)),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.kernels.hashing import (
+from sqlstream.runtime.kernels.keys.hashing import (
     hash_columns,
     key_groups,
 )

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlstream.errors import InternalError
-from sqlstream.runtime.kernels.group import group
-from sqlstream.runtime.kernels.hashing import hash_columns
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.group import group
+from sqlstream.runtime.kernels.keys.hashing import hash_columns
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 
 # Few distinct values, so that keys repeat within and between batches.
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sqlstream.runtime.kernels.hashing import hash_columns
-from sqlstream.runtime.kernels.key_hashes import KeyHashes, known, known_hashes
+from sqlstream.runtime.kernels.keys.hashing import KeyHashes, hash_columns, known, known_hashes
 
 BATCH = pa.record_batch(
     {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
-from sqlstream.runtime.kernels.ordering import argsort_stable_by
-from sqlstream.runtime.kernels.partition import KeySplitter
+from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.keys.partition import KeySplitter
+from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 
 
 def batch(keys: list[str | None]) -> pa.RecordBatch:

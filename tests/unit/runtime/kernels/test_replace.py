@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.replace import replace_text
+from sqlstream.runtime.kernels.text.replace import replace_text
 
 TEXTS = st.lists(st.text("abé-", max_size=9) | st.none(), max_size=9)
 REPLACED = st.tuples(st.text("abé", min_size=1, max_size=3), st.text("bxé", max_size=3)).filter(

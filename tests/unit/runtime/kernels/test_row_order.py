@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sqlstream.runtime.kernels.index import KeyIndex
-from sqlstream.runtime.kernels.row_order import RowOrder
+from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.kernels.keys.row_order import RowOrder
 
 NAN = float("nan")
 POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.runs import run_starts
+from sqlstream.runtime.kernels.keys.group import run_starts
 
 ROWS = st.lists(
     st.tuples(

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.text_scan import are_any_of, char_lengths, choose_texts
+from sqlstream.runtime.kernels.text.text_scan import are_any_of, char_lengths, choose_texts
 
 TEXTS = st.none() | st.text("ab,é€😀", max_size=12) | st.sampled_from(["x" * 63, "é" * 33 + ",", "a," * 70])
 COLUMN = st.tuples(st.lists(TEXTS, max_size=8), st.integers(0, 3))

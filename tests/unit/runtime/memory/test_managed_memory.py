@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.memory.array_memory import in_force
 from sqlstream.runtime.memory.managed_memory import MachineMemory, ManagedMemory, ManagedMemoryOptions
 

@@ -15,7 +15,7 @@ import pytest
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.memory.array_memory import in_force
 from sqlstream.runtime.memory.mapped_memory import REGION_BYTES, MappedMemory
 from sqlstream.runtime.state.storage.arrays import grown

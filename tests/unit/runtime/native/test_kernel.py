@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sqlstream.runtime.kernels import accumulate, csv_records, group, hashing, nexmark, rank, touch, windows
+from sqlstream.runtime.kernels import accumulate, nexmark, rank, windows
+from sqlstream.runtime.kernels.keys import group, hashing
+from sqlstream.runtime.kernels.slots import changes
+from sqlstream.runtime.kernels.text import csv_records
 from sqlstream.runtime.native.definition import definition_of
 
 SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
@@ -29,7 +32,7 @@ def int64s(*values: int) -> np.ndarray[Any, Any]:
         (accumulate.min_into, (np.zeros(3), np.zeros(3, np.uint8), SLOTS, np.array([1.0, np.nan, 3, 4]), WEIGHTS)),
         (windows.slice_ends_into, (int64s(-1, 0, 999, 1000), 1000, 10, int64s(0, 0, 0, 0))),
         (group.extent, (int64s(3, -7, 9),)),
-        (touch.touch_into, (int64s(4, 5, 6), np.array([True, False, False]), int64s(2, 1, 2), 9, int64s(0, 0, 0))),
+        (changes.touch_into, (int64s(4, 5, 6), np.array([True, False, False]), int64s(2, 1, 2), 9, int64s(0, 0, 0))),
         (rank.rank_changes_into, (int64s(1, -1).reshape(1, 2), int64s(2, 1).reshape(1, 2), 0, True, int64s(0, 0, 0, 0),
                                   int64s(0, 0, 0, 0), np.zeros(4, np.int8))),
         (csv_records.may_hold_risky_number, (np.frombuffer(b"1,12345678901", dtype=np.uint8), 10)),
@@ -98,7 +101,7 @@ def test_a_wrong_number_of_arguments_is_refused() -> None:
 def touched(now_ms: Any) -> Any:
     """What a kernel has stored of a scalar."""
     times = int64s(0)
-    touch.touch_into(times, np.array([True]), int64s(0), now_ms, int64s(0))
+    changes.touch_into(times, np.array([True]), int64s(0), now_ms, int64s(0))
     return times[0]
 
 

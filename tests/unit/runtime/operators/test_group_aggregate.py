@@ -181,7 +181,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
 def owner(key: str | None) -> int:
     import pyarrow as pa
 
-    from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+    from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 
     return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * 3 // 128
 

@@ -209,7 +209,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(
 def owner(key: str | None) -> int:
     import pyarrow as pa
 
-    from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+    from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 
     group = int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0])
     return group * 3 // 128

@@ -19,7 +19,7 @@ from sqlstream.elements import (
 from sqlstream.errors import JobError
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
-from sqlstream.runtime.kernels.key_hashes import KeyHashes, known_hashes
+from sqlstream.runtime.kernels.keys.hashing import KeyHashes, known_hashes
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture

@@ -16,11 +16,12 @@ from operator_harness import ManualClock
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.kernels.buffers import view_values
-from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.state.operator_state import StateScope
 from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
-from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn, unique_names
+from sqlstream.runtime.state.storage.arrays import unique_names
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 
 KEYS = pa.schema([("name", pa.string()), ("day", pa.date32())])

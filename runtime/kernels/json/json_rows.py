@@ -1,0 +1,609 @@
+"""Lines of JSON objects as column buffers, for the objects that are written plainly.
+
+A line is plain when it is one object whose keys have no escapes and whose values are JSON without doubt. Wanted values have
+the form in which their column's type is usually written. Every other line is odd: the caller gets its number and reads it
+into a tape (`json_tape`). So no line is rejected here.
+
+Lines resemble each other. The bytes between two values of a line (comma, key, colon, blanks) are compared with those at the
+same place of the lines before. That finds the column in one comparison; only what differs is read character by character.
+
+`data` ends with a newline, so that loops over single characters need no bounds; loads of many bytes check them. Strings are
+copied 64 bytes at a time, and spill over their end: text buffers have as much slack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sqlstream.runtime.kernels.intrinsics import (
+    copy_bytes,
+    equal_bytes,
+    escaped_character,
+    load_8,
+    load_32,
+    load_64,
+    put_utf8,
+    store_8,
+    store_32,
+    store_64,
+)
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
+
+INTEGER, BOOLEAN, TEXT, NUMBER, NESTED = 0, 1, 2, 3, 4
+"""Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes
+objects and arrays as text."""
+
+NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN = range(9)
+"""What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, or the most
+digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (one byte per
+row); how many rows are NULL; the number of the last line, from 1, that had it, negative when it was null there."""
+COLUMN_WIDTH = 9
+_COLUMN_BYTES = 8 * COLUMN_WIDTH
+
+SLACK = 128
+"""Bytes that a text buffer has more than `data`."""
+
+MEMBERS_MAX = 1024
+"""The number of members of a line that are compared with those of the lines before."""
+
+TOO_ODD = -1
+"""Returned instead of the number of rows when most lines are odd and reading stops."""
+
+# Fields of a member of a line: the bytes before its value, their number, and the address of its column.
+_GAP, _GAP_BYTES, _COLUMN = 0, 1, 2
+MEMBER_WIDTH = 3
+_MEMBER_BYTES = 8 * MEMBER_WIDTH
+
+_SKIPPED = -1
+_ODD, _BLANK = 0, -1
+_BACKSLASH, _QUOTE, _NEWLINE = 92, 34, 10
+_DEPTH_MAX = 60
+_NUMBER_BYTES_MAX = 40
+# Lines that are looked at before TOO_ODD.
+_PATIENCE = 1000
+
+
+_WIDTH = 64
+_ONE, _FOUR = np.uint64(1), np.uint64(4)
+_NULL, _TRUE, _ALSE = np.uint64(0x6C6C756E), np.uint64(0x65757274), np.uint64(0x65736C61)
+_HIGH_NIBBLES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
+_THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+
+_POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
+
+
+def _load_vector(ir: Any, builder: Any, address: Any) -> Any:
+    vector = ir.VectorType(ir.IntType(8), _WIDTH)
+    return builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
+
+
+def _splat(ir: Any, byte: int) -> Any:
+    vector = ir.VectorType(ir.IntType(8), _WIDTH)
+    return ir.Constant(vector, [byte] * _WIDTH)
+
+
+def _first_set(ir: Any, builder: Any, flags: Any) -> Any:
+    """The position of the first set lane as int64, `_WIDTH` when there is none."""
+    mask = builder.bitcast(flags, ir.IntType(_WIDTH))
+    return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+
+
+def _special(ir: Any, builder: Any, vector: Any) -> Any:
+    """The first quote, backslash or control character."""
+    edge = builder.or_(
+        builder.icmp_unsigned("==", vector, _splat(ir, _QUOTE)),
+        builder.icmp_unsigned("==", vector, _splat(ir, _BACKSLASH)),
+    )
+    return _first_set(ir, builder, builder.or_(edge, builder.icmp_unsigned("<", vector, _splat(ir, 32))))
+
+
+@instruction("int64(int64, int64)")
+def _copy_to_special(ir: Any, builder: Any, target: Any, source: Any) -> Any:
+    """Copy 64 bytes; where the first of them stands that is no plain character of a string, 64 when all are plain."""
+    vector = _load_vector(ir, builder, source)
+    builder.store(vector, builder.inttoptr(target, vector.type.as_pointer()), align=1)
+    return _special(ir, builder, vector)
+
+
+@instruction("int64(int64)")
+def _find_special(ir: Any, builder: Any, source: Any) -> Any:
+    """As `_copy_to_special`, without the copy."""
+    return _special(ir, builder, _load_vector(ir, builder, source))
+
+
+@instruction("int64(int64)")
+def _find_newline(ir: Any, builder: Any, source: Any) -> Any:
+    """Where the first newline stands in 64 bytes, 64 when there is none."""
+    vector = _load_vector(ir, builder, source)
+    return _first_set(ir, builder, builder.icmp_unsigned("==", vector, _splat(ir, _NEWLINE)))
+
+
+@instruction("int64(uint64)")
+def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
+    """How many of the lowest bits of a uint64 are 0."""
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 0))
+
+
+@instruction("int64()")
+def _small_buffer(ir: Any, builder: Any) -> Any:
+    """The address of 64 bytes on the stack of the kernel."""
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(8), 64))
+    return builder.ptrtoint(place, ir.IntType(64))
+
+
+@always_inlined
+def _byte(address):  # type: ignore[no-untyped-def]
+    return np.int64(load_8(address))
+
+
+@always_inlined
+def _after_blanks(at):  # type: ignore[no-untyped-def]
+    c = _byte(at)
+    while c == 32 or c == 9 or c == 13:
+        at += 1
+        c = _byte(at)
+    return at
+
+
+@inlined
+def _after_line(at, end):  # type: ignore[no-untyped-def]
+    while at + _WIDTH <= end:
+        found = _find_newline(at)
+        at += found
+        if found < _WIDTH:
+            return at + 1
+    while _byte(at) != _NEWLINE:
+        at += 1
+    return at + 1
+
+
+@always_inlined
+def _special_in(at, end):  # type: ignore[no-untyped-def]
+    """The address of the first quote, backslash or control character."""
+    while at + _WIDTH <= end:
+        found = _find_special(at)
+        at += found
+        if found < _WIDTH:
+            return at
+    c = _byte(at)
+    while c >= 32 and c != _QUOTE and c != _BACKSLASH:
+        at += 1
+        c = _byte(at)
+    return at
+
+
+@inlined
+def _unescape(at, end, out):  # type: ignore[no-untyped-def]
+    """Write the character that the escape at `at` stands for; returns (behind the escape, or 0 when it is odd; behind out)."""
+    code, at = escaped_character(at, end)
+    if code <= 0:
+        return 0, out
+    return at, put_utf8(out, code)
+
+
+@always_inlined
+def _copy_string(at, end, out):  # type: ignore[no-untyped-def]
+    """Copy the string whose first character is at `at`; returns (behind its quote, or 0 when it is odd; behind the copy)."""
+    while True:
+        if at + _WIDTH <= end:
+            found = _copy_to_special(out, at)
+            at += found
+            out += found
+            if found == _WIDTH:
+                continue
+        c = _byte(at)
+        if c == _QUOTE:
+            return at + 1, out
+        if c < 32:
+            return 0, out
+        if c == _BACKSLASH:
+            at, out = _unescape(at, end, out)
+            if at == 0:
+                return 0, out
+        else:
+            store_8(out, np.uint64(c))
+            at += 1
+            out += 1
+
+
+@always_inlined
+def _after_string(at, end):  # type: ignore[no-untyped-def]
+    """Behind the quote of the string whose first character is at `at`; 0 when it is odd."""
+    while True:
+        at = _special_in(at, end)
+        c = _byte(at)
+        if c == _QUOTE:
+            return at + 1
+        if c != _BACKSLASH:
+            return 0
+        at, _ = _unescape(at, end, _small_buffer())
+        if at == 0:
+            return 0
+
+
+@always_inlined
+def _digits(at, end):  # type: ignore[no-untyped-def]
+    """Digits as a number; returns (behind them, the number, how many): the number is right when they are at most 19."""
+    first, value = at, np.uint64(0)
+    while at + 8 <= end:
+        word = load_64(at)
+        # Bytes that are no digits are those left. (A sum carries only into bytes behind the first such one.)
+        others = ((word & _HIGH_NIBBLES) | (((word + _SIXES) & _HIGH_NIBBLES) >> _FOUR)) ^ _THREES
+        count = _trailing_zeros(others) >> 3
+        if count == 0:
+            return at, value, at - first
+        # Fewer than eight digits are moved to where the last ones of eight stand, behind zeros.
+        word = (word & _LOW_NIBBLES) << np.uint64(64 - 8 * count)
+        # Neighbours are added up in pairs: digits to twos, twos to fours, fours to eight.
+        word = (word * np.uint64(2561)) >> np.uint64(8)
+        word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+        word = ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+        value = value * _POWERS[count] + word
+        at += count
+        if count < 8:
+            return at, value, at - first
+    c = _byte(at)
+    while 48 <= c <= 57:
+        value = value * np.uint64(10) + np.uint64(c - 48)
+        at += 1
+        c = _byte(at)
+    return at, value, at - first
+
+
+@always_inlined
+def _integer(at, end):  # type: ignore[no-untyped-def]
+    """An integer as JSON writes it; returns (behind it, or 0 when it is odd; its size; 1 when it is negative)."""
+    negative = np.int64(_byte(at) == 45)
+    first = at + negative
+    at, size, count = _digits(first, end)
+    if count == 0 or count > 19 or (_byte(first) == 48 and (count > 1 or negative)):
+        return 0, size, negative
+    return at, size, negative
+
+
+@inlined
+def _after_number(at, end):  # type: ignore[no-untyped-def]
+    """A number as JSON writes it; returns (behind it, or 0 when it is odd; how many digits before an exponent).
+
+    Numbers that are so long or large that a double might not hold them are odd.
+    """
+    first = at
+    negative = np.int64(_byte(at) == 45)
+    at += negative
+    is_zero = _byte(at) == 48
+    at, _, digits = _digits(at, end)
+    if digits == 0 or (is_zero and digits > 1):
+        return 0, 0
+    if _byte(at) == 46:
+        at, _, more = _digits(at + 1, end)
+        if more == 0:
+            return 0, 0
+        digits += more
+    if _byte(at) | 32 == 101:
+        at += 1
+        c = _byte(at)
+        at += c == 43 or c == 45
+        at, _, more = _digits(at, end)
+        if more == 0 or more > 2:
+            return 0, 0
+    # -0 is an integer without a sign to some readers, -0.0 to others.
+    if at - first > _NUMBER_BYTES_MAX or (is_zero and negative and at - first == 2):
+        return 0, 0
+    return at, digits
+
+
+@inlined
+def _after_word(at, end):  # type: ignore[no-untyped-def]
+    """Behind null, true or false; 0 when it is none of them."""
+    if at + 5 > end:
+        return 0
+    word = load_32(at)
+    if word in (_NULL, _TRUE):
+        return at + 4
+    return at + 5 if _byte(at) == 102 and load_32(at + 1) == _ALSE else 0
+
+
+@always_inlined
+def _after_scalar(at, end):  # type: ignore[no-untyped-def]
+    c = _byte(at)
+    if c == _QUOTE:
+        return _after_string(at + 1, end)
+    if c == 45 or 48 <= c <= 57:
+        at, _ = _after_number(at, end)
+        return at
+    return _after_word(at, end)
+
+
+@inlined
+def _after_nested(at, end):  # type: ignore[no-untyped-def]
+    """Behind the object or array that begins at `at`; 0 when it is odd."""
+    depth, objects = 0, np.uint64(0)
+    while True:
+        # At a value.
+        c = _byte(at)
+        is_object = c == 123
+        if is_object or c == 91:
+            if depth == _DEPTH_MAX:
+                return 0
+            depth += 1
+            objects = (objects << _ONE) | np.uint64(is_object)
+            at = _after_blanks(at + 1)
+            is_empty = _byte(at) == (125 if is_object else 93)
+            is_first = not is_empty
+        else:
+            at = _after_scalar(at, end)
+            if at == 0:
+                return 0
+            at = _after_blanks(at)
+            is_first = False
+        # Behind a value, or behind an opening bracket.
+        while not is_first:
+            c = _byte(at)
+            is_object = objects & _ONE != np.uint64(0)
+            if c == 44:
+                at = _after_blanks(at + 1)
+                is_first = True
+            elif c == (125 if is_object else 93):
+                at += 1
+                depth -= 1
+                objects >>= _ONE
+                if depth == 0:
+                    return at
+                at = _after_blanks(at)
+            else:
+                return 0
+        if objects & _ONE != np.uint64(0):
+            if _byte(at) != _QUOTE:
+                return 0
+            at = _after_string(at + 1, end)
+            if at == 0:
+                return 0
+            at = _after_blanks(at)
+            if _byte(at) != 58:
+                return 0
+            at = _after_blanks(at + 1)
+
+
+@always_inlined
+def _get(table, field):  # type: ignore[no-untyped-def]
+    """A field of the row of a table of int64 that begins at an address."""
+    return np.int64(load_64(table + 8 * field))
+
+
+@always_inlined
+def _set(table, field, value):  # type: ignore[no-untyped-def]
+    store_64(table + 8 * field, np.uint64(value))
+
+
+@inlined
+def _find_column(key, length, columns, columns_end, first):  # type: ignore[no-untyped-def]
+    """The column of that name, or _SKIPPED; the columns from `first` on are looked at first."""
+    column = first
+    while column < columns_end:
+        if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
+            return column
+        column += _COLUMN_BYTES
+    column = columns
+    while column < first:
+        if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
+            return column
+        column += _COLUMN_BYTES
+    return _SKIPPED
+
+
+@always_inlined
+def _store_text(column, row, text_end):  # type: ignore[no-untyped-def]
+    store_32(_get(column, OFFSETS) + 4 * (row + 1), np.uint64(text_end - _get(column, VALUES)))
+    store_8(_get(column, VALID) + row, _ONE)
+
+
+@always_inlined
+def _store_number(column, row, word):  # type: ignore[no-untyped-def]
+    store_64(_get(column, VALUES) + 8 * row, word)
+    store_8(_get(column, VALID) + row, _ONE)
+
+
+@inlined
+def _store_null(column, row):  # type: ignore[no-untyped-def]
+    if _get(column, FORM) <= BOOLEAN:
+        store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
+    else:
+        offsets = _get(column, OFFSETS) + 4 * row
+        store_32(offsets + 4, load_32(offsets))
+    store_8(_get(column, VALID) + row, np.uint64(0))
+    _set(column, NULLS, _get(column, NULLS) + 1)
+
+
+@always_inlined
+def _text_place(column, row):  # type: ignore[no-untyped-def]
+    return _get(column, VALUES) + np.int64(load_32(_get(column, OFFSETS) + 4 * row))
+
+
+@always_inlined
+def _read_integer(at, end, column, row):  # type: ignore[no-untyped-def]
+    at, size, negative = _integer(at, end)
+    if at == 0 or size > np.uint64(_get(column, LIMIT)) + np.uint64(negative):
+        return 0
+    _store_number(column, row, np.uint64(0) - size if negative else size)
+    return at
+
+
+@inlined
+def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
+    out = _text_place(column, row)
+    copy_bytes(out, at, after - at)
+    _store_text(column, row, out + after - at)
+    return after
+
+
+@always_inlined
+def _read_string(at, end, column, row):  # type: ignore[no-untyped-def]
+    """Read the string whose first character is at `at` into a row of a column; returns what is behind, or 0 when it is odd."""
+    form = _get(column, FORM)
+    if form == TEXT or form == NUMBER:  # noqa: SIM109
+        at, out = _copy_string(at, end, _text_place(column, row))
+        _store_text(column, row, out)
+        return at
+    if form == INTEGER:
+        at = _read_integer(at, end, column, row)
+        return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
+    return 0
+
+
+@inlined
+def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
+    """As `_read_string` for what is neither a string nor an integer of an INTEGER column nor null."""
+    c, form, after = _byte(at), _get(column, FORM), np.int64(0)
+    if form == NUMBER:
+        after, digits = _after_number(at, end)
+        if digits > _get(column, LIMIT):
+            return 0
+    elif form == NESTED:
+        if c == 123 or c == 91:
+            after = _after_nested(at, end)
+    elif c == 45 or 48 <= c <= 57:
+        if form == TEXT:
+            after, _, _ = _integer(at, end)
+    else:
+        after = _after_word(at, end)
+        if after != 0 and form == BOOLEAN:
+            _store_number(column, row, np.uint64(c == 116))
+            return after
+    return _copy_span(at, after, column, row) if after != 0 else 0
+
+
+@always_inlined
+def _read_value(at, end, column, row):  # type: ignore[no-untyped-def]
+    """As `_read_string` for any value but null."""
+    if _byte(at) == _QUOTE:
+        return _read_string(at + 1, end, column, row)
+    if _get(column, FORM) == INTEGER:
+        return _read_integer(at, end, column, row)
+    return _read_other(at, end, column, row)
+
+
+@always_inlined
+def _read_key(at, end, columns, columns_end, first):  # type: ignore[no-untyped-def]
+    """Read a key and its colon; returns (where the value begins, or 0 when they are odd; the column, as `_find_column`)."""
+    if _byte(at) != _QUOTE:
+        return 0, _SKIPPED
+    key = at + 1
+    key_end = _special_in(key, end)
+    if _byte(key_end) != _QUOTE:
+        return 0, _SKIPPED
+    column = _find_column(key, key_end - key, columns, columns_end, first)
+    at = _after_blanks(key_end + 1)
+    if _byte(at) != 58:
+        return 0, _SKIPPED
+    return _after_blanks(at + 1), column
+
+
+@inlined
+def _store_missing(columns, columns_end, row, line):  # type: ignore[no-untyped-def]
+    """Store NULL in the columns that the line does not have, or has as null."""
+    column = columns
+    while column < columns_end:
+        if _get(column, SEEN) != line:
+            _store_null(column, row)
+        column += _COLUMN_BYTES
+
+
+@always_inlined
+def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
+    """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
+    found, next_column = 0, columns
+    member = layout
+    while True:
+        # At the start of the line, or behind a value.
+        known = _get(member, _GAP_BYTES)
+        if known > 0 and at + known <= end and equal_bytes(at, _get(member, _GAP), known):
+            column = _get(member, _COLUMN)
+            at += known
+        else:
+            gap = at
+            at = _after_blanks(at)
+            c = _byte(at)
+            if member == layout:
+                if c != 123:
+                    return _BLANK if c == _NEWLINE else _ODD
+                at = _after_blanks(at + 1)
+                if _byte(at) == 125:
+                    break
+            elif c == 125:
+                break
+            elif c == 44:
+                at = _after_blanks(at + 1)
+            else:
+                return _ODD
+            at, column = _read_key(at, end, columns, columns_end, next_column)
+            if at == 0:
+                return _ODD
+            _set(member, _GAP_BYTES, at - gap)
+            _set(member, _GAP, gap)
+            _set(member, _COLUMN, column)
+        # The last place is that of all members from there on.
+        if member < layout + (MEMBERS_MAX - 1) * _MEMBER_BYTES:
+            member += _MEMBER_BYTES
+        c = _byte(at)
+        if column == _SKIPPED:
+            at = _after_nested(at, end) if c == 123 or c == 91 else _after_scalar(at, end)
+            if at == 0:
+                return _ODD
+            continue
+        seen = _get(column, SEEN)
+        if seen == line or seen == -line:
+            return _ODD
+        next_column = column + _COLUMN_BYTES
+        if c == 110:
+            # Filled in at the end of the line, with the columns that are missing.
+            if _after_word(at, end) == 0:
+                return _ODD
+            _set(column, SEEN, -line)
+            at += 4
+            continue
+        _set(column, SEEN, line)
+        found += 1
+        at = _read_value(at, end, column, row)
+        if at == 0:
+            return _ODD
+    at = _after_blanks(at + 1)
+    if _byte(at) != _NEWLINE:
+        return _ODD
+    if columns + found * _COLUMN_BYTES < columns_end:
+        if needs_all:
+            return _ODD
+        _store_missing(columns, columns_end, row, line)
+    return at + 1
+
+
+@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int64[:, ::1], boolean, int64[:, ::1], int64[:, ::1])")
+def read_rows(data, columns, needs_all, odd, members):  # type: ignore[no-untyped-def]
+    """Decode the lines of `data`, which ends with a newline, into `columns`; returns (rows, odd lines).
+
+    Odd lines: for each, its number from 0 and how many rows were decoded before it. With `needs_all` a line that lacks a
+    wanted field, or has NULL there, is odd. Rows is TOO_ODD when most lines are odd. Blank lines count as lines only.
+    `members` is int64[MEMBERS_MAX, MEMBER_WIDTH], the kernel's own, and comes as zeros.
+    """
+    layout = members.ctypes.data
+    first_column = columns.ctypes.data
+    columns_end = first_column + len(columns) * _COLUMN_BYTES
+    at = data.ctypes.data
+    end = at + len(data)
+    rows, odds, line = 0, 0, 0
+    while at < end:
+        line += 1
+        after = _read_row(at, end, first_column, columns_end, needs_all, layout, rows, line)
+        if after > 0:
+            rows += 1
+            at = after
+            continue
+        if after == _ODD:
+            odd[0, odds], odd[1, odds] = line - 1, rows
+            odds += 1
+            if odds > _PATIENCE and 2 * odds > line:
+                return TOO_ODD, odds
+        at = _after_line(at, end)
+    return rows, odds
