@@ -250,8 +250,8 @@ _DOUBLE_DIGITS = 308
 def _round_float(value: pa.Array, digits: int, is_round: bool) -> pa.Array:
     """Round as Java does, by the shortest decimal that prints as the number: 1.005 to two digits is 1.01.
 
-    In binary 1.005 * 100 is slightly less than 100.5, so a value within one unit of the last place of a rounding boundary
-    counts as on it.
+    In binary 1.005 * 100 is slightly less than 100.5. A value within one unit of the last place of a rounding boundary counts
+    as on it.
     """
     if digits > _DOUBLE_DIGITS:
         return value

@@ -5,24 +5,23 @@ from __future__ import annotations
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, Literal, walk
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions.signature import Rejects
 from sqlstream.text.regular_expressions import MalformedRegex, java_regex
 from sqlstream.times import UNIT_NS
 from sqlstream.types import LogicalType, TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
-_OF_DATA = frozenset({
-    "BITMAP_FROM_BYTES", "SINGLE_ROW",
-    "ELEMENT", "FROM_BASE64", "INSTR", "JSON", "JSON_MEMBER", "JSON_MEMBERS", "MAP", "MAP_FROM_ARRAYS",
-    "PARSE_JSON", "RAND_INTEGER", "SHA2",
-})  # fmt: skip
-"""Functions that reject some values of their arguments."""
 _WITH_ERROR_CLAUSE = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
 """Functions that fail where a clause, which is a further argument, tells so."""
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
-    rejects some arguments, a point in time that leaves its range, or a whole number that leaves the range of its type."""
+    """Whether evaluating it may raise a UserError.
+
+    So does a division of exact numbers, a CAST that reads text, and a function that rejects some arguments. A point in time and
+    a whole number may leave the range of their types.
+    """
     return any(
         _fails_often(node) or _leaves_range(node) or _wraps(node) or _rejects_parameters(node)
         for node in walk(expression)
@@ -75,17 +74,15 @@ def is_narrower(target: LogicalType, source: LogicalType) -> bool:
     return to_arrow_type(target).bit_width < to_arrow_type(source).bit_width
 
 
-_BY_PARAMETERS = frozenset({
-    "CONVERT_TZ", "DATE_FORMAT", "DECODE", "ENCODE", "FROM_UNIXTIME", "LIKE", "LPAD", "REPEAT", "RPAD", "SIMILAR TO",
-    "STR_TO_MAP", "TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ", "UNIX_TIMESTAMP",
-})  # fmt: skip
-"""Functions that reject some values of the arguments behind the first; the planner checks those that are constant."""
+def _rejects(call: Call) -> Rejects | None:
+    function = SCALAR_FUNCTIONS.get(call.function)
+    return function.rejects if function is not None else None
 
 
 def _rejects_parameters(node: Expression) -> bool:
     if isinstance(node, Call) and node.function.startswith("REGEXP"):
         return _may_take_too_long(node.args[1])
-    if not isinstance(node, Call) or node.function not in _BY_PARAMETERS:
+    if not isinstance(node, Call) or _rejects(node) is not Rejects.PARAMETERS:
         return False
     return not all(isinstance(a, Literal) for a in node.args[1:])
 
@@ -113,7 +110,7 @@ def _fails_often(call: Expression) -> bool:
         return True
     if call.function in _DIVISIONS:
         return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
-    if call.function in _OF_DATA or (call.function in _WITH_ERROR_CLAUSE and len(call.args) > 2):
+    if _rejects(call) is Rejects.VALUES or (call.function in _WITH_ERROR_CLAUSE and len(call.args) > 2):
         return True
     source = call.args[0].type if call.args else sql.NULL
     if call.function != "CAST":

@@ -37,8 +37,8 @@ _IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 class Program:
     """Evaluates expressions over the same input, each distinct deterministic subexpression once per batch.
 
-    A branch of CASE, AND, OR or COALESCE that can fail (a division) is evaluated only for the rows that reach it, unless
-    `is_lazy` is false.
+    A branch of CASE, AND, OR or COALESCE that can fail (a division) is evaluated only for the rows that reach it. All branches
+    are evaluated for all rows unless `is_lazy`.
     """
 
     def __init__(

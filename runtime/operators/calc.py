@@ -12,7 +12,7 @@ from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_k
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
 from sqlstream.runtime.evaluate import EvaluationContext
-from sqlstream.runtime.evaluate.filtered_projections import FilteredProjections
+from sqlstream.runtime.evaluate.compiled import FilteredProjections
 from sqlstream.runtime.kernels.buffers import to_array, view_buffer
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output

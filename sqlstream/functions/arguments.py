@@ -15,6 +15,7 @@ from sqlstream.functions.signature import (
     Check,
     Coercion,
     Refinement,
+    Rejects,
     ResultType,
     ScalarFunction,
 )
@@ -99,8 +100,11 @@ def convert_each(*arguments: Argument) -> Coercion:
 
 def to_common_type(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
     """Convert all arguments to their common type; strings remain as they are, whatever their lengths."""
-    if all(sql.is_string(t) for t in types):
-        return types
+    return types if all(sql.is_string(t) for t in types) else to_shared(types)
+
+
+def to_shared(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+    """Convert all arguments to their common type, and keep which of them may be NULL."""
     shared = common_type(types)
     return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
 
@@ -112,6 +116,7 @@ class Details(TypedDict, total=False):
     refine: Refinement
     tries_text: bool
     check: Check
+    rejects: Rejects
 
 
 def scalar(

@@ -18,18 +18,18 @@ from sqlstream.functions.arguments import (
     returns,
     same_as,
     scalar,
+    to_shared,
 )
 from sqlstream.functions.checks import constant, unsupported, word_among
 from sqlstream.functions.merging import (
     as_decimal,
-    common_type,
     product_of_decimals,
     quotient_of_decimals,
     remainder_of_decimals,
     round_of_decimal,
     sum_of_decimals,
 )
-from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
+from sqlstream.functions.signature import Coercion, Rejects, ResultType, ScalarFunction
 from sqlstream.types import DOUBLE, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -44,8 +44,7 @@ def _operands(types: Types) -> Types | None:
     if not all(sql.is_numeric(t) for t in types):
         return types
     if any(t.root in sql.APPROXIMATE_ROOTS for t in types) or all(sql.is_integer(t) for t in types):
-        shared = common_type(types)
-        return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
+        return to_shared(types)
     return types
 
 
@@ -275,6 +274,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         sql.INT,
         args=(1, 2),
         is_deterministic=False,
+        rejects=Rejects.VALUES,
     ).described(
         "A random whole number of at least 0 and below the bound, a new one per row.", "RAND_INTEGER(1)", "0"
     ),

@@ -15,7 +15,7 @@ from sqlstream.functions.arguments import (
     scalar,
 )
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
+from sqlstream.functions.signature import Coercion, Rejects, ResultType, ScalarFunction
 from sqlstream.types import BOOLEAN, INT, STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -240,7 +240,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         returns(STRING),
         name="ORDERED_LIST",
     ),
-    scalar("ELEMENT(array)", "arrays:ELEMENT", (ARRAY,), _element).described(
+    scalar("ELEMENT(array)", "arrays:ELEMENT", (ARRAY,), _element, rejects=Rejects.VALUES).described(
         "The only element of an array; NULL when it is empty, an error when it has several.",
         "ELEMENT(ARRAY[7])",
         "7",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.functions.arguments import BYTES, Argument, scalar
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.types import BIGINT, BITMAP, INT, STRING, TypeRoot
 
 BITMAP_ARGUMENT = Argument(lambda t: t.root is TypeRoot.BITMAP, BITMAP)
@@ -51,7 +51,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("BITMAP_CARDINALITY(bitmap)", "bitmap:BITMAP_CARDINALITY", (BITMAP_ARGUMENT,), BIGINT).described(
         "The number of values of a bitmap.", "BITMAP_CARDINALITY(BITMAP_BUILD(ARRAY[3, 1, 3]))", "2"
     ),
-    scalar("BITMAP_FROM_BYTES(bytes)", "bitmap:BITMAP_FROM_BYTES", (BYTES,), BITMAP).described(
+    scalar(
+        "BITMAP_FROM_BYTES(bytes)", "bitmap:BITMAP_FROM_BYTES", (BYTES,), BITMAP, rejects=Rejects.VALUES
+    ).described(
         "The bitmap of bytes in the portable form of 32-bit Roaring bitmaps; other bytes fail the job.",
         "BITMAP_TO_STRING(BITMAP_FROM_BYTES(x'3A3000000100000000000000100000000700'))",
         "{7}",

@@ -1,7 +1,7 @@
 """Building blocks of checks: what a signature tells of a call's arguments before there is a row.
 
-The binder calls a check with the constants that it has computed in their places. A constant that it cannot compute
-(`UPPER('(')`), or that a rule brings from a subquery, is read by the runtime, where a wrong one is an error of the first row.
+The binder calls a check with the constants that it has computed in their places. Some constants only the runtime reads, where a
+wrong one is an error of the first row: those that the binder cannot compute (`UPPER('(')`), and those of a subquery.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from sqlstream.functions.arguments import (
     as_given,
     returns,
     scalar,
+    to_shared,
 )
 from sqlstream.functions.checks import literals, unsupported
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import DescribedFunction, ScalarFunction
+from sqlstream.functions.signature import DescribedFunction, Rejects, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -36,18 +37,13 @@ def _row(types: Types) -> LogicalType:
     return sql.row(*((f"EXPR${i}", t) for i, t in enumerate(types))).not_null()
 
 
-def _same_elements(types: Types) -> Types | None:
-    shared = common_type(types)
-    return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
-
-
 def _array(types: Types) -> LogicalType | None:
     element = common_type(types)
     return None if element is None else sql.array(element).not_null()
 
 
 def _same_entries(types: Types) -> Types | None:
-    keys, values = _same_elements(types[0::2]), _same_elements(types[1::2])
+    keys, values = to_shared(types[0::2]), to_shared(types[1::2])
     if len(types) % 2 or keys is None or values is None:
         return None
     return tuple(t for pair in zip(keys, values, strict=True) for t in pair)
@@ -99,7 +95,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "ARRAY[value1 [, value2]*]",
         "collection:array_of",
-        _same_elements,
+        to_shared,
         _array,
         name="ARRAY",
         args=(0, _MANY),
@@ -112,6 +108,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         name="MAP",
         args=(2, _MANY),
         check=_check_keys,
+        rejects=Rejects.VALUES,
     ).described("A map of keys and values.", "MAP['a', 1]", "{a=1}"),
     scalar(
         "array[index], map[key] or variant[index or key]",

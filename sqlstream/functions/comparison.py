@@ -1,4 +1,4 @@
-"""Comparisons and pattern predicates."""
+"""Comparisons, pattern predicates, and the operators of three-valued logic."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call
 from sqlstream.functions.arguments import (
     ANY,
+    BOOL,
     TEXT,
     TEXT_OR_BYTES,
     always,
@@ -15,7 +16,7 @@ from sqlstream.functions.arguments import (
     to_common_type,
 )
 from sqlstream.functions.checks import literals
-from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
+from sqlstream.functions.signature import Coercion, Rejects, ResultType, ScalarFunction
 from sqlstream.text.like_pattern import like_parts, similar_regex
 from sqlstream.text.regular_expressions import checked_re2, java_regex
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
@@ -130,6 +131,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         name="LIKE",
         args=(2, 3),
         check=_check_like,
+        rejects=Rejects.PARAMETERS,
     ),
     scalar(
         "string SIMILAR TO pattern [ESCAPE char]",
@@ -139,6 +141,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         name="SIMILAR TO",
         args=(2, 3),
         check=_check_similar,
+        rejects=Rejects.PARAMETERS,
     ),
     scalar(
         "STARTSWITH(string, prefix)", "text.string:STARTSWITH", _same_kind, returns(BOOLEAN), args=(2, 2)
@@ -149,4 +152,46 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "REGEXP(string, regex)", "text.pattern:REGEXP", (TEXT, TEXT), BOOLEAN, check=_check_regexp
     ).described("Whether a part of a text matches a regular expression.", "REGEXP('q12', '[0-9]+')", "TRUE"),
+)
+
+
+# AND, OR, NOT and the truth tests of three-valued logic.
+
+
+_OPERANDS_MAX = 100_000
+
+LOGIC: tuple[ScalarFunction, ...] = (
+    scalar(
+        "boolean1 AND boolean2", "comparison:and_", (BOOL, BOOL), BOOLEAN, name="AND", args=(2, _OPERANDS_MAX)
+    ),
+    scalar(
+        "boolean1 OR boolean2", "comparison:or_", (BOOL, BOOL), BOOLEAN, name="OR", args=(2, _OPERANDS_MAX)
+    ),
+    scalar("NOT boolean", "comparison:NOT", (BOOL,), BOOLEAN, name="NOT"),
+    scalar("boolean IS TRUE", "comparison:IS_TRUE", (BOOL,), always(BOOLEAN.not_null()), name="IS TRUE"),
+    scalar(
+        "boolean IS NOT TRUE",
+        "comparison:IS_NOT_TRUE",
+        (BOOL,),
+        always(BOOLEAN.not_null()),
+        name="IS NOT TRUE",
+    ),
+    scalar("boolean IS FALSE", "comparison:IS_FALSE", (BOOL,), always(BOOLEAN.not_null()), name="IS FALSE"),
+    scalar(
+        "boolean IS NOT FALSE",
+        "comparison:IS_NOT_FALSE",
+        (BOOL,),
+        always(BOOLEAN.not_null()),
+        name="IS NOT FALSE",
+    ),
+    scalar(
+        "boolean IS UNKNOWN", "comparison:IS_NULL", (BOOL,), always(BOOLEAN.not_null()), name="IS UNKNOWN"
+    ),
+    scalar(
+        "boolean IS NOT UNKNOWN",
+        "comparison:IS_NOT_NULL",
+        (BOOL,),
+        always(BOOLEAN.not_null()),
+        name="IS NOT UNKNOWN",
+    ),
 )

@@ -1,25 +1,22 @@
-"""CASE and the functions that choose between their arguments."""
+"""CASE, the functions that choose between their arguments, and CAST."""
 
 from __future__ import annotations
 
 from sqlstream import types as sql
-from sqlstream.functions.arguments import always, as_given, is_any_nullable, scalar
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.functions.arguments import always, as_given, is_any_nullable, scalar, to_shared
 from sqlstream.functions.comparison import NESTED, comparable
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
 _MANY = 100_000
 
 
-def _to_shared(types: Types) -> Types | None:
-    shared = common_type(types)
-    return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
-
-
 def _to_ordered(types: Types) -> Types | None:
-    return None if any(t.root in NESTED for t in types) else _to_shared(types)
+    return None if any(t.root in NESTED for t in types) else to_shared(types)
 
 
 def _case_values(types: Types) -> Types:
@@ -30,7 +27,7 @@ def _case_values(types: Types) -> Types:
 def _case_arguments(types: Types) -> Types | None:
     if len(types) % 2 == 0 or any(t.root not in (TypeRoot.BOOLEAN, TypeRoot.NULL) for t in types[0:-1:2]):
         return None
-    values = _to_shared(_case_values(types))
+    values = to_shared(_case_values(types))
     if values is None:
         return None
     pairs = zip(types[0:-1:2], values[:-1], strict=True)
@@ -38,10 +35,6 @@ def _case_arguments(types: Types) -> Types | None:
         *(t for condition, value in pairs for t in (BOOLEAN.with_nullable(condition.nullable), value)),
         values[-1],
     )
-
-
-def _if_arguments(types: Types) -> Types | None:
-    return _case_arguments(types)
 
 
 def _case_type(types: Types) -> LogicalType | None:
@@ -70,6 +63,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         as_given,
         lambda types: types[0].with_nullable(True) if types[1].root is TypeRoot.BIGINT else None,
         args=(2, 2),
+        rejects=Rejects.VALUES,
     ),
     scalar("KEY_BYTES(value)", "conditional:KEY_BYTES", as_given, always(sql.BYTES.not_null()), args=(1, 1)),
     scalar(
@@ -81,12 +75,12 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args=(3, _MANY),
     ),
     scalar(
-        "IF(condition, value1, value2)", "conditional:CASE", _if_arguments, _case_type, args=(3, 3)
+        "IF(condition, value1, value2)", "conditional:CASE", _case_arguments, _case_type, args=(3, 3)
     ).described("The first value where the condition is true, else the second.", "IF(1 < 2, 'a', 'b')", "a"),
     scalar(
-        "COALESCE(value1 [, value2]*)", "conditional:COALESCE", _to_shared, _coalesced, args=(1, _MANY)
+        "COALESCE(value1 [, value2]*)", "conditional:COALESCE", to_shared, _coalesced, args=(1, _MANY)
     ).described("The first argument that is not NULL.", "COALESCE(CAST(NULL AS INT), 2)", "2"),
-    scalar("IFNULL(value, replacement)", "conditional:COALESCE", _to_shared, _if_null, args=(2, 2)).described(
+    scalar("IFNULL(value, replacement)", "conditional:COALESCE", to_shared, _if_null, args=(2, 2)).described(
         "The value, or the replacement where it is NULL.", "IFNULL(CAST(NULL AS INT), 0)", "0"
     ),
     scalar(
@@ -103,4 +97,38 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("LEAST(value1[, value2]*)", "conditional:LEAST", _to_ordered, _extreme, args=(1, _MANY)).described(
         "The least argument; NULL when one is NULL.", "LEAST(1, 3, 2)", "1"
     ),
+)
+
+
+# CAST and TRY_CAST: the target is the type of the call, and the binder checks that the cast exists.
+
+
+def _check(call: Call) -> None:
+    _check_parts(call.args[0].type, call.type)
+
+
+def _check_parts(source: LogicalType, target: LogicalType) -> None:
+    """UserError SS3106 where elements of a MULTISET would become those of another type."""
+    if source.root is not target.root or source.same_as(target):
+        return
+    if source.root is TypeRoot.MULTISET:
+        raise UserError(
+            "SS3106", f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)} is not supported"
+        )
+    for a, b in ((source.element, target.element), (source.key, target.key)):
+        if a is not None and b is not None:
+            _check_parts(a, b)
+    for field, other in zip(source.fields, target.fields, strict=False):
+        _check_parts(field.type, other.type)
+
+
+CONVERSIONS: tuple[ScalarFunction, ...] = (
+    scalar(
+        "CAST(value AS type)", "cast:cast", as_given, lambda types: None, args=(1, 1), check=_check
+    ).described(
+        "The value in another type; a text that does not fit fails the job.", "CAST('12' AS INT)", "12"
+    ),
+    scalar(
+        "TRY_CAST(value AS type)", "cast:cast", as_given, lambda types: None, args=(1, 1), check=_check
+    ).described("The value in another type, NULL where it does not fit.", "TRY_CAST('12' AS INT)", "12"),
 )

@@ -16,7 +16,7 @@ from sqlstream.functions.arguments import (
     scalar,
 )
 from sqlstream.functions.checks import constant, constant_at, unsupported
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.text.json_path import MalformedPath, Path, has_mode, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -155,6 +155,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.construct:json_raw",
         (TEXT,),
         always(sql.STRING),
+        rejects=Rejects.VALUES,
     ).described(
         "A JSON text that JSON_OBJECT or JSON_ARRAY inserts as it is.",
         "JSON_ARRAY(JSON('{\"a\": 1}'))",
@@ -190,6 +191,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (TEXT, BOOL),
         returns(sql.VARIANT),
         args=(1, 2),
+        rejects=Rejects.VALUES,
     ).described(
         "The VARIANT of a JSON text; other text fails the job.",
         """PARSE_JSON('{"a": [7, 8]}')['a'][1]""",
@@ -220,8 +222,15 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (SYMBOL, TEXT, TEXT),
         always(sql.STRING),
         check=constant_at(0),
+        rejects=Rejects.VALUES,
     ),
-    scalar("JSON_MEMBERS(array)", "json.construct:json_members", (_TEXTS,), always(sql.STRING.not_null())),
+    scalar(
+        "JSON_MEMBERS(array)",
+        "json.construct:json_members",
+        (_TEXTS,),
+        always(sql.STRING.not_null()),
+        rejects=Rejects.VALUES,
+    ),
 )
 
 JSON_REASON = "an engine reads the paths and writes the numbers and names of JSON in its own way"

@@ -16,7 +16,7 @@ from sqlstream.functions.arguments import (
 from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.checks import literals
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.text.regular_expressions import linear_regex
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
@@ -85,6 +85,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         convert_each(ARRAY, ARRAY),
         _of_arrays,
         args=(2, 2),
+        rejects=Rejects.VALUES,
     ).described(
         "The map of an array of keys and one of values.", "MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"
     ),
@@ -100,6 +101,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         returns(sql.map_of(STRING, STRING)),
         args=(1, 3),
         check=_check_delimiters,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "The map in a text: pairs between commas, key and value between equals signs, or by other regular expressions.",
         "STR_TO_MAP('a=1')",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable
 from typing import Self
 
@@ -24,6 +25,17 @@ Refinement = Callable[[LogicalType, "tuple[Expression, ...]"], LogicalType]
 Check = Callable[[Call], None]
 """UserError, without a position, for a call that type-checks and that no row could make work: a parameter that is not constant,
 a literal pattern that is malformed, an element type that has no form."""
+
+
+class Rejects(enum.Enum):
+    """What of its arguments makes a call fail for a row; CASE and AND spare the rows that do not reach it.
+
+    Overflow, division by zero and what CAST cannot read are known of by their operators (runtime/evaluate/fallible.py).
+    """
+
+    VALUES = "some values of its arguments"
+    PARAMETERS = "some values of the arguments behind the first; the planner checks those that are constant"
+
 
 AGGREGATED = "(VALUES (3), (1), (CAST(NULL AS INT)), (3)) AS t (v)"
 """The rows of the examples of aggregate functions."""
@@ -69,6 +81,7 @@ class ScalarFunction(DescribedFunction):
     tries_text: bool = False
     check: Check | None = None
     implementation: str = ""
+    rejects: Rejects | None = None
 
     def type_of(self, args: tuple[Expression, ...]) -> LogicalType | None:
         """The result type of a call with these (already coerced) arguments; None when they do not fit."""

@@ -15,7 +15,7 @@ from sqlstream.functions.arguments import (
     scalar,
 )
 from sqlstream.functions.checks import literals, one_of, regex_at, unsupported
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.types import INT, STRING, LogicalType, TypeRoot
 
 _MANY = 100_000
@@ -106,9 +106,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("TO_BASE64(string)", "text.string:TO_BASE64", (TEXT,), STRING).described(
         "The text's bytes in base 64.", "TO_BASE64('hello')", "aGVsbG8="
     ),
-    scalar("FROM_BASE64(string)", "text.string:from_base64", (TEXT,), STRING).described(
-        "The text that base 64 encodes.", "FROM_BASE64('aGVsbG8=')", "hello"
-    ),
+    scalar(
+        "FROM_BASE64(string)", "text.string:from_base64", (TEXT,), STRING, rejects=Rejects.VALUES
+    ).described("The text that base 64 encodes.", "FROM_BASE64('aGVsbG8=')", "hello"),
     scalar(
         "TRIM([BOTH | LEADING | TRAILING] [chars FROM] string)",
         "text.string:trim_from",
@@ -162,15 +162,23 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("TRANSLATE(string, from, to)", "text.string:TRANSLATE", (TEXT, TEXT, TEXT), _translated).described(
         "The text with characters replaced one for one.", "TRANSLATE('abc', 'ab', 'xy')", "xyc"
     ),
-    scalar("LPAD(string, length, pad)", "text.string:LPAD", (TEXT, AS_INT, TEXT), _padded).described(
-        "The text filled up, or cut, to a length at its start.", "LPAD('7', 3, '0')", "007"
-    ),
-    scalar("RPAD(string, length, pad)", "text.string:RPAD", (TEXT, AS_INT, TEXT), _padded).described(
-        "The text filled up, or cut, to a length at its end.", "RPAD('7', 3, '0')", "700"
-    ),
-    scalar("REPEAT(string, times)", "text.string:REPEAT", (TEXT, AS_INT), STRING).described(
-        "The text repeated a number of times.", "REPEAT('ab', 2)", "abab"
-    ),
+    scalar(
+        "LPAD(string, length, pad)",
+        "text.string:LPAD",
+        (TEXT, AS_INT, TEXT),
+        _padded,
+        rejects=Rejects.PARAMETERS,
+    ).described("The text filled up, or cut, to a length at its start.", "LPAD('7', 3, '0')", "007"),
+    scalar(
+        "RPAD(string, length, pad)",
+        "text.string:RPAD",
+        (TEXT, AS_INT, TEXT),
+        _padded,
+        rejects=Rejects.PARAMETERS,
+    ).described("The text filled up, or cut, to a length at its end.", "RPAD('7', 3, '0')", "700"),
+    scalar(
+        "REPEAT(string, times)", "text.string:REPEAT", (TEXT, AS_INT), STRING, rejects=Rejects.PARAMETERS
+    ).described("The text repeated a number of times.", "REPEAT('ab', 2)", "abab"),
     scalar("POSITION(string1 IN string2)", "text.string:POSITION", (TEXT, TEXT), INT).described(
         "Where a text occurs first in another, from 1; 0 when it does not.", "POSITION('b' IN 'abc')", "2"
     ),
@@ -181,6 +189,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         INT,
         args=(2, 4),
         check=_check_appearance,
+        rejects=Rejects.VALUES,
     ).described(
         "Where a text occurs the first or a later time, from 1; from a start, backwards for a negative one; 0 when it does not.",
         "INSTR('abcabc', 'c', 1, 2)",

@@ -23,7 +23,7 @@ from sqlstream.functions.arguments import (
     scalar,
 )
 from sqlstream.functions.checks import one_of, parameters, unsupported
-from sqlstream.functions.signature import ScalarFunction
+from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.text.date_pattern import format_tokens, parse_tokens
 from sqlstream.times import UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of
 from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
@@ -235,6 +235,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (_TIMESTAMP_OR_TEXT, TEXT),
         _formatted,
         check=_check_format,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "A time as text, by a pattern.",
         "DATE_FORMAT(TIMESTAMP '2020-03-04 10:20:30', 'yyyy/MM/dd')",
@@ -247,6 +248,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         always(timestamp(3)),
         args=(1, 2),
         check=_check_parse,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "The TIMESTAMP in a text, by a pattern; NULL when the text does not match.",
         "TO_TIMESTAMP('04.03.2020', 'dd.MM.yyyy')",
@@ -259,6 +261,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         always(DATE),
         args=(1, 2),
         check=_check_parse,
+        rejects=Rejects.PARAMETERS,
     ).described("The DATE in a text, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
     scalar(
         "TO_TIMESTAMP_LTZ(epoch[, precision]) or TO_TIMESTAMP_LTZ(string[, pattern[, time zone]])",
@@ -268,6 +271,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args=(1, 3),
         refine=_as_fine_as_literal,
         check=_check_to_instant,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "A moment from seconds or milliseconds since 1970, or from a text.",
         "EXTRACT(EPOCH FROM TO_TIMESTAMP_LTZ(60, 0))",
@@ -280,6 +284,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         always(STRING),
         args=(1, 2),
         check=_check_format,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "Seconds since 1970 as text in the session's time zone, by a pattern.",
         "UNIX_TIMESTAMP(FROM_UNIXTIME(60))",
@@ -291,6 +296,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (TEXT, TEXT, TEXT),
         always(STRING),
         check=_check_zones,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "A time as text in one time zone as text in another.",
         "CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')",
@@ -307,6 +313,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args=(0, 2),
         is_deterministic=False,
         check=_check_simple_parse,
+        rejects=Rejects.PARAMETERS,
     ).described(
         "Seconds since 1970 of now, or of the time in a text.",
         "UNIX_TIMESTAMP('1970-01-02 00:00:00') - UNIX_TIMESTAMP('1970-01-01 00:00:00')",

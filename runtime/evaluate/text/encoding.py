@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.functions.hash import SHA2_BITS, SHA2_HINT
+from sqlstream.functions.encoding import SHA2_BITS, SHA2_HINT
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
