@@ -11,9 +11,13 @@ from documentation import differences, rewrite, with_options
 
 MADE = {"functions.md", "conformance.md"}
 """Pages that other tests write."""
+ALSO = (
+    "README.md",
+    *(f"docs/{page}.md" for page in ("batch", "checkpoints", "concepts", "limits", "state", "verify")),
+)
 FOLDERS = ("sql", "connectors", "formats", "tutorials")
 PAGES = [
-    *(ROOT / page for page in ("README.md", "docs/concepts.md", "docs/checkpoints.md", "docs/limits.md")),
+    *(ROOT / page for page in ALSO),
     *(
         page
         for folder in FOLDERS
