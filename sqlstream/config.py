@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS
+from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS, STORE_OPTIONS
 from sqlstream.options.flink_keys import flink_keys, foreign_option
 from sqlstream.options.network_options import NETWORK_OPTIONS
-from sqlstream.options.renamed_keys import current_key
 from sqlstream.options.server_options import SERVER_OPTIONS
 from sqlstream.options.state_options import STATE_OPTIONS
-from sqlstream.options.store_options import STORE_OPTIONS
 from sqlstream.spark import is_spark_key
 
 _B, _I, _D, _M, _S, _E, _Z = (
@@ -30,7 +28,7 @@ OPTIONS: dict[str, ConfigOption] = {
     for o in (
         ConfigOption("execution.runtime-mode", _E, "STREAMING",
                      "Whether statements run as streams or in batch; AUTOMATIC: in batch when all their tables end.",
-                     choices=("STREAMING", "BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+                     choices=("STREAMING", "BATCH", "AUTOMATIC"), scope=Scope.SESSION, deprecated=("execution.type",)),
         ConfigOption("execution.batch.engine", _E, "auto",
                      "What computes a batch statement; auto takes DuckDB for input of at most execution.batch.duckdb-bytes-max, "
                      "else Spark.", choices=("auto", "duckdb", "spark"), scope=Scope.SESSION),
@@ -62,7 +60,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      "By how much FLOAT and DOUBLE values may differ in VERIFY, relative to the larger one.",
                      minimum=0, scope=Scope.SESSION),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
-                     minimum=1, maximum=32768, scope=Scope.SESSION),
+                     minimum=1, maximum=32768, scope=Scope.SESSION, deprecated=("execution.parallelism",)),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",
                      "Parallelism of SQL operators; -1 takes parallelism.default.", minimum=-1, maximum=32768,
                      scope=Scope.SESSION),
@@ -70,7 +68,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      scope=Scope.SESSION),
         ConfigOption("pipeline.max-parallelism", _I, "-1",
                      "Number of key groups, fixed for the life of a job; -1 takes 128 or, from a parallelism of 86 on, the next"
-                     " power of two above 1.5 times the parallelism.", minimum=-1, maximum=32768, scope=Scope.SESSION),
+                     " power of two above 1.5 times the parallelism.", minimum=-1, maximum=32768, scope=Scope.SESSION,
+                     deprecated=("execution.max-parallelism",)),
         ConfigOption("python.files", _S, "",
                      "Python modules that go with each job that calls a Python function: .py and .zip files and directories, "
                      "separated by commas.", scope=Scope.SESSION),
@@ -99,7 +98,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      "shared with processes of the same machine.", minimum=0,
                      scope=Scope.CLUSTER),
         ConfigOption("table.exec.state.ttl", _D, "0 ms", "Forget keyed state this long after its last update; 0 keeps it.",
-                     minimum=0),
+                     minimum=0, deprecated=("execution.min-idle-state-retention", "execution.max-idle-state-retention")),
         ConfigOption("table.exec.source.idle-timeout", _D, "0 ms",
                      "Turn a source idle after this long without rows; 0 never.", minimum=0, scope=Scope.SESSION),
         ConfigOption("table.exec.emit.early-fire.enabled", _B, "false",
@@ -164,9 +163,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=1, scope=Scope.CLIENT),
         ConfigOption("sql-client.execution.result-mode", _E, "TABLE",
                      "How the shell shows a query: as a table that is kept up to date, or each change as it comes.",
-                     choices=("TABLE", "CHANGELOG", "TABLEAU"), scope=Scope.CLIENT),
+                     choices=("TABLE", "CHANGELOG", "TABLEAU"), scope=Scope.CLIENT, deprecated=("execution.result-mode",)),
         ConfigOption("sql-client.execution.max-table-result.rows", _I, "1000000",
-                     "Rows that the shell's live table holds; beyond that it forgets the oldest.", minimum=1, scope=Scope.CLIENT),
+                     "Rows that the shell's live table holds; beyond that it forgets the oldest.", minimum=1, scope=Scope.CLIENT,
+                     deprecated=("execution.max-table-result-rows",)),
         ConfigOption("heartbeat.interval", _D, "10 s", "Interval between heartbeat requests to each TaskManager.", minimum=10,
                      scope=Scope.CLUSTER),
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20,
@@ -217,12 +217,23 @@ OPTIONS: dict[str, ConfigOption] = {
 }  # fmt: skip
 
 
+RENAMED: dict[str, str] = {old: o.key for o in OPTIONS.values() for old in o.deprecated} | {
+    "execution.buffer-timeout": "execution.buffer-timeout.interval"
+}
+"""Settings by their other keys."""
+
+
 class Settled(NamedTuple):
     """What a setting comes to: the key that it has today, the value if it is taken, and a note if it is not what was written."""
 
     key: str
     value: str | None
     note: str
+
+
+def current_key(key: str) -> str:
+    """What the setting is called today."""
+    return RENAMED.get(key, key)
 
 
 def option(key: str, span: Span | None = None) -> ConfigOption:

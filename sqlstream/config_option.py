@@ -49,7 +49,7 @@ class Scope(enum.Enum):
 
 class ConfigOption(msgspec.Struct, frozen=True):
     """One setting. `default` is text. `refused` are choices of Flink that are not built, `synonyms` other names of choices.
-    `minimum` and `maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
+    `minimum` and `maximum` bound numbers (milliseconds for durations, bytes for sizes). `deprecated` are other keys of it."""
 
     key: str
     type: ConfigType
@@ -61,6 +61,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
     maximum: int | None = None
     scope: Scope = Scope.JOB
     synonyms: tuple[tuple[str, str], ...] = ()
+    deprecated: tuple[str, ...] = ()
 
     def parse(self, text: str, span: Span | None = None) -> Any:
         """The value as bool, int, milliseconds, bytes or str. UserError SS4002 when it does not fit."""

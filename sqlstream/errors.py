@@ -177,6 +177,26 @@ class UserError(SqlStreamError):
         return self
 
 
+class ErrorsAt:
+    """User errors that are raised within have this position, unless they have one already.
+
+    >>> with ErrorsAt(Span(4, 9)):
+    ...     raise UserError("SS4002", "no value")
+    Traceback (most recent call last):
+    sqlstream.errors.UserError: error[SS4002]: no value
+    """
+
+    def __init__(self, span: Span | None) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, UserError):
+            error.at(self._span)
+
+
 class ExternalError(SqlStreamError):
     """A disk, file, network or peer failed; `retry` says whether trying again can help. `reason` is EXTERNAL, ACCESS_REFUSED, or
     CHECKPOINT_CORRUPT for a file of a checkpoint that is not as it was written."""

@@ -13,7 +13,7 @@ from sqlstream.client.arguments import (
     count,
 )
 from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK, exit_code_of
-from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
+from sqlstream.errors import ErrorsAt, SqlStreamError, line_and_column, render_error
 
 if TYPE_CHECKING:
     from sqlstream.client.sessions.outcomes import Rows
@@ -113,7 +113,7 @@ def _verify(text: str, session: Session, arguments: argparse.Namespace, found: l
     from sqlstream.client.sessions.outcomes import Rows
 
     for statement in parsed(text):
-        try:
+        with ErrorsAt(statement.span):
             verified = _verified(statement, session, arguments.using)
             if verified is None:
                 continue
@@ -121,8 +121,6 @@ def _verify(text: str, session: Session, arguments: argparse.Namespace, found: l
                 if verified.note:
                     print(verified.note, file=sys.stderr)
                 continue
-        except UserError as error:
-            raise error.at(statement.span) from None
         found += verified
         if not arguments.json:
             line, _ = line_and_column(text, statement.span.start)

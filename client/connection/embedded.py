@@ -14,7 +14,7 @@ from sqlstream.client.connection.exit_closing import close_at_exit, forget
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.outcomes import Job, ResultFacts, ResultKind, Rows
-from sqlstream.errors import UserError
+from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 
@@ -94,10 +94,8 @@ class EmbeddedConnection:
             with self._lock:
                 if self._is_closed or statement is None:
                     raise UserError("SS4042", "the connection is closed", hint="open another one")
-                try:
+                with ErrorsAt(statement.span):
                     outcome = self._session.execute(statement)
-                except UserError as error:
-                    raise error.at(statement.span) from None
                 result = EmbeddedResult(outcome)
                 self._results.add(result)
         return result

@@ -25,7 +25,7 @@ from sqlstream.client.sessions.outcomes import (
     Text,
     literal_batches,
 )
-from sqlstream.errors import JobError, UserError
+from sqlstream.errors import ErrorsAt, JobError, UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
@@ -109,10 +109,8 @@ class Execution:
         return False
 
     def _run(self, statement: Statement) -> Outcome:
-        try:
+        with ErrorsAt(statement.span):
             return self._session.execute(statement)
-        except UserError as error:
-            raise error.at(statement.span) from None
 
     def _answer(self, outcome: Outcome) -> OperationResult:
         time_zone = str(settings.get(self._session.config, "table.local-time-zone"))

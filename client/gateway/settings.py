@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config import OPTIONS, settle
+from sqlstream.config import OPTIONS, current_key, settle
 from sqlstream.errors import UserError
-from sqlstream.options.renamed_keys import current_key
 from sqlstream.secrets import masked
 from sqlstream.spark import is_spark_key, refuse_launch_key
 

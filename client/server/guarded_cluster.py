@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
 from sqlstream.runtime.checkpoint.places import absolute_place, check_place, check_places
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
@@ -139,7 +139,5 @@ def check_paths(graph: JobGraph, files: RootedFiles) -> None:
                 )
             continue
         for path in named.paths(spec.options):
-            try:
+            with ErrorsAt(operator.span):
                 files.check(path)
-            except UserError as error:
-                raise error.at(operator.span) from None

@@ -9,7 +9,7 @@ from sqlstream.catalog import CatalogConflict
 from sqlstream.client.sessions.effects import changes_effects, job_effects
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
 from sqlstream.client.sessions.planning import PlanningSession
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ErrorsAt, ExternalError, UserError
 from sqlstream.spark import refuse_launch_key
 
 if TYPE_CHECKING:
@@ -198,20 +198,16 @@ class Session(PlanningSession):
                 case _:
                     if isinstance(change, PutObject):
                         self._validate(change.entry, statement)
-                    try:
+                    with ErrorsAt(statement.span):
                         self.catalog.apply(change)
-                    except UserError as error:
-                        raise error.at(statement.span) from None
 
     def _check_place(self, key: str, value: str, statement: Statement) -> None:
         """UserError for a directory of checkpoints that cannot be one, or that the server does not allow."""
         from sqlstream.runtime.checkpoint.places import PLACE_KEYS, check_places, with_absolute_places
 
         if key in PLACE_KEYS:
-            try:
+            with ErrorsAt(statement.span):
                 check_places(with_absolute_places({key: value}), self.files())
-            except UserError as error:
-                raise error.at(statement.span) from None
 
     def _reset(self, key: str | None) -> None:
         """Return one setting, or all, to what it was at the start of the session."""
@@ -228,12 +224,10 @@ class Session(PlanningSession):
 
         if not isinstance(entry, CatalogTable):
             return
-        try:
+        with ErrorsAt(statement.span):
             connector(entry.options["connector"]).validate(
                 entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
             )
-        except UserError as error:
-            raise error.at(statement.span) from None
 
 
 def _ok(done: str) -> DdlResult:

@@ -15,7 +15,7 @@ from sqlstream import __version__
 from sqlstream import config as options
 from sqlstream.client.sessions.effects import job_effects
 from sqlstream.effects import Effects
-from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.errors import ErrorsAt, ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
 from sqlstream.planner.explain import explain_job_graph
@@ -116,10 +116,8 @@ def _read(path: str, span: Span, session: PlanningSession) -> tuple[JobGraph, st
     data = _located(read, span)
     if len(data) > PLAN_BYTES_MAX:
         raise UserError("SS3521", f'"{path}" is too large for a compiled plan', span=span, hint="name a plan")
-    try:
+    with ErrorsAt(span):
         return decode_plan(data, path)
-    except UserError as error:
-        raise error.at(span) from None
 
 
 def _write(statement: CompilePlan, data: bytes, session: PlanningSession) -> None:

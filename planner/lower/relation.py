@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ErrorsAt
 from sqlstream.expressions import AggregateCall, Expression, conjuncts
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.lower import tree
@@ -137,15 +137,13 @@ class _Lowering:
 
     def _relation(self, node: plan.RelationalNode) -> tuple[exp.Expr, int]:
         """A query with columns c0, c1, …, and how many queries it nests; errors point at the node."""
-        try:
+        with ErrorsAt(node.span):
             if node not in self._shared:
                 return self._flat(*self._query(node))
             if node not in self._common:
                 query, _ = self._query(node)
                 self._common[node] = query
             name = f"{self._prefix}{list(self._common).index(node)}"
-        except UserError as error:
-            raise error.at(node.span) from None
         return tree.select([exp.Star()], exp.Table(this=exp.to_identifier(name))), 1
 
     def _flat(self, query: exp.Expr, height: int) -> tuple[exp.Expr, int]:

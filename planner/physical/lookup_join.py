@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.calc import identity
@@ -289,7 +289,5 @@ def _plain(t: LogicalType) -> LogicalType:
 
 
 def _lookup_options(options: dict[str, str], span: Span | None) -> LookupOptions:
-    try:
+    with ErrorsAt(span):
         return LookupOptions.of(options)
-    except UserError as error:
-        raise error.at(span) from None

@@ -12,7 +12,7 @@ from sqlstream.catalog import (
     RemoveDatabase,
     UseDatabase,
 )
-from sqlstream.errors import Span, UserError, choose_one_of
+from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_catalog, database_path, suggest
 from sqlstream.planner.bind.relations.table_options import written_options
@@ -115,10 +115,8 @@ def _check_options(options: tuple[Option, ...], name: Identifier, context: BindC
     if kind is None:
         hint = f"add 'type' = '…' to WITH (…), one of {', '.join(context.catalog_types)}"
         raise UserError("SS4005", "the catalog names no type", span=name.span, hint=hint)
-    try:
+    with ErrorsAt(kind.value_span):  # a package that cannot be used
         known = context.catalog_types.get(kind.value)
-    except UserError as error:  # a package that cannot be used
-        raise error.at(kind.value_span) from error.__cause__
     if known is None:
         hint = choose_one_of(kind.value, list(context.catalog_types))
         raise UserError("SS4004", f'unknown catalog type "{kind.value}"', span=kind.value_span, hint=hint)

@@ -6,7 +6,6 @@ from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
 from sqlstream.errors import InternalError, UserError
-from sqlstream.options.renamed_keys import current_key
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_database, object_path, suggest
 from sqlstream.planner.depth import refuse_depth
@@ -175,5 +174,5 @@ def reset_option(statement: ResetOption) -> DdlResult:
     if statement.key is None:
         return DdlResult.ok(ResetConfig(None), done="all settings have their defaults")
     config.option(statement.key, statement.span)
-    key = current_key(statement.key)
+    key = config.current_key(statement.key)
     return DdlResult.ok(ResetConfig(key), done=f"'{key}' has its default")

@@ -31,30 +31,35 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.tolerable-failed-checkpoints", _I, "0",
                  "How many checkpoints in a row may fail before the job is restarted.", minimum=0),
     ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",
-                 minimum=1, maximum=1000),
+                 minimum=1, maximum=1000, deprecated=("state.checkpoints.num-retained",)),
     ConfigOption("execution.checkpointing.mode", _E, "EXACTLY_ONCE",
                  "How often each row counts in state and in sinks that commit. With AT_LEAST_ONCE no task waits for the barriers "
                  "of checkpoints, but for those of savepoints: after a failure, rows that came behind a barrier count twice.",
                  choices=("EXACTLY_ONCE", "AT_LEAST_ONCE")),
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
-                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
+                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only.",
+                 deprecated=("execution.checkpointing.unaligned",)),
     ConfigOption("execution.checkpointing.aligned-checkpoint-timeout", _D, "0 ms",
                  "With execution.checkpointing.unaligned.enabled: how long the barriers of a checkpoint wait behind rows before "
                  "they pass them; 0 does not wait.", minimum=0),
     ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
-                 "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
+                 "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",),
+                 deprecated=("execution.checkpointing.checkpoints-after-tasks-finish.enabled",)),
     ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",
                  "Which jobs leave their last checkpoints when they end: none, those that fail "
                  "(DELETE_ON_CANCELLATION), or those that fail or are cancelled.",
                  choices=("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION")),
     ConfigOption("execution.checkpointing.storage", _E, "filesystem", "Where checkpoints are kept.",
-                 choices=("filesystem",), refused=("jobmanager",)),
+                 choices=("filesystem",), refused=("jobmanager",),
+                 deprecated=("state.backend.checkpoint-storage", "state.checkpoint-storage")),
     ConfigOption("execution.checkpointing.snapshot-compression", _B, "false",
                  "Write state in LZ4: less to store, for more work of the processor."),
     ConfigOption("execution.checkpointing.dir", _S, "",
-                 "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
-    ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),
+                 "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's.",
+                 deprecated=("state.backend.fs.checkpointdir", "state.checkpoints.dir")),
+    ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other.",
+                 deprecated=("state.savepoints.dir",)),
     ConfigOption("execution.checkpointing.local-backup.enabled", _B, "false",
                  "Keep a second copy of the state of the newest checkpoint on the local disk of each TaskManager; not set, it is "
                  "as execution.state-recovery.from-local."),
@@ -68,7 +73,8 @@ _RESTARTS = (
     ConfigOption("restart-strategy.type", _E, "none",
                  "What to do when a task fails; not set, it is exponential-delay for a job that takes checkpoints.",
                  choices=("none", "disable", "off", "fixed-delay", "fixeddelay", "failure-rate", "failurerate",
-                          "exponential-delay", "exponentialdelay")),
+                          "exponential-delay", "exponentialdelay"),
+                 deprecated=("execution.restart-strategy.type", "restart-strategy")),
     ConfigOption("restart-strategy.fixed-delay.attempts", _I, "1",
                  "How many failures of a job are followed by a restart.", minimum=0),
     ConfigOption("restart-strategy.fixed-delay.delay", _D, "1 s", "The time between a failure and the restart.", minimum=0),
@@ -93,15 +99,28 @@ _RESTARTS = (
 
 _RECOVERY = (
     ConfigOption("execution.state-recovery.path", _S, "",
-                 "The savepoint or retained checkpoint that the next jobs go on from: its directory, or the _metadata in it."),
+                 "The savepoint or retained checkpoint that the next jobs go on from: its directory, or the _metadata in it.",
+                 deprecated=("execution.savepoint.path",)),
     ConfigOption("execution.state-recovery.from-local", _B, "false",
-                 "Go on from the copies of state on the local disk, where there are any, after a failure."),
+                 "Go on from the copies of state on the local disk, where there are any, after a failure.",
+                 deprecated=("state.backend.local-recovery",)),
     ConfigOption("execution.state-recovery.ignore-unclaimed-state", _B, "false",
-                 "Leave out state of the savepoint that no operator of the job has a use for."),
+                 "Leave out state of the savepoint that no operator of the job has a use for.",
+                 deprecated=("execution.savepoint.ignore-unclaimed-state",)),
     ConfigOption("execution.state-recovery.claim-mode", _E, "NO_CLAIM",
                  "Who owns what execution.state-recovery.path names: with CLAIM the job, which removes it after its next "
-                 "checkpoints; with NO_CLAIM whoever made it.", choices=("NO_CLAIM", "CLAIM"), refused=("LEGACY",)),
+                 "checkpoints; with NO_CLAIM whoever made it.", choices=("NO_CLAIM", "CLAIM"), refused=("LEGACY",),
+                 deprecated=("execution.savepoint-restore-mode",)),
 )  # fmt: skip
+
+STORE_OPTIONS: tuple[ConfigOption, ...] = (
+    ConfigOption("s3.endpoint", _S, "",
+                 "The store of checkpoints and savepoints at s3://…, as http://host:port or https://host; empty is Amazon's."),
+    ConfigOption("s3.endpoint.region", _S, "us-east-1", "The region of that store."),
+    ConfigOption("s3.access-key", _S, "", "The access key of the user of that store. Without keys it is asked anonymously."),
+    ConfigOption("s3.secret-key", _S, "", "The secret key that belongs to s3.access-key."),
+)  # fmt: skip
+"""How checkpoints and savepoints at paths s3://… are reached; tables have options of the same names."""
 
 CHECKPOINTING_MODE = "execution.checkpointing.mode"
 

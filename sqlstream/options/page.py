@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from sqlstream.config import OPTIONS
+from sqlstream.config import OPTIONS, RENAMED
 from sqlstream.config_option import ConfigOption, Scope
 from sqlstream.options.flink_keys import flink_keys
-from sqlstream.options.renamed_keys import SETTINGS
 from sqlstream.spi.connector import OptionDescriptor
 
 _HEAD = """\
@@ -64,7 +63,7 @@ def settings_page() -> str:
         options = sorted((o for o in OPTIONS.values() if o.scope is scope), key=lambda o: o.key)
         parts.append(f"## {title}\n\n{sentence}\n\n{options_table(options)}")
     tuning = flink_keys().tuning.values()
-    parts.append(_RENAMED + "".join(f"| `{old}` | `{new}` |\n" for old, new in sorted(SETTINGS.items())))
+    parts.append(_RENAMED + "".join(f"| `{old}` | `{new}` |\n" for old, new in sorted(RENAMED.items())))
     rows = [f"| `{o.key}` | `{o.default}` | {_cell(o.description)} |\n" for o in tuning if o.choices]
     parts.append(_ONE_VALUE + "".join(rows))
     by_reason: dict[str, list[str]] = {}

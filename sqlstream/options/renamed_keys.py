@@ -1,47 +1,13 @@
-"""Keys that Flink renamed: of settings, and of tables, from before 'connector' = '…' on.
+"""Keys of tables from before 'connector' = '…', and from before Flink renamed them.
 
-A setting is taken by its old name too. That of a table is not, since several stand for one: the hint is what it is
-called today.
+They are not taken, since several stand for one: the hint is what an option is called today.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-_CHECKPOINTING = "execution.checkpointing"
-_RECOVERY = "execution.state-recovery"
 _CACHE = "lookup.partial-cache"
-
-SETTINGS: dict[str, str] = {
-    "state.backend": "state.backend.type",
-    "state.backend.local-recovery": f"{_RECOVERY}.from-local",
-    "state.backend.fs.checkpointdir": f"{_CHECKPOINTING}.dir",
-    "state.backend.checkpoint-storage": f"{_CHECKPOINTING}.storage",
-    "state.checkpoint-storage": f"{_CHECKPOINTING}.storage",
-    "state.checkpoints.dir": f"{_CHECKPOINTING}.dir",
-    "state.checkpoints.num-retained": f"{_CHECKPOINTING}.num-retained",
-    "state.savepoints.dir": f"{_CHECKPOINTING}.savepoint-dir",
-    "execution.checkpointing.unaligned": f"{_CHECKPOINTING}.unaligned.enabled",
-    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": f"{_CHECKPOINTING}.checkpoints-after-tasks-finish",
-    "execution.savepoint.path": f"{_RECOVERY}.path",
-    "execution.savepoint.ignore-unclaimed-state": f"{_RECOVERY}.ignore-unclaimed-state",
-    "execution.savepoint-restore-mode": f"{_RECOVERY}.claim-mode",
-    "execution.restart-strategy.type": "restart-strategy.type",
-    "restart-strategy": "restart-strategy.type",
-    "execution.buffer-timeout": "execution.buffer-timeout.interval",
-    "execution.type": "execution.runtime-mode",
-    "execution.parallelism": "parallelism.default",
-    "execution.max-parallelism": "pipeline.max-parallelism",
-    "execution.min-idle-state-retention": "table.exec.state.ttl",
-    "execution.max-idle-state-retention": "table.exec.state.ttl",
-    "taskmanager.tmp.dirs": "io.tmp.dirs",
-    "web.port": "rest.port",
-    "jobmanager.web.port": "rest.port",
-    "jobmanager.web.address": "rest.address",
-    "execution.result-mode": "sql-client.execution.result-mode",
-    "execution.max-table-result-rows": "sql-client.execution.max-table-result.rows",
-}
-"""The old key and the new one."""
 
 _TABLES: dict[str, str] = {
     "lookup.cache.max-rows": f"{_CACHE}.max-rows",
@@ -75,11 +41,6 @@ _TABLES: dict[str, str] = {
     "format.fail-on-missing-field": "json.fail-on-missing-field",
 }
 _LEFT_OUT = ("connector.property-version", "format.property-version", "update-mode", "format.derive-schema")
-
-
-def current_key(key: str) -> str:
-    """What the setting is called today."""
-    return SETTINGS.get(key, key)
 
 
 def table_hint(key: str, known: Container[str]) -> str:

@@ -23,11 +23,11 @@ _ENDPOINTS = (
                  "Ports to try for the gateway instead of its port, such as 50100-50200 or 50100,50101.", scope=_SERVER),
     ConfigOption("rest.address", _S, "localhost",
                  "The name under which clients reach the JobManager's REST; without tokens, requests for another are refused.",
-                 scope=_SERVER),
+                 scope=_SERVER, deprecated=("jobmanager.web.address",)),
     ConfigOption("rest.bind-address", _S, "127.0.0.1",
                  "The address that the JobManager's REST listens on; beyond loopback a token is required.", scope=_SERVER),
     ConfigOption("rest.port", _I, "8081", "The port of the JobManager's REST; the gateway's port puts both on one.",
-                 minimum=0, maximum=65535, scope=_SERVER),
+                 minimum=0, maximum=65535, scope=_SERVER, deprecated=("web.port", "jobmanager.web.port")),
     ConfigOption("rest.bind-port", _S, "", "Ports to try for the JobManager's REST instead of its port.", scope=_SERVER),
 )  # fmt: skip
 

@@ -23,14 +23,14 @@ BACKENDS: tuple[tuple[str, str], ...] = (
 STATE_OPTIONS: tuple[ConfigOption, ...] = (
     ConfigOption("state.backend.type", _E, "hashmap",
                  "Where state is kept: hashmap in memory, mapped in files of the local disk that are mapped into memory.",
-                 choices=("hashmap", "mapped"), synonyms=BACKENDS),
+                 choices=("hashmap", "mapped"), synonyms=BACKENDS, deprecated=("state.backend",)),
     ConfigOption("taskmanager.memory.managed.size", _M, "0",
                  "Memory of one TaskManager for state, an equal part for each slot: a job with more state fails, or with "
                  "mapped state reads it from files; 0 sets no limit but the machine's memory.", minimum=0,
                  scope=Scope.CLUSTER),
     ConfigOption("io.tmp.dirs", _S, "",
                  "Directories of the local disk for mapped state, separated by commas; empty takes the system's.",
-                 scope=Scope.CLUSTER),
+                 scope=Scope.CLUSTER, deprecated=("taskmanager.tmp.dirs",)),
 )  # fmt: skip
 
 

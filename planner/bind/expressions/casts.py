@@ -9,7 +9,7 @@ import msgspec
 
 from sqlstream import config as settings
 from sqlstream import types as sql
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.functions.checks import is_constant
@@ -317,10 +317,8 @@ def checked(call: Call, span: Span | None = None) -> Call:
     """The call of a built-in function. UserError at `span`, or else at the place of the call, when its signature refuses it."""
     check = SCALAR_FUNCTIONS[call.function].check
     if check is not None:
-        try:
+        with ErrorsAt(span or call.span):
             check(call.with_args(tuple(_computed(a) for a in call.args)))
-        except UserError as error:
-            raise error.at(span or call.span) from error.__cause__
     return call
 
 

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.catalog import CatalogFunction, CatalogReader, ObjectPath, system_path
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Call, Expression
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions.user import scalar_signature
@@ -98,10 +98,8 @@ def _find(node: nodes.FunctionCall, namespace: Namespace) -> CatalogFunction | N
     qualifier: tuple[str, ...] = node.meta.get("qualifier", ())
     parts = (*qualifier, str(node.this))
     functions = FunctionCatalog(namespace.context.catalog, namespace.context.installed)
-    try:
+    with ErrorsAt(namespace.span(node)):
         found = functions.find(parts, namespace.catalog, namespace.database)
-    except UserError as error:
-        raise error.at(namespace.span(node)) from error.__cause__
     if found is None and qualifier:
         path = function_path(parts, namespace.catalog, namespace.database, namespace.span(node))
         raise unknown_qualified(path, namespace.context, namespace.span(node))

@@ -12,7 +12,7 @@ import msgspec
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.effects import Effects
-from sqlstream.errors import Span, UserError, choose_one_of, did_you_mean
+from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
 from sqlstream.options.renamed_keys import table_hint
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.statements import Option
@@ -69,10 +69,8 @@ def find_connector(
     """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
     missing."""
     identifier = options.get("connector")
-    try:
+    with ErrorsAt(value_span or span):  # a package that cannot be used
         found = context.connectors.get(identifier) if identifier is not None else None
-    except UserError as error:  # a package that cannot be used
-        raise error.at(value_span or span) from error.__cause__
     if found is not None and not found.is_internal:
         return found
     named = sorted(i for i, d in context.connectors.items() if not d.is_internal)
@@ -274,10 +272,8 @@ def _find_format(
             hint=f"add 'format' = '…', one of {', '.join(sorted(context.formats))}",
         )
     span = spans.values.get("format") or spans.all
-    try:
+    with ErrorsAt(span):  # a package that cannot be used
         found = context.formats.get(identifier)
-    except UserError as error:  # a package that cannot be used
-        raise error.at(span) from error.__cause__
     if found is None:
         hint = choose_one_of(identifier, sorted(context.formats))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)

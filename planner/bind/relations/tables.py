@@ -24,7 +24,7 @@ from sqlstream.catalog import (
 from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.expressions.casts import cast_to
@@ -302,12 +302,10 @@ def _infer(path: str, written: tuple[Option, ...], context: BindContext, span: S
     if inference is None:
         raise UserError("SS3001", "files cannot be read by their path here", span=span)
     context.permit.require(Effects(files=frozenset({path})), span)
-    try:
+    with ErrorsAt(span):
         given = _completed(path, written, inference, span)
         check_table_options(given, (), context, span)
         return inference.table({o.key: o.value for o in given})
-    except UserError as error:
-        raise error.at(span) from None
 
 
 def _completed(

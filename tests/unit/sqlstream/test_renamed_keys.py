@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from sqlstream import config
-from sqlstream.options.renamed_keys import SETTINGS, table_hint
+from sqlstream.config import RENAMED
+from sqlstream.options.renamed_keys import table_hint
 
 
-@pytest.mark.parametrize("old", sorted(SETTINGS))
+@pytest.mark.parametrize("old", sorted(RENAMED))
 def test_an_old_setting_is_taken_as_the_one_of_today(old: str) -> None:
     option = config.option(old)
-    assert option == config.option(SETTINGS[old])
+    assert option == config.option(RENAMED[old])
     settled = config.settle(old, option.default or "text", at_start=True)
-    assert (settled.key, settled.value) == (SETTINGS[old], option.default or "text")
-    assert settled.note == f"note: '{old}' is called '{SETTINGS[old]}' today"
+    assert (settled.key, settled.value) == (RENAMED[old], option.default or "text")
+    assert settled.note == f"note: '{old}' is called '{RENAMED[old]}' today"
 
 
 def test_a_key_of_a_table_is_named_only_where_the_table_takes_it() -> None:
