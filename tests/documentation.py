@@ -148,14 +148,16 @@ class Player:
             return self._start_server()
         if command == "kill %1":
             assert self._server is not None
-            assert self._server.signal(signal.SIGTERM) in (0, -signal.SIGTERM, 143)
+            assert self._server.signal(signal.SIGTERM) == 0
             return ""
         words = shlex.shlex(command, posix=False, punctuation_chars="|>")
         words.whitespace_split = True
         stages: list[list[str]] = [[]]
+        fails = False
         for word in words:
             if word == "||":
-                # What stands behind it is `true`: the command may fail.
+                # What stands behind it is `true`.
+                fails = True
                 break
             if word == "|":
                 stages.append([])
@@ -163,10 +165,10 @@ class Player:
                 stages[-1].append(word)
         printed = ""
         for stage in stages:
-            printed = self._stage(stage, printed)
+            printed = self._stage(stage, printed, fails and stage is stages[-1])
         return printed
 
-    def _stage(self, words: list[str], given: str) -> str:
+    def _stage(self, words: list[str], given: str, fails: bool) -> str:
         """What one command of a pipe prints."""
         target = None
         if ">" in words:
@@ -176,6 +178,8 @@ class Player:
         else:
             arguments = ["bash", "-euo", "pipefail", "-c", " ".join(words)]
         done = run_to_end(arguments, stdin=given, **self._where())
+        assert (done.returncode != 0) == fails, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
         if target is not None:
             (self._directory / target).write_text(done.stdout, encoding="utf-8")
         return str(done.stderr if target is not None else done.stderr + done.stdout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_harness import ROOT
-from documentation import differences, rewrite, with_options
+from documentation import blocks_of, differences, rewrite, with_options
 
 MADE = {"functions.md", "conformance.md"}
 """Pages that other tests write."""
@@ -32,6 +32,7 @@ IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 def test_a_page_shows_what_appears(page: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     # The README is about the folder that it stands in.
     (tmp_path / "queries").symlink_to(ROOT / "queries")
+    assert {"sql", "console"} & {block.language for block in blocks_of(page.read_text(encoding="utf-8"))}
     found = differences(page, tmp_path)
     if pytestconfig.getoption("--rewrite"):
         rewrite(page, found)
