@@ -13,7 +13,7 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.connectors import CONNECTORS
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.generators.nexmark import Nexmark
-from sqlstream.runtime.connectors.one_sided import SinkOnlyConnector
+from sqlstream.runtime.connectors.plain_sinks import SinkOnlyConnector
 from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable, in_order

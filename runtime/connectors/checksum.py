@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode
-from sqlstream.runtime.connectors.one_sided import SinkOnlyConnector
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, Writing
+from sqlstream.spi.one_sided import SinkOnlyConnector
 
 ROWS = "resultRows"
 CHECKSUM = "resultChecksum"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.runtime.connectors.one_sided import SinkOnlyConnector
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, Writing
+from sqlstream.spi.one_sided import SinkOnlyConnector
 
 if TYPE_CHECKING:
     import pyarrow as pa

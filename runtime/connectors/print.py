@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.runtime.connectors.one_sided import SinkOnlyConnector
 from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, OptionType, SinkWriter, Writing
+from sqlstream.spi.one_sided import SinkOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 

@@ -16,8 +16,8 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.connectors.duckdb.errors import first_line, no_file, translated
 from sqlstream.runtime.connectors.duckdb.options import EXTENSIONS, Place, PlaceKind
 from sqlstream.runtime.connectors.files.file_paths import is_pattern
-from sqlstream.runtime.connectors.server_address import connection_value
 from sqlstream.runtime.connectors.sql_filters import quote, text
+from sqlstream.runtime.connectors.sql_tables import connection_value
 from sqlstream.runtime.host.spill_directory import make_spill_directory
 from sqlstream.spi.files import Files
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sqlstream.errors import ExternalError, FailureReason, Retry, SqlStreamError, UserError
 from sqlstream.runtime.connectors.duckdb.options import Place
 from sqlstream.runtime.connectors.files.file_paths import is_pattern
-from sqlstream.runtime.connectors.server_address import connection_value
+from sqlstream.runtime.connectors.sql_tables import connection_value
 from sqlstream.secrets import MASK
 
 _REFUSED = ("authentication failed", "access denied", "no password supplied", "pg_hba.conf")

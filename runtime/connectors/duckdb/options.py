@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import is_pattern, local_path
-from sqlstream.runtime.connectors.server_address import check_address
+from sqlstream.runtime.connectors.sql_tables import check_address
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.generators.datagen_options import FIELD_OPTIONS, make_generators
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
-from sqlstream.runtime.connectors.one_sided import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -22,6 +21,7 @@ from sqlstream.spi.connector import (
     SplitEnumerator,
 )
 from sqlstream.spi.files import Files
+from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:

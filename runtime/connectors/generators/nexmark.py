@@ -15,7 +15,6 @@ from sqlstream.runtime.connectors.generators.nexmark_config import (
     SuiteOptions,
 )
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
-from sqlstream.runtime.connectors.one_sided import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -30,6 +29,7 @@ from sqlstream.spi.connector import (
     SplitEnumerator,
 )
 from sqlstream.spi.files import Files
+from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.jdbc.database import Database, DatabaseKind, TableName
-from sqlstream.runtime.connectors.jdbc.url import parse_url
+from sqlstream.runtime.connectors.jdbc.database import Database, DatabaseKind, TableName, parse_url
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.errors import ExternalError, Retry, SqlStreamError
-from sqlstream.runtime.connectors.jdbc.connecting import Connecting
-from sqlstream.runtime.connectors.jdbc.driver import Connection, transaction
+from sqlstream.runtime.connectors.jdbc.driver import Connecting, Connection, transaction
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.jdbc.postgres import Postgres
 from sqlstream.runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.jdbc.connecting import Connecting
 from sqlstream.runtime.connectors.jdbc.dialect import dialect
-from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.connectors.jdbc.driver import Connecting, Connection
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredTable, check_columns
 from sqlstream.runtime.connectors.sql_filters import quote, where

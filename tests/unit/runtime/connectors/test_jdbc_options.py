@@ -12,10 +12,9 @@ from jdbc_harness import FILES, read, source
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
+from sqlstream.runtime.connectors.jdbc.database import DatabaseKind, ReadUrl, parse_url
 from sqlstream.runtime.connectors.jdbc.driver import external_error
 from sqlstream.runtime.connectors.jdbc.options import Partitions, read_options
-from sqlstream.runtime.connectors.jdbc.url import ReadUrl, parse_url
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 

@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.duckdb.options import Place, PlaceKind, read_place
-from sqlstream.runtime.connectors.server_address import check_address
+from sqlstream.runtime.connectors.sql_tables import check_address
 
 FILES = (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)
 SERVERS = (PlaceKind.POSTGRES, PlaceKind.MYSQL)
