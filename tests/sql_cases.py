@@ -16,10 +16,10 @@
     ["ann", 1]
     ["bob", 1]
 
-`like FILE` takes the tables and `given` of another file. A table whose rows have `split` between them is read in these parts; any
-other is cut anywhere. Rows are in order of time. The words behind a query's name are its freedoms:
+`like FILE` takes the tables and `given` of another file. A table with `split` behind rows is read in these parts; any
+other is cut anywhere. Rows are in order of time. `table NAME endless` is planned as if it never ended, and a table that is
+`unmarked` gets its watermarks from an operator. The words behind a query's name are its freedoms:
 
-    endless             its tables are planned as if they never ended
     arrival             its rows depend on the order in which rows come: every table is one split
     late                some rows are late: one split, row by row
     count               which rows there are is open: only their number is held
@@ -53,9 +53,11 @@ Row = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CaseTable:
-    """`rows` are JSON values; `parts` says where each split ends, when the file says it."""
+    """`rows` are JSON values; `parts` says where each split ends, when the file says it. `kind` is empty, or a connector of
+    moved_jobs.py."""
 
     name: str
+    kind: str
     columns: str
     rows: tuple[list[Any], ...]
     parts: tuple[int, ...] = ()
@@ -143,7 +145,9 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 def _table(head: str, lines: list[str]) -> CaseTable:
     # The columns go on until their parenthesis closes.
     text = "\n".join([head, *lines])
-    name, _, rest = text.partition(" ")
+    names, _, rest = text.partition("(")
+    name, _, kind = names.strip().partition(" ")
+    rest = f"({rest}"
     depths = itertools.accumulate((letter == "(") - (letter == ")") for letter in rest)
     end = next(place for place, depth in enumerate(depths) if depth == 0)
     rows: list[list[Any]] = []
@@ -153,7 +157,9 @@ def _table(head: str, lines: list[str]) -> CaseTable:
             parts.append(len(rows))
         elif line:
             rows.append(json.loads(line))
-    return CaseTable(name, rest[1:end], tuple(rows), (*parts, len(rows)) if parts else ())
+    if parts and parts[-1] < len(rows):
+        parts.append(len(rows))
+    return CaseTable(name, kind, rest[1:end], tuple(rows), tuple(parts))
 
 
 def _case(

@@ -18,6 +18,7 @@ import pytest
 from killed_jobs import run_killed_job
 from moved_jobs import Script, operators_of, plan_job, run_job, script_of
 from operator_harness import Row, final_table
+from sql_cases import cases_of
 
 from sqlstream import types as sql
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
@@ -35,13 +36,7 @@ from sqlstream.specs import (
 )
 
 PARALLELISMS = (1, 2, 3, 1)
-SEEDS = 1
 SEEDS_SLOW = 40
-
-MANY = range(70)
-"""More columns than a word has bits: NULLs of the last ones are marked in another word."""
-MANY_VALUES = ", ".join(f"NULLIF(MOD(v + {i}, 4), 3) AS c{i}" for i in MANY)
-MANY_NAMES = ", ".join(f"c{i}" for i in MANY)
 
 TABLES = """
 CREATE TABLE bids (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR rt AS rt)
@@ -71,231 +66,9 @@ ROWS = Schema.of(
     ("id", sql.BIGINT), ("k", sql.STRING), ("g", sql.INT), ("v", sql.BIGINT), ("rt", sql.timestamp(3))
 )
 
-QUERIES = {
-    "aggregate by key": """
-        SELECT k, COUNT(*), SUM(v), AVG(v), MIN(id), MAX(k), COUNT(DISTINCT v), CAST(STDDEV_POP(v) AS DECIMAL(9, 4))
-        FROM bids GROUP BY k""",
-    "aggregate of a union": """
-        SELECT k, COUNT(*), SUM(v) FROM (SELECT k, v FROM asks UNION ALL SELECT k, v FROM line) GROUP BY k""",
-    "aggregate of the order of arrival": """
-        SELECT k, FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING)) FROM line GROUP BY k""",
-    "aggregate of the order of updates": """
-        SELECT g, CHAR_LENGTH(LISTAGG(v)), CHAR_LENGTH(LISTAGG(DISTINCT v, '; ')), FIRST_VALUE(g), COUNT(id),
-            LAST_VALUE(g) FILTER (WHERE id > 5), CARDINALITY(ARRAY_AGG(ROW(g, ARRAY[v]))),
-            CARDINALITY(COLLECT(MAP[COALESCE(g, 0), v])), LAST_VALUE(ARRAY[g])[1], COUNT(DISTINCT ROW(g, ARRAY[v])) FROM (
-            SELECT k, g, MAX(id) AS id, CAST(MAX(v) AS STRING) AS v FROM line GROUP BY k, g) GROUP BY g""",
-    "aggregate of a user": """
-        SELECT k, mean(v, g), seen(v), mean(DISTINCT v, g) FROM bids GROUP BY k""",
-    "aggregate of a user, retracting": """
-        SELECT g, mean(n, 1) FROM totals GROUP BY g""",
-    "aggregate of a user, by window": """
-        SELECT window_end, g, mean(v, 1), seen(v) FROM hops GROUP BY window_start, window_end, g""",
-    "aggregate of a user, over": """
-        SELECT id, mean(v, 1) OVER (PARTITION BY k ORDER BY rt), seen(v) OVER w, mean(v, 1) OVER w FROM line
-        WINDOW w AS (PARTITION BY k ORDER BY rt ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)""",
-    "aggregate of kept values": """
-        SELECT k, ARRAY_JOIN(CAST(ARRAY_AGG(v) AS ARRAY<STRING>), ','), PERCENTILE(v, 0.5), CAST(COLLECT(k) AS STRING)
-        FROM line GROUP BY k""",
-    "aggregate of bitmaps": """
-        SELECT k, BITMAP_TO_STRING(BITMAP_BUILD_AGG(g)), BITMAP_AND_CARDINALITY_AGG(b), BITMAP_OR_CARDINALITY_AGG(b)
-        FROM (SELECT k, g, BITMAP_BUILD(ARRAY[g, 7]) AS b FROM bids) GROUP BY k""",
-    "aggregate of one group": "SELECT COUNT(*), SUM(v), MAX(k) FROM bids",
-    "aggregate of an aggregate": """
-        SELECT n, COUNT(*), MIN(total), MAX(k), COUNT(DISTINCT g), SUM(total) FROM totals GROUP BY n""",
-    "distinct rows": "SELECT DISTINCT k, g FROM bids",
-    "aggregate by many columns": f"""
-        SELECT {MANY_NAMES}, COUNT(*), SUM(v) FROM (SELECT v, {MANY_VALUES} FROM bids) GROUP BY {MANY_NAMES}""",
-    "left join of updated rows of many columns": f"""
-        SELECT t.*, a.id FROM asks a LEFT JOIN (SELECT k, g, {", ".join(f"MAX(c{i}) AS c{i}" for i in MANY)} FROM (
-            SELECT k, g, {MANY_VALUES} FROM bids) GROUP BY k, g) t ON t.k = a.k AND t.g = a.g""",
-    "best of updated rows of many columns": f"""
-        SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY c68, c69 DESC, k) AS n FROM (
-            SELECT k, g, {", ".join(f"MAX(c{i}) AS c{i}" for i in MANY)} FROM (
-                SELECT k, g, {MANY_VALUES} FROM bids) GROUP BY k, g)) WHERE n <= 2""",
-    "join": "SELECT b.id, a.id, b.v FROM bids b JOIN asks a ON b.k = a.k AND b.v < a.v",
-    "left join": "SELECT b.id, a.id, a.v FROM bids b LEFT JOIN asks a ON b.k = a.k AND b.g = a.g AND b.v > a.v",
-    "left join of a retracting input": "SELECT a.id, t.n, t.total FROM asks a LEFT JOIN totals t ON a.k = t.k AND a.g = t.g",
-    "join of retracting inputs": """
-        SELECT t.k, t.n, u.m FROM totals t JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.g = u.g""",
-    "left join of retracting inputs": """
-        SELECT t.k, t.n, u.m FROM totals t LEFT JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.n = u.m""",
-    "full join of retracting inputs": """
-        SELECT t.k, t.n, u.m FROM totals t FULL JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u
-        ON t.n = u.m AND t.k < 'b'""",
-    "semi join": "SELECT b.id FROM bids b LEFT SEMI JOIN asks a ON b.k = a.k AND b.v < a.v",
-    "anti join of retracting inputs": """
-        SELECT t.k, t.n FROM totals t LEFT ANTI JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.n = u.m""",
-    "full interval join": """
-        SELECT b.id, a.id FROM bids b FULL JOIN asks a ON b.k = a.k AND b.v < a.v
-        AND b.rt BETWEEN a.rt - INTERVAL '1' SECOND AND a.rt + INTERVAL '1' SECOND""",
-    "anti interval join": """
-        SELECT b.id FROM bids b LEFT ANTI JOIN asks a ON b.k = a.k AND b.v < a.v
-        AND b.rt BETWEEN a.rt - INTERVAL '1' SECOND AND a.rt + INTERVAL '1' SECOND""",
-    "full window join": """
-        SELECT b.id, a.id FROM tumbles b
-        FULL JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
-        ON b.window_start = a.window_start AND b.window_end = a.window_end AND b.k = a.k""",
-    "temporal join": """
-        SELECT b.id, a.id, a.v FROM bids b LEFT JOIN versioned FOR SYSTEM_TIME AS OF b.rt AS a ON b.k = a.k""",
-    "temporal join with versions that end": """
-        SELECT b.id, a.id, a.v FROM bids b LEFT JOIN ending FOR SYSTEM_TIME AS OF b.rt AS a ON b.k = a.k""",
-    "interval join": """
-        SELECT b.id, a.id FROM bids b JOIN asks a ON b.k = a.k
-        AND a.rt BETWEEN b.rt - INTERVAL '2' SECOND AND b.rt + INTERVAL '3' SECOND""",
-    "left interval join": """
-        SELECT b.id, a.id FROM bids b LEFT JOIN asks a ON b.k = a.k AND b.v < a.v
-        AND a.rt BETWEEN b.rt - INTERVAL '1' SECOND AND b.rt + INTERVAL '1' SECOND""",
-    "broadcast interval join": """
-        SELECT b.id, h.high FROM bids b JOIN (SELECT window_end AS at, high FROM highs) h
-        ON b.rt BETWEEN h.at AND h.at + INTERVAL '5' SECOND AND b.v > h.high - 12""",
-    "window join": """
-        SELECT b.id, a.id, b.window_end FROM tumbles b
-        JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
-        ON b.k = a.k AND b.window_start = a.window_start AND b.window_end = a.window_end""",
-    "left window join": """
-        SELECT b.id, a.id, b.window_end FROM tumbles b
-        LEFT JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
-        ON b.k = a.k AND b.g = a.g AND b.window_start = a.window_start AND b.window_end = a.window_end""",
-    "broadcast window join": """
-        SELECT b.id, b.v, h.high FROM tumbles b JOIN highs h
-        ON b.window_start = h.window_start AND b.window_end = h.window_end AND b.v > h.high - 4""",
-    "tumbling windows": """
-        SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g) FROM tumbles GROUP BY k, window_start, window_end""",
-    "sessions of updated rows": """
-        SELECT k, window_start, window_end, COUNT(*), SUM(v), COUNT(DISTINCT g)
-        FROM TABLE(SESSION((SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line)
-            WHERE rn = 1) PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
-    "windows of updated rows": """
-        SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g), LAST_VALUE(k),
-            LISTAGG(DISTINCT k) FROM TABLE(TUMBLE((SELECT * FROM (
-            SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line) WHERE rn = 1),
-            DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
-    "windows in order of arrival": """
-        SELECT k, window_end, FIRST_VALUE(v), LAST_VALUE(id)
-        FROM TABLE(TUMBLE(TABLE line, DESCRIPTOR(rt), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end""",
-    "windows that fire early and late": """
-        SELECT k, window_start, window_end, COUNT(*), SUM(v), MAX(id)
-        FROM TABLE(HOP(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND))
-        GROUP BY k, window_start, window_end""",
-    "windows that fire late of values of their own": """
-        SELECT k, TUMBLE_END(rt, INTERVAL '3' SECOND), COUNT(DISTINCT v), PERCENTILE(v, 0.5)
-        FROM bids GROUP BY TUMBLE(rt, INTERVAL '3' SECOND), k""",
-    "sessions that fire early and late": """
-        SELECT k, window_start, window_end, COUNT(*), SUM(v), COUNT(DISTINCT g)
-        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
-        GROUP BY k, window_start, window_end""",
-    "hopping windows": "SELECT k, window_start, COUNT(*), MIN(v) FROM hops GROUP BY k, window_start, window_end",
-    "cumulating windows": """
-        SELECT g, window_start, window_end, SUM(v), AVG(v)
-        FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '4' SECOND))
-        GROUP BY g, window_start, window_end""",
-    "windows of windows": """
-        SELECT window_start, window_end, MAX(n), COUNT(*) FROM
-        (SELECT k, window_start, window_end, COUNT(*) AS n FROM hops GROUP BY k, window_start, window_end)
-        GROUP BY window_start, window_end""",
-    "rows of sessions": """
-        SELECT id, k, v, window_start, window_end
-        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))""",
-    "sessions of some keys by others": """
-        SELECT g, window_end, COUNT(*), SUM(v)
-        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
-        GROUP BY g, window_start, window_end""",
-    "a group window by sets of keys": """
-        SELECT TUMBLE_START(rt, INTERVAL '2' SECOND), k, g, COUNT(*), SUM(v)
-        FROM bids GROUP BY TUMBLE(rt, INTERVAL '2' SECOND), ROLLUP (k, g)""",
-    "sessions": """
-        SELECT k, window_start, window_end, COUNT(*), SUM(v)
-        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
-        GROUP BY k, window_start, window_end""",
-    "best rows of windows": """
-        SELECT id, k, rn FROM (SELECT *, ROW_NUMBER() OVER (
-            PARTITION BY window_start, window_end, k ORDER BY v DESC, id) AS rn FROM tumbles) WHERE rn <= 2""",
-    "best rows": """
-        SELECT id, k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, id) AS rn FROM bids)
-        WHERE rn <= 3""",
-    "best rows with their ranks": """
-        SELECT id, k, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY v, id) AS rn FROM bids)
-        WHERE rn <= 2""",
-    "best of all rows": """
-        SELECT id, v, rn FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY v DESC, id) AS rn FROM bids) WHERE rn <= 5""",
-    "best of retracted rows": """
-        SELECT k, g, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY total DESC, k) AS rn FROM totals)
-        WHERE rn <= 2""",
-    "best of all retracted rows": """
-        SELECT k, g, n, rn FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, total, k, g) AS rn FROM totals)
-        WHERE rn <= 4""",
-    "first rows": """
-        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt) AS rn FROM line) WHERE rn = 1""",
-    "last rows": """
-        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line)
-        WHERE rn = 1""",
-    "first rows to come": """
-        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn FROM line) WHERE rn = 1""",
-    "last rows to come": """
-        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p DESC) AS rn FROM line)
-        WHERE rn = 1""",
-    "rows with accumulators of those before": """
-        SELECT id, k, SUM(v) OVER w, COUNT(*) OVER w, MAX(k) OVER w, AVG(v) OVER w, DENSE_RANK() OVER w, ROW_NUMBER() OVER (
-            PARTITION BY k ORDER BY rt, id) FROM bids WINDOW w AS (PARTITION BY k ORDER BY rt)""",
-    "rows with some rows before and after": """
-        SELECT id, SUM(v) OVER (w ROWS 3 PRECEDING), LAG(id, 2) OVER w, LEAD(id) OVER w,
-            MIN(v) OVER (w ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING), COUNT(DISTINCT v) OVER w
-        FROM bids WINDOW w AS (PARTITION BY k, g ORDER BY rt, id)""",
-    "rows with the seconds around": """
-        SELECT id, SUM(v) OVER (w RANGE INTERVAL '2' SECOND PRECEDING),
-            COUNT(*) OVER (w RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '1' SECOND FOLLOWING)
-        FROM bids WINDOW w AS (PARTITION BY g ORDER BY rt)""",
-    "rows in order of arrival": """
-        SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY p), LAG(id) OVER (PARTITION BY k ORDER BY p),
-            MAX(v) OVER (PARTITION BY k ORDER BY p ROWS 2 PRECEDING) FROM line""",
-    "ranks of retracted rows": """
-        SELECT k, g, n, RANK() OVER w, SUM(total) OVER w, NTILE(2) OVER (PARTITION BY g ORDER BY n, total, k)
-        FROM totals WINDOW w AS (PARTITION BY g ORDER BY n)""",
-    "ranks of rows in any order": """
-        SELECT id, k, v, RANK() OVER w, SUM(v) OVER w, LAG(v) OVER (PARTITION BY k ORDER BY v, id) FROM endless
-        WINDOW w AS (PARTITION BY k ORDER BY v)""",
-    "sums of unordered rows": "SELECT id, v, SUM(v) OVER (PARTITION BY k), COUNT(*) OVER () FROM bids",
-    "matches of a pattern": """
-        SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY k ORDER BY rt, id
-          MEASURES FIRST(id) AS f, LAST(UP.id) AS l, SUM(UP.v) AS s, MATCH_NUMBER() AS n, PREV(FIRST(id)) AS p
-          PATTERN (DOWN+? UP{1,3}) WITHIN INTERVAL '8' SECOND
-          DEFINE DOWN AS v < 4 OR COUNT(DOWN.*) > 1, UP AS UP.v > LAST(DOWN.v))""",
-    "matches in windows": """
-        SELECT k, window_end, COUNT(*), SUM(n) FROM TABLE(TUMBLE((SELECT * FROM bids MATCH_RECOGNIZE (
-          PARTITION BY k ORDER BY rt, id MEASURES MATCH_ROWTIME() AS mt, COUNT(*) AS n PATTERN (A B+) DEFINE B AS v > PREV(v))),
-          DESCRIPTOR(mt), INTERVAL '2' SECOND)) GROUP BY k, window_start, window_end""",
-    "rows of matches by arrival": """
-        SELECT id, k, c, n FROM line MATCH_RECOGNIZE (PARTITION BY k ORDER BY p
-          MEASURES CLASSIFIER() AS c, COUNT(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO LAST B
-          PATTERN (A B+ C?) DEFINE B AS v > PREV(v))""",
-    "changes by key": """
-        SELECT k, COUNT(*), SUM(v), MIN(id) FROM FROM_CHANGELOG(
-            input => (SELECT id, MOD(id, 17) AS n, k, v, CASE WHEN v < 0 THEN 'd' ELSE 'u' END AS op FROM line) PARTITION BY n,
-            op_mapping => MAP['u', 'UPDATE_AFTER', 'd', 'DELETE']) GROUP BY k""",
-    "rows sorted by time": "SELECT id, v FROM endless ORDER BY rt, v, id",
-    "sorted rows": "SELECT id, v FROM bids ORDER BY v, id",
-    "first of sorted rows": "SELECT id, v FROM bids ORDER BY v DESC, id LIMIT 5 OFFSET 2",
-    "sorted retracted rows": "SELECT k, g, total FROM totals ORDER BY total, k, g",
-    "limit": "SELECT id FROM line LIMIT 7 OFFSET 3",
-    "watermarks of the rows in hopping windows": """
-        SELECT k, window_start, COUNT(*), SUM(v) FROM TABLE(HOP(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE,
-            INTERVAL '2' MINUTE)) GROUP BY k, window_start, window_end""",
-    "watermarks of the rows": """
-        SELECT k, window_start, COUNT(*), SUM(v)
-        FROM TABLE(TUMBLE(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
-}
-
-LATENESS = {"table.exec.emit.allow-lateness": "1 h"}
-SETTINGS = {
-    "windows that fire early and late": {**LATENESS, "table.exec.emit.early-fire.enabled": "true"},
-    "sessions that fire early and late": {**LATENESS, "table.exec.emit.early-fire.enabled": "true"},
-    "windows that fire late of values of their own": {
-        **LATENESS,
-        "table.exec.emit.late-fire.enabled": "true",
-        "table.exec.emit.late-fire.delay": "20 ms",
-    },
-}
-"""So late that every row counts, whatever the splits' order."""
+CASES = {case.name.replace("_", " "): case for case in cases_of("state").values()}
+QUERIES = {name: case.sql for name, case in CASES.items()}
+"""Over rows that others are in tests/sql/state.test; there they are moved and killed in each run of the tests."""
 
 STATELESS = {
     "Calc",
@@ -353,7 +126,7 @@ def split(fate: random.Random, number: int, count: tuple[int, int]) -> Script:
 
 @functools.cache
 def planned(name: str) -> JobGraph:
-    return plan_job(TABLES + QUERIES[name] + ";", SETTINGS.get(name))
+    return plan_job(TABLES + QUERIES[name] + ";", CASES[name].settings)
 
 
 @functools.cache
@@ -369,59 +142,12 @@ def check(name: str, seed: int) -> None:
     assert expected != Counter()
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_job_that_moves_leaves_the_rows_of_one_that_stays(name: str) -> None:
-    for seed in range(SEEDS):
-        check(name, seed)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_job_that_moves_leaves_the_rows_of_one_that_stays_with_many_seeds(name: str) -> None:
-    for seed in range(SEEDS, SEEDS_SLOW):
+    for seed in range(SEEDS_SLOW):
         check(name, seed)
-
-
-MAPPED_QUERIES = (
-    "aggregate by key",
-    "left join of retracting inputs",
-    "interval join",
-    "windows of windows",
-    "best rows",
-    "best of retracted rows",
-    "sorted rows",
-)
-"""Every structure of state takes part; the others of QUERIES are slow tests."""
-BACKENDS = ("hashmap", "mapped", "mapped")
-
-
-@pytest.fixture
-def small_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of few entries lie in files too."""
-    monkeypatch.setattr("sqlstream.runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 64)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.usefixtures("small_mapped")
-@pytest.mark.parametrize(
-    "name",
-    [name if name in MAPPED_QUERIES else pytest.param(name, marks=pytest.mark.slow) for name in QUERIES],
-)
-def test_a_job_that_moves_to_another_backend_leaves_the_rows_of_one_that_stays(name: str) -> None:
-    expected = stayed(name, 0)
-    moved = run_job(planned(name), scripts(0), PARALLELISMS, 0, backends=BACKENDS)
-    assert final_table(moved, has_pairs=False) == expected
-    assert expected != Counter()
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.usefixtures("small_mapped")
-@pytest.mark.parametrize("name", MAPPED_QUERIES)
-def test_a_job_that_is_killed_on_one_backend_goes_on_from_its_checkpoint_on_another(
-    name: str, tmp_path: Path
-) -> None:
-    check_killed(name, 0, tmp_path, backends=BACKENDS)
 
 
 def operator_classes() -> dict[str, type]:
@@ -451,7 +177,6 @@ def check_killed(
     is_unaligned: bool = False,
     aligned_timeout_ms: int = 0,
     concurrent_max: int = 1,
-    backends: tuple[str, ...] = ("hashmap",),
 ) -> dict[str, int]:
     played = scripts(seed, BATCHES_OF_KILLED)
     expected = stayed(name, seed, BATCHES_OF_KILLED)
@@ -468,17 +193,9 @@ def check_killed(
         is_unaligned=is_unaligned,
         aligned_timeout_ms=aligned_timeout_ms,
         concurrent_max=concurrent_max,
-        backends=backends,
     )
     assert final_table(killed, has_pairs=False) == expected, figures
     return figures
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_is_not(
-    name: str, tmp_path: Path
-) -> None:
-    check_killed(name, 0, tmp_path)
 
 
 @pytest.mark.parametrize("concurrent_max", [1, 3])
@@ -534,8 +251,8 @@ def test_a_job_with_several_checkpoints_at_once_commits_the_rows_of_one_that_is_
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("aggregate of a user, by window", 12),
-        ("aggregate of a user, by window", 21),
+        ("aggregate of a user by window", 12),
+        ("aggregate of a user by window", 21),
         ("broadcast window join", 33),
         ("broadcast interval join", 9),
         ("broadcast interval join", 24),
@@ -571,7 +288,7 @@ def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_i
     name: str, tmp_path: Path
 ) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(1, SEEDS_SLOW):
+    for seed in range(SEEDS_SLOW):
         seen.update(
             check_killed(
                 name,

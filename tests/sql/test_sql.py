@@ -1,7 +1,7 @@
 """Every query in tests/sql leaves its rows, however it runs and wherever they go; DuckDB has them too.
 
-A query is run in two of its draws (sql_runs.py): a fixed one, and another one each day. `--draws all` takes all of them,
-`--day N` those of another day, and a failure prints both."""
+A query is run in two of its draws (sql_runs.py): a fixed one in which it is killed, and another one each day. The queries of
+state.test are moved to other subtasks, too. `--draws all` takes all, `--day N` that of another day; a failure prints both."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ def test_a_query_leaves_its_rows(
 
 def chosen(case: Case, day: int, which: str) -> list[Draw]:
     found = draws(str(case))
-    return found if which == "all" else [found[0], found[1 + day % (len(found) - 1)]]
+    if which == "all":
+        return found
+    killed = next(draw for draw in found if draw.life == "killed")
+    moved = [d for d in found if d.life == "moved" and d.sink == "recorded"] or [Draw("moved", 2, 7)]
+    return [killed, *(moved[:1] if case.file == "state" else ()), found[day % len(found)]]
 
 
 def check(case: Case, result: Result) -> None:
