@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import pydantic
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,6 +49,7 @@ from sqlstream.client.http_api.errors import (
 from sqlstream.client.http_api.head_requests import HeadRequests
 from sqlstream.client.http_api.media import ARROW_STREAM
 from sqlstream.client.http_api.request_body import read_body
+from sqlstream.client.http_api.routes import add_routes, at_other_path
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.host.clock import steady_s
 
@@ -67,22 +69,25 @@ def gateway_routes(service: GatewayService) -> APIRouter:
     context = HttpContext(service)
     router = APIRouter()
     for version in VERSIONS:
-        router.include_router(
-            _VersionRoutes(context, version).router, prefix=f"/v{version}", tags=[f"v{version}"]
-        )
-    latest = _VersionRoutes(context, DEFAULT_VERSION).router
-    router.include_router(latest, include_in_schema=False)
+        add_routes(router, _VersionRoutes(context, version).router.routes)
+    prefix = _prefix(DEFAULT_VERSION)
+    latest = [r for r in router.routes if isinstance(r, APIRoute) and r.path.startswith(f"{prefix}/")]
+    add_routes(router, [at_other_path(route, route.path.removeprefix(prefix)) for route in latest])
     return router
 
 
+def _prefix(version: int) -> str:
+    return f"/v{version}"
+
+
 class _VersionRoutes:
-    """The routes of one version, without its prefix."""
+    """The routes of one version, behind its prefix."""
 
     def __init__(self, context: HttpContext, version: int) -> None:
         self._context = context
         self._service = context.service
         self._version = version
-        self.router = APIRouter()
+        self.router = APIRouter(prefix=_prefix(version), tags=[f"v{version}"])
         self._add_info()
         self._add_sessions()
         self._add_statements()
@@ -311,7 +316,7 @@ def gateway_app(service: GatewayService) -> FastAPI:
     """An application of the gateway alone, without access control."""
     app = FastAPI(title="sqlstream", docs_url=None, redoc_url=None, redirect_slashes=False)
     install_errors(app)
-    app.include_router(gateway_routes(service))
+    add_routes(app, gateway_routes(service).routes)
     return app
 
 

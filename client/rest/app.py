@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
+from fastapi.routing import APIRoute
 
 from sqlstream.client.http_api.answers import error_answer
+from sqlstream.client.http_api.routes import add_routes, at_other_path
 from sqlstream.client.rest.checkpoint_routes import checkpoint_routes
 from sqlstream.client.rest.cluster import cluster_routes, job_manager_figures, log_routes
 from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo, rest_id
@@ -37,7 +39,7 @@ def rest_routes(cluster: ServedCluster, info: ServerInfo, shut_down: Callable[[]
     and never on its event loop.
     """
     view = ClusterView(cluster, info)
-    rest = APIRouter()
+    rest: list[APIRoute] = []
     for routes in (
         cluster_routes(view, shut_down),
         log_routes(info),
@@ -51,11 +53,13 @@ def rest_routes(cluster: ServedCluster, info: ServerInfo, shut_down: Callable[[]
         job_routes(view),
         refused_routes(),
     ):
-        rest.include_router(routes)
+        rest += [route for route in routes.routes if isinstance(route, APIRoute)]
     router = APIRouter()
-    router.include_router(rest, tags=["rest"])
-    router.include_router(rest, prefix="/v1", include_in_schema=False)
-    router.include_router(prometheus_routes(view))
+    for route in rest:
+        route.tags = ["rest", *route.tags]
+    add_routes(router, rest)
+    add_routes(router, [at_other_path(route, f"/v1{route.path}") for route in rest])
+    add_routes(router, prometheus_routes(view).routes)
     return router
 
 

@@ -14,6 +14,7 @@ from sqlstream.client.gateway.routes import gateway_routes, install_errors
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.http_api.answers import json_answer
 from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.http_api.routes import add_routes
 from sqlstream.client.rest.app import ServerInfo, rest_routes
 from sqlstream.client.rest.route import RestRoute
 from sqlstream.client.server.guarded_cluster import GuardedCluster
@@ -89,10 +90,10 @@ def server_app(
     )
     install_errors(app)
 
-    app.include_router(health_routes(cluster.jobs, is_stopping))
-    app.include_router(gateway_routes(service))
-    app.include_router(console_routes(service.complete, info))
-    app.include_router(job_log_routes(logs))
+    add_routes(app, health_routes(cluster.jobs, is_stopping).routes)
+    add_routes(app, gateway_routes(service).routes)
+    add_routes(app, console_routes(service.complete, info).routes)
+    add_routes(app, job_log_routes(logs).routes)
     # Last, as it refuses what it does not have.
-    app.include_router(rest_routes(cluster, info, shut_down))
+    add_routes(app, rest_routes(cluster, info, shut_down).routes)
     return app
