@@ -61,7 +61,7 @@ class Overlay:
             input=text,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=500,
             cwd=self.path,
             env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         )

@@ -9,6 +9,7 @@ from sqlstream.functions.arguments import (
     AS_BIGINT,
     AS_DOUBLE,
     AS_NARROW_INT,
+    MANY,
     NUMBER,
     TEXT,
     Argument,
@@ -25,7 +26,6 @@ from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
-_MANY = 100_000
 _AVERAGE_SCALE_MIN = 6
 _COMPARABLE = Argument(lambda t: t.root not in NESTED, sql.NULL)
 
@@ -117,7 +117,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         as_given,
         always(BIGINT.not_null()),
         lambda types: (BIGINT,),
-        args=(0, _MANY),
+        args=(0, MANY),
     ).described("The number of rows, or of those in which no value is NULL.", "COUNT(v)", "3"),
     aggregate("SUM(numeric)", "sums:Sum", (NUMBER,), _sum, _sum_accumulator).described(
         "The sum of the values that are not NULL, in their type; NULL when there is none.", "SUM(v)", "7"
@@ -169,7 +169,6 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         "multiset:Percentile",
         _percentile_arguments,
         lambda types: sql.array(DOUBLE) if types[1].root is TypeRoot.ARRAY else DOUBLE,
-        args=(2, 3),
         ignores_distinct=True,
     ).described(
         "The value at a percentage (0 to 1), or at several, of all values by size, interpolated.",
@@ -207,7 +206,6 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         "lists:ListAggregate",
         (TEXT, TEXT),
         always(sql.STRING),
-        args=(1, 2),
         retracting="lists:KeptTexts",
     ).described(
         "The texts that are not NULL with a separator, by default a comma, between.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import TypedDict, Unpack
 
@@ -132,9 +133,9 @@ def scalar(
     """A function; its name is that before the parenthesis of `usage`, unless given.
 
     `arguments` are converted one by one, the last rule holding for all further ones, or all together. `args` is the least and
-    the most of them, by default as many as there are rules.
+    the most of them, by default as `usage` shows, if that is a plain call, or as many as there are rules.
     """
-    fewest, most, coerce = _taken(arguments, args)
+    fewest, most, coerce = _taken(usage, arguments, args)
     name = name or usage.partition("(")[0]
     IS_DETERMINISTIC[name] = details.get("is_deterministic", True)
     return ScalarFunction(
@@ -161,7 +162,7 @@ def aggregate(
     ignores_distinct: bool = False,
 ) -> AggregateFunction:
     """An aggregate function, as `scalar` makes a scalar one."""
-    fewest, most, coerce = _taken(arguments, args)
+    fewest, most, coerce = _taken(usage, arguments, args)
     name = usage.partition("(")[0]
     return AggregateFunction(
         name,
@@ -177,10 +178,27 @@ def aggregate(
     )
 
 
+MANY = 100_000
+"""The most arguments of a function that takes any number of them."""
+
+_PLAIN_CALL = re.compile(r"\w+\((\w+(?:, \w+)*)?((?: ?\[, \w+(?:, \w+)*)*)(\]*\*?)\)")
+
+
 def _taken(
-    arguments: tuple[Argument, ...] | Coercion, args: tuple[int, int] | None
+    usage: str, arguments: tuple[Argument, ...] | Coercion, args: tuple[int, int] | None
 ) -> tuple[int, int, Coercion]:
-    if not isinstance(arguments, tuple):
-        assert args is not None
-        return *args, arguments
-    return *(args or (len(arguments), len(arguments))), convert_each(*arguments)
+    """The least and the most arguments, and how they are converted.
+
+    >>> _taken("F(a, b[, c])", (ANY,), None)[:2]
+    (2, 3)
+    >>> _taken("F(a [, b]*)", (ANY,), None)[:2]
+    (1, 100000)
+    """
+    if args is None and (call := _PLAIN_CALL.fullmatch(usage)) is not None:
+        needed, more, end = call.groups()
+        least = needed.count(", ") + 1 if needed else 0
+        args = least, MANY if end.endswith("*") else least + more.count(", ")
+    if isinstance(arguments, tuple):
+        return *(args or (len(arguments), len(arguments))), convert_each(*arguments)
+    assert args is not None
+    return *args, arguments

@@ -177,9 +177,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     _operator("*", "arithmetic:TIMES", _times),
     _operator("/", "arithmetic:DIVIDE", _divided),
     _operator("%", "arithmetic:remainder", _remainder, _remainder_operands),
-    scalar(
-        "MOD(numeric1, numeric2)", "arithmetic:remainder", _remainder_operands, _remainder, args=(2, 2)
-    ).described("The remainder of a division, with the sign of the first number.", "MOD(-7, 3)", "-1"),
+    scalar("MOD(numeric1, numeric2)", "arithmetic:remainder", _remainder_operands, _remainder).described(
+        "The remainder of a division, with the sign of the first number.", "MOD(-7, 3)", "-1"
+    ),
     scalar("- numeric", "arithmetic:NEGATE", (_SIGNED,), same_as(0), name="NEGATE"),
     scalar("ABS(numeric)", "arithmetic:ABS", (_SIGNED,), same_as(0)).described(
         "The number without its sign.", "ABS(-2)", "2"
@@ -212,19 +212,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         check=_check_unit,
     ).described("The number rounded up.", "CEILING(2.1)", "3"),
     scalar(
-        "ROUND(numeric[, digits])",
-        "arithmetic:ROUND",
-        (NUMBER, AS_INT),
-        _rounded,
-        args=(1, 2),
-        refine=_rounded_to_literal,
+        "ROUND(numeric[, digits])", "arithmetic:ROUND", (NUMBER, AS_INT), _rounded, refine=_rounded_to_literal
     ).described("The number rounded half away from zero to a number of digits.", "ROUND(2.345, 2)", "2.35"),
     scalar(
         "TRUNCATE(numeric[, digits])",
         "arithmetic:ROUND",
         (NUMBER, AS_INT),
         _rounded,
-        args=(1, 2),
         refine=_rounded_to_literal,
     ).described("The number cut off after a number of digits.", "TRUNCATE(2.349, 2)", "2.34"),
     scalar("POWER(numeric1, numeric2)", "arithmetic:power", (AS_DOUBLE, AS_DOUBLE), DOUBLE).described(

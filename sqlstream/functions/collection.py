@@ -6,6 +6,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     COLLECTION,
+    MANY,
     as_given,
     returns,
     scalar,
@@ -17,7 +18,6 @@ from sqlstream.functions.signature import DescribedFunction, Rejects, ScalarFunc
 from sqlstream.types import LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
-_MANY = 100_000
 
 
 def _field(types: Types) -> LogicalType | None:
@@ -89,16 +89,11 @@ def _check_position(call: Call) -> None:
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("row.field", "collection:field_of", as_given, _field, name="FIELD", args=(2, 2), refine=_field_at),
-    scalar("ROW(value1 [, value2]*)", "collection:row_of", as_given, _row, args=(1, _MANY)).described(
+    scalar("ROW(value1 [, value2]*)", "collection:row_of", as_given, _row).described(
         "A row of the values.", "ROW(1, 'a')", "(1, a)"
     ),
     scalar(
-        "ARRAY[value1 [, value2]*]",
-        "collection:array_of",
-        to_shared,
-        _array,
-        name="ARRAY",
-        args=(0, _MANY),
+        "ARRAY[value1 [, value2]*]", "collection:array_of", to_shared, _array, name="ARRAY", args=(0, MANY)
     ).described("An array of the values.", "ARRAY[1, 2]", "[1, 2]"),
     scalar(
         "MAP[key1, value1 [, key2, value2]*]",
@@ -106,7 +101,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _same_entries,
         _map,
         name="MAP",
-        args=(2, _MANY),
+        args=(2, MANY),
         check=_check_keys,
         rejects=Rejects.VALUES,
     ).described("A map of keys and values.", "MAP['a', 1]", "{a=1}"),

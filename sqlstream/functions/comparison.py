@@ -7,6 +7,7 @@ from sqlstream.expressions import Call
 from sqlstream.functions.arguments import (
     ANY,
     BOOL,
+    MANY,
     TEXT,
     TEXT_OR_BYTES,
     always,
@@ -143,12 +144,12 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         check=_check_similar,
         rejects=Rejects.PARAMETERS,
     ),
-    scalar(
-        "STARTSWITH(string, prefix)", "text.string:STARTSWITH", _same_kind, returns(BOOLEAN), args=(2, 2)
-    ).described("Whether a text begins with another.", "STARTSWITH('stream', 'str')", "TRUE"),
-    scalar(
-        "ENDSWITH(string, suffix)", "text.string:ENDSWITH", _same_kind, returns(BOOLEAN), args=(2, 2)
-    ).described("Whether a text ends with another.", "ENDSWITH('stream', 'am')", "TRUE"),
+    scalar("STARTSWITH(string, prefix)", "text.string:STARTSWITH", _same_kind, returns(BOOLEAN)).described(
+        "Whether a text begins with another.", "STARTSWITH('stream', 'str')", "TRUE"
+    ),
+    scalar("ENDSWITH(string, suffix)", "text.string:ENDSWITH", _same_kind, returns(BOOLEAN)).described(
+        "Whether a text ends with another.", "ENDSWITH('stream', 'am')", "TRUE"
+    ),
     scalar(
         "REGEXP(string, regex)", "text.pattern:REGEXP", (TEXT, TEXT), BOOLEAN, check=_check_regexp
     ).described("Whether a part of a text matches a regular expression.", "REGEXP('q12', '[0-9]+')", "TRUE"),
@@ -158,15 +159,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
 # AND, OR, NOT and the truth tests of three-valued logic.
 
 
-_OPERANDS_MAX = 100_000
-
 LOGIC: tuple[ScalarFunction, ...] = (
-    scalar(
-        "boolean1 AND boolean2", "comparison:and_", (BOOL, BOOL), BOOLEAN, name="AND", args=(2, _OPERANDS_MAX)
-    ),
-    scalar(
-        "boolean1 OR boolean2", "comparison:or_", (BOOL, BOOL), BOOLEAN, name="OR", args=(2, _OPERANDS_MAX)
-    ),
+    scalar("boolean1 AND boolean2", "comparison:and_", (BOOL, BOOL), BOOLEAN, name="AND", args=(2, MANY)),
+    scalar("boolean1 OR boolean2", "comparison:or_", (BOOL, BOOL), BOOLEAN, name="OR", args=(2, MANY)),
     scalar("NOT boolean", "comparison:NOT", (BOOL,), BOOLEAN, name="NOT"),
     scalar("boolean IS TRUE", "comparison:IS_TRUE", (BOOL,), always(BOOLEAN.not_null()), name="IS TRUE"),
     scalar(

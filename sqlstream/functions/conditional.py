@@ -5,14 +5,13 @@ from __future__ import annotations
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.functions.arguments import always, as_given, is_any_nullable, scalar, to_shared
+from sqlstream.functions.arguments import MANY, always, as_given, is_any_nullable, scalar, to_shared
 from sqlstream.functions.comparison import NESTED, comparable
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
-_MANY = 100_000
 
 
 def _to_ordered(types: Types) -> Types | None:
@@ -62,25 +61,24 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "conditional:single_row",
         as_given,
         lambda types: types[0].with_nullable(True) if types[1].root is TypeRoot.BIGINT else None,
-        args=(2, 2),
         rejects=Rejects.VALUES,
     ),
-    scalar("KEY_BYTES(value)", "conditional:KEY_BYTES", as_given, always(sql.BYTES.not_null()), args=(1, 1)),
+    scalar("KEY_BYTES(value)", "conditional:KEY_BYTES", as_given, always(sql.BYTES.not_null())),
     scalar(
         "CASE WHEN condition THEN value … [ELSE value] END",
         "conditional:CASE",
         _case_arguments,
         _case_type,
         name="CASE",
-        args=(3, _MANY),
+        args=(3, MANY),
     ),
-    scalar(
-        "IF(condition, value1, value2)", "conditional:CASE", _case_arguments, _case_type, args=(3, 3)
-    ).described("The first value where the condition is true, else the second.", "IF(1 < 2, 'a', 'b')", "a"),
-    scalar(
-        "COALESCE(value1 [, value2]*)", "conditional:COALESCE", to_shared, _coalesced, args=(1, _MANY)
-    ).described("The first argument that is not NULL.", "COALESCE(CAST(NULL AS INT), 2)", "2"),
-    scalar("IFNULL(value, replacement)", "conditional:COALESCE", to_shared, _if_null, args=(2, 2)).described(
+    scalar("IF(condition, value1, value2)", "conditional:CASE", _case_arguments, _case_type).described(
+        "The first value where the condition is true, else the second.", "IF(1 < 2, 'a', 'b')", "a"
+    ),
+    scalar("COALESCE(value1 [, value2]*)", "conditional:COALESCE", to_shared, _coalesced).described(
+        "The first argument that is not NULL.", "COALESCE(CAST(NULL AS INT), 2)", "2"
+    ),
+    scalar("IFNULL(value, replacement)", "conditional:COALESCE", to_shared, _if_null).described(
         "The value, or the replacement where it is NULL.", "IFNULL(CAST(NULL AS INT), 0)", "0"
     ),
     scalar(
@@ -88,13 +86,12 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "conditional:null_if",
         comparable,
         lambda types: types[0].with_nullable(True),
-        args=(2, 2),
         tries_text=True,
     ).described("NULL where both values are equal, else the first.", "NULLIF(5, 0)", "5"),
-    scalar(
-        "GREATEST(value1[, value2]*)", "conditional:GREATEST", _to_ordered, _extreme, args=(1, _MANY)
-    ).described("The greatest argument; NULL when one is NULL.", "GREATEST(1, 3, 2)", "3"),
-    scalar("LEAST(value1[, value2]*)", "conditional:LEAST", _to_ordered, _extreme, args=(1, _MANY)).described(
+    scalar("GREATEST(value1[, value2]*)", "conditional:GREATEST", _to_ordered, _extreme).described(
+        "The greatest argument; NULL when one is NULL.", "GREATEST(1, 3, 2)", "3"
+    ),
+    scalar("LEAST(value1[, value2]*)", "conditional:LEAST", _to_ordered, _extreme).described(
         "The least argument; NULL when one is NULL.", "LEAST(1, 3, 2)", "1"
     ),
 )

@@ -27,7 +27,6 @@ from sqlstream.text.regular_expressions import MalformedRegex, linear_regex
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, char, varchar
 
 Types = tuple[LogicalType, ...]
-_MANY = 100_000
 _NULLABLE_TEXT = always(STRING)
 
 
@@ -108,7 +107,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.url:parse_url",
         (TEXT, TEXT, TEXT),
         _NULLABLE_TEXT,
-        args=(2, 3),
         check=_check_key,
     ).described(
         "A part of an address (HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO), or a value in its QUERY.",
@@ -130,23 +128,17 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("IS_DECIMAL(string)", "text.characters:IS_DECIMAL", (TEXT,), always(BOOLEAN.not_null())).described(
         "Whether a text is a number.", "IS_DECIMAL('-1.5')", "TRUE"
     ),
+    scalar("ELT(index, value1 [, value2]*)", "text.characters:elt", _chosen_arguments, _chosen).described(
+        "The value of this number, from 1; NULL for another number.", "ELT(2, 'a', 'b')", "b"
+    ),
     scalar(
-        "ELT(index, value1 [, value2]*)", "text.characters:elt", _chosen_arguments, _chosen, args=(2, _MANY)
-    ).described("The value of this number, from 1; NULL for another number.", "ELT(2, 'a', 'b')", "b"),
-    scalar(
-        "PRINTF(format [, value]*)",
-        "text.printf:printf",
-        (TEXT, ANY),
-        _NULLABLE_TEXT,
-        args=(1, _MANY),
-        check=_check_format,
+        "PRINTF(format [, value]*)", "text.printf:printf", (TEXT, ANY), _NULLABLE_TEXT, check=_check_format
     ).described("Values in a text with conversions such as %d and %s.", "PRINTF('%03d-%s', 7, 'a')", "007-a"),
     scalar(
         "REGEXP_EXTRACT_ALL(string, regex[, group])",
         "text.pattern:REGEXP_EXTRACT_ALL",
         (TEXT, TEXT, AS_INT),
         always(sql.array(STRING)),
-        args=(2, 3),
         check=regex_at(1, beside=2),
     ).described(
         "The texts of a group (by default the first) of all matches of a regular expression.",
@@ -178,7 +170,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.characters:typeof",
         (ANY, BOOL),
         _type_name,
-        args=(1, 2),
         check=constant_at(1),
     ).described(
         "The name of the value's type; with TRUE in full, as a catalog keeps it.",

@@ -8,6 +8,7 @@ from sqlstream.expressions import Call, LiteralValue
 from sqlstream.functions.arguments import (
     ANY,
     BOOL,
+    MANY,
     SYMBOL,
     TEXT,
     Argument,
@@ -20,7 +21,6 @@ from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.text.json_path import MalformedPath, Path, has_mode, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
-_MANY = 100_000
 _JSON = Argument(lambda t: sql.is_string(t) or t.root is TypeRoot.VARIANT, sql.STRING)
 _TEXTS = Argument(
     lambda t: t.root is TypeRoot.ARRAY and t.element is not None and sql.is_string(t.element),
@@ -137,7 +137,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.construct:json_object",
         (SYMBOL, TEXT),
         always(sql.STRING.not_null()),
-        args=(1, _MANY),
+        args=(1, MANY),
         check=_check_names,
     ).described(
         "A JSON object of keys and values.", "JSON_OBJECT('a' VALUE 1, 'b' VALUE 'x')", '{"a":1,"b":"x"}'
@@ -147,7 +147,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.construct:json_array",
         (SYMBOL, TEXT),
         always(sql.STRING.not_null()),
-        args=(1, _MANY),
+        args=(1, MANY),
         check=constant_at(0),
     ).described("A JSON array of the values.", "JSON_ARRAY(1, 'x')", '[1,"x"]'),
     scalar(
@@ -172,7 +172,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.extract:json_length",
         (_JSON, TEXT),
         always(sql.INT),
-        args=(1, 2),
         check=_check_plain_path,
     ).described("The number of elements or members at a path of a JSON text.", "JSON_LENGTH('[1, 2]')", "2"),
     scalar(
@@ -180,7 +179,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.extract:json_type",
         (_JSON, TEXT),
         always(sql.STRING),
-        args=(1, 2),
         check=_check_plain_path,
     ).described(
         "The kind of the value at a path of a JSON text.", """JSON_TYPE('{"a": 1}', '$.a')""", "number"
@@ -190,7 +188,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.variant:parse_json",
         (TEXT, BOOL),
         returns(sql.VARIANT),
-        args=(1, 2),
         rejects=Rejects.VALUES,
     ).described(
         "The VARIANT of a JSON text; other text fails the job.",
@@ -202,7 +199,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.variant:parse_json",
         (TEXT, BOOL),
         always(sql.VARIANT),
-        args=(1, 2),
     ).described(
         "The VARIANT of a JSON text, NULL for other text.",
         """TRY_PARSE_JSON('{"b": 1, "a": 2}')""",
@@ -221,6 +217,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "json.construct:json_member",
         (SYMBOL, TEXT, TEXT),
         always(sql.STRING),
+        args=(3, 3),
         check=constant_at(0),
         rejects=Rejects.VALUES,
     ),

@@ -21,7 +21,6 @@ from sqlstream.text.regular_expressions import linear_regex
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
-_MANY = 100_000
 _MAP = Argument(lambda t: t.root is TypeRoot.MAP, sql.map_of(STRING, STRING))
 
 
@@ -84,12 +83,11 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "maps:MAP_FROM_ARRAYS",
         convert_each(ARRAY, ARRAY),
         _of_arrays,
-        args=(2, 2),
         rejects=Rejects.VALUES,
     ).described(
         "The map of an array of keys and one of values.", "MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"
     ),
-    scalar("MAP_UNION(map1 [, map2]*)", "maps:MAP_UNION", _alike, _merged, args=(1, _MANY)).described(
+    scalar("MAP_UNION(map1 [, map2]*)", "maps:MAP_UNION", _alike, _merged).described(
         "The entries of all maps; of equal keys that of the last.",
         "MAP_UNION(MAP['a', 1], MAP['a', 2])",
         "{a=2}",
@@ -99,7 +97,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "maps:map_from_text",
         (TEXT, TEXT, TEXT),
         returns(sql.map_of(STRING, STRING)),
-        args=(1, 3),
         check=_check_delimiters,
         rejects=Rejects.PARAMETERS,
     ).described(

@@ -6,6 +6,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     AS_INT,
+    MANY,
     SYMBOL,
     TEXT,
     TEXT_OR_BYTES,
@@ -18,7 +19,6 @@ from sqlstream.functions.checks import literals, one_of, regex_at, unsupported
 from sqlstream.functions.signature import Rejects, ScalarFunction
 from sqlstream.types import INT, STRING, LogicalType, TypeRoot
 
-_MANY = 100_000
 _TEXT_OR_INTEGER = Argument(lambda t: sql.is_string(t) or sql.is_integer(t), STRING)
 
 
@@ -73,9 +73,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (TEXT_OR_BYTES, TEXT_OR_BYTES),
         _concatenated,
         name="||",
-        args=(2, _MANY),
+        args=(2, MANY),
     ),
-    scalar("CONCAT(string1, string2, ...)", "text.string:concat", (TEXT,), STRING, args=(1, _MANY)).described(
+    scalar("CONCAT(string1, string2, ...)", "text.string:concat", (TEXT,), STRING, args=(1, MANY)).described(
         "All texts joined; NULL when one is NULL.", "CONCAT('a', 'b', 'c')", "abc"
     ),
     scalar(
@@ -83,7 +83,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.string:concat_with_separator",
         (TEXT, TEXT),
         _separated,
-        args=(2, _MANY),
+        args=(2, MANY),
     ).described("All texts that are not NULL, with a separator between.", "CONCAT_WS('-', 'a', 'b')", "a-b"),
     scalar("CHAR_LENGTH(string)", "text.string:char_length", (TEXT,), INT).described(
         "The number of characters.", "CHAR_LENGTH('héllo')", "5"
@@ -116,13 +116,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         STRING,
         check=one_of(0, TRIM_SIDES, "of"),
     ).described("The text without blanks, or given characters, at its ends.", "TRIM('  a ')", "a"),
-    scalar("LTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+    scalar("LTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING).described(
         "The text without blanks, or given characters, at its start.", "LTRIM('xxa', 'x')", "a"
     ),
-    scalar("RTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+    scalar("RTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING).described(
         "The text without blanks, or given characters, at its end.", "RTRIM('axx', 'x')", "a"
     ),
-    scalar("BTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING, args=(1, 2)).described(
+    scalar("BTRIM(string[, chars])", "text.string:trim", (TEXT, TEXT), STRING).described(
         "The text without blanks, or given characters, at both ends.", "BTRIM('xax', 'x')", "a"
     ),
     scalar(
@@ -130,7 +130,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.string:SUBSTRING",
         (TEXT, AS_INT, AS_INT),
         STRING,
-        args=(2, 3),
         refine=_substring,
     ).described("A part of a text; the first character is 1.", "SUBSTRING('stream', 2, 3)", "tre"),
     scalar(
@@ -138,7 +137,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.string:SUBSTRING",
         (TEXT, AS_INT, AS_INT),
         STRING,
-        args=(2, 3),
         refine=_substring,
     ).described("A part of a text; the first character is 1.", "SUBSTR('stream', 4)", "eam"),
     scalar("LEFT(string, length)", "text.string:LEFT", (TEXT, AS_INT), STRING).described(
@@ -187,7 +185,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.string:INSTR",
         (TEXT, TEXT, AS_INT, AS_INT),
         INT,
-        args=(2, 4),
         check=_check_appearance,
         rejects=Rejects.VALUES,
     ).described(
@@ -195,9 +192,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "INSTR('abcabc', 'c', 1, 2)",
         "6",
     ),
-    scalar(
-        "LOCATE(search, string[, start])", "text.string:LOCATE", (TEXT, TEXT, AS_INT), INT, args=(2, 3)
-    ).described(
+    scalar("LOCATE(search, string[, start])", "text.string:LOCATE", (TEXT, TEXT, AS_INT), INT).described(
         "Where a text occurs first, from 1 or a start; 0 when it does not.", "LOCATE('b', 'abcb', 3)", "4"
     ),
     scalar(
@@ -211,7 +206,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "text.pattern:REGEXP_EXTRACT",
         (TEXT, TEXT, AS_INT),
         lambda types: STRING,
-        args=(2, 3),
         check=regex_at(1, beside=2),
     ).described(
         "What a regular expression, or one of its groups, matches first.",

@@ -246,7 +246,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "time.temporal:TO_TIMESTAMP",
         (TEXT, TEXT),
         always(timestamp(3)),
-        args=(1, 2),
         check=_check_parse,
         rejects=Rejects.PARAMETERS,
     ).described(
@@ -259,7 +258,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "time.temporal:TO_DATE",
         (TEXT, TEXT),
         always(DATE),
-        args=(1, 2),
         check=_check_parse,
         rejects=Rejects.PARAMETERS,
     ).described("The DATE in a text, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
@@ -282,7 +280,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "time.temporal:FROM_UNIXTIME",
         (AS_BIGINT, TEXT),
         always(STRING),
-        args=(1, 2),
         check=_check_format,
         rejects=Rejects.PARAMETERS,
     ).described(

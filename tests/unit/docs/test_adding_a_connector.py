@@ -48,7 +48,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.file)
 
 
 @each_page
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_what_the_page_adds_passes_its_tests_and_is_documented(page: Page, tmp_path: Path) -> None:
     overlay = page.overlay(tmp_path)
     overlay.pytest(page.test)
@@ -60,7 +60,7 @@ def test_what_the_page_adds_passes_its_tests_and_is_documented(page: Page, tmp_p
 
 
 @each_page
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ["stream", "duckdb", pytest.param("spark", marks=pytest.mark.slow)])
 def test_what_the_page_adds_runs_in_every_engine(page: Page, engine: str, tmp_path: Path) -> None:
     overlay = page.overlay(tmp_path)

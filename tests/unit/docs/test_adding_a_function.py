@@ -35,7 +35,7 @@ def overlay(tmp_path: Path) -> Overlay:
     return made
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_function_of_the_page_takes_three_edits(overlay: Overlay) -> None:
     command = re.search(r"\$ pytest (.*)", blocks("function.md", "text")[0])
     assert command is not None
@@ -47,7 +47,7 @@ def test_the_function_of_the_page_takes_three_edits(overlay: Overlay) -> None:
     assert "NULL → NULL" in values[values.index("## LEVENSHTEIN") :]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ["stream", "duckdb", pytest.param("spark", marks=pytest.mark.slow)])
 def test_the_function_of_the_page_runs_in_every_engine(overlay: Overlay, engine: str) -> None:
     line, _, shown = blocks("function.md", "text")[1].partition("\n")
