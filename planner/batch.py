@@ -15,14 +15,11 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.collecting import collecting
 from sqlstream.planner.compile import job_name
-from sqlstream.planner.depth import refuse_depth
-from sqlstream.planner.lower.expression import HostedFunctions
-from sqlstream.planner.physical.changelog_functions import EVENTS_DUPLICATE, changes_are_doubled
-from sqlstream.planner.physical.lookup_join import looked_up_table
-from sqlstream.planner.physical.sink import sink_spec
-from sqlstream.planner.physical.source import find_connector, source_spec
+from sqlstream.planner.graphs import collecting
+from sqlstream.planner.guards import refuse_depth
+from sqlstream.planner.lower.engine import HostedFunctions
+from sqlstream.planner.relational.lookup_join import looked_up_table
 from sqlstream.planner.relational.nodes import (
     LookupJoin,
     RelationalNode,
@@ -31,6 +28,13 @@ from sqlstream.planner.relational.nodes import (
     rewrite,
     walk_nodes,
 )
+from sqlstream.planner.relational.scan import (
+    EVENTS_DUPLICATE,
+    changes_are_doubled,
+    find_connector,
+    source_spec,
+)
+from sqlstream.planner.relational.sink import sink_spec
 from sqlstream.planner.rules import optimise
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
@@ -65,10 +69,10 @@ class CompiledBatch:
     job_graph: JobGraph
 
 
-@refuse_depth
+@refuse_depth()
 def plan_batch_sources(nodes: tuple[Sink, ...], context: BindContext) -> BatchSources:
     """The optimised plan and what it reads. UserError SS3302 when a table never ends, SS3010 for one that cannot be read, and
-    those of `looked_up_table`, so that a statement is refused in both modes or in none."""
+    those of `looked_up_table`. A statement is refused in both modes or in none."""
     is_reuse_enabled = bool(config.get(context.config, "table.optimizer.reuse-sub-plan-enabled"))
     optimised = optimise(nodes, context.connectors, is_reuse_enabled, has_watermarks=False)
     for join in (node for sink in optimised for node in walk_nodes(sink) if isinstance(node, LookupJoin)):
@@ -83,7 +87,7 @@ def is_bounded(nodes: tuple[Sink, ...]) -> bool:
     return all(scan.is_bounded for sink in nodes for scan in scans_of(sink))
 
 
-@refuse_depth
+@refuse_depth()
 def compile_batch(
     plan: BatchSources, context: BindContext, engine: str, reason: str, job_id: str = ""
 ) -> CompiledBatch:

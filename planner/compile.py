@@ -11,18 +11,24 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind, StreamGraph
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.estimates import TableSizes, explain_cost
-from sqlstream.planner.physical.changelog import drop_update_before, infer_changelog_modes
-from sqlstream.planner.physical.kept_values import without_idle_keeping
+from sqlstream.planner.graphs import (
+    default_parallelism,
+    plan_scaling,
+    translate_job_graph,
+    translate_stream_graph,
+)
+from sqlstream.planner.guards import refuse_depth
+from sqlstream.planner.physical.changelog import (
+    drop_update_before,
+    infer_changelog_modes,
+    without_idle_keeping,
+)
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
-from sqlstream.planner.physical.planner import plan_statements
 from sqlstream.planner.physical.state_identity import identify_states
 from sqlstream.planner.relational.nodes import Sink
+from sqlstream.planner.relational.planner import plan_statements
 from sqlstream.planner.rules import optimise
-from sqlstream.planner.translate.job_graph import translate_job_graph
-from sqlstream.planner.translate.scaling import default_parallelism, plan_scaling
-from sqlstream.planner.translate.stream_graph import translate_stream_graph
 from sqlstream.secrets import without_secrets
 from sqlstream.specs import GroupAggregateSpec, SinkSpec, SortSpec, SourceSpec
 from sqlstream.specs.sink import COLLECT
@@ -43,7 +49,7 @@ class CompiledPlan:
     reason: str = ""
 
 
-@refuse_depth
+@refuse_depth()
 def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: str = "") -> CompiledPlan:
     """Plan INSERTs and SELECTs that run as one job.
 
@@ -71,12 +77,12 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
 
 
-@refuse_depth
+@refuse_depth()
 def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes | None = None) -> str:
     """Every stage as text (see sqlstream.planner.explain).
 
-    CHANGELOG_MODE is always printed. JSON_EXECUTION_PLAN adds the operators as JSON, ESTIMATED_COST the rows that each relational
-    node is expected to give, by the `sizes` of the tables, and PLAN_ADVICE what the plan would gain from settings."""
+    CHANGELOG_MODE is always printed. JSON_EXECUTION_PLAN adds the operators as JSON. ESTIMATED_COST adds the rows that each
+    relational node is expected to give, by the `sizes` of the tables. PLAN_ADVICE adds what the plan would gain from settings."""
     from sqlstream.planner.explain import explain_json, explain_plan
 
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)

@@ -12,18 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlstream.catalog import ObjectPath
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Rank,
-    RelationalNode,
-    Sink,
-    Sort,
-    TableScan,
-    Union,
-    Values,
-)
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 
@@ -58,7 +47,7 @@ class TableSizes:
     bytes: Mapping[ObjectPath, int]
     statistics: Mapping[ObjectPath, TableStatistics] = dataclasses.field(default_factory=dict)
 
-    def rows_of(self, scan: TableScan) -> float:
+    def rows_of(self, scan: plan.TableScan) -> float:
         path, options = scan.table.path, dict(scan.options)
         if path in self.statistics:
             return float(self.statistics[path].rows)
@@ -69,12 +58,12 @@ class TableSizes:
             return UNKNOWN_ROWS
         return max(1.0, size / row_width(scan.table.physical_schema())) if size else 0.0
 
-    def distinct(self, node: RelationalNode, column: int) -> int | None:
+    def distinct(self, node: plan.RelationalNode, column: int) -> int | None:
         """How many values a column has in the table that it comes from."""
-        origin: tuple[RelationalNode, int] | None = (node, column)
+        origin: tuple[plan.RelationalNode, int] | None = (node, column)
         while origin is not None:
             node, column = origin
-            if isinstance(node, TableScan):
+            if isinstance(node, plan.TableScan):
                 known = self.statistics.get(node.table.path)
                 return known.distinct.get(node.schema.names[column]) if known is not None else None
             origin = node.origin(column)
@@ -86,7 +75,7 @@ def row_width(schema: Schema) -> int:
     return max(1, sum(_WIDTHS.get(t.root, _TEXT_WIDTH) for t in schema.types))
 
 
-def explain_cost(sinks: tuple[Sink, ...], sizes: TableSizes) -> str:
+def explain_cost(sinks: tuple[plan.Sink, ...], sizes: TableSizes) -> str:
     """One line per node: its rows, and those of all nodes below it with their bytes, as Flink prints them."""
     estimates = _Estimates(sizes)
     return "\n".join(line for sink in sinks for line in estimates.lines(sink, "", ""))
@@ -97,8 +86,8 @@ class _Estimates:
         self._sizes = sizes
         self._rows: dict[int, float] = {}
 
-    def lines(self, node: RelationalNode, first: str, rest: str) -> Iterator[str]:
-        seen: dict[int, RelationalNode] = {}
+    def lines(self, node: plan.RelationalNode, first: str, rest: str) -> Iterator[str]:
+        seen: dict[int, plan.RelationalNode] = {}
         pending = [node]
         while pending:
             below = pending.pop()
@@ -115,42 +104,42 @@ class _Estimates:
             mark, following = ("+- ", "   ") if is_last else (":- ", ":  ")
             yield from self.lines(child, rest + mark, rest + following)
 
-    def rows(self, node: RelationalNode) -> float:
+    def rows(self, node: plan.RelationalNode) -> float:
         if id(node) not in self._rows:
             self._rows[id(node)] = self._estimated(node, [self.rows(i) for i in node.inputs])
         return self._rows[id(node)]
 
-    def _estimated(self, node: RelationalNode, below: list[float]) -> float:
+    def _estimated(self, node: plan.RelationalNode, below: list[float]) -> float:
         match node:
-            case TableScan():
+            case plan.TableScan():
                 rows = self._sizes.rows_of(node)
                 for part in node.filters:
                     rows *= self._selectivity(part, node)
                 return min(rows, node.limit) if node.limit >= 0 else rows
-            case Values():
+            case plan.Values():
                 return float(len(node.rows))
-            case Filter():
+            case plan.Filter():
                 rows = below[0]
                 for part in conjuncts(node.condition):
                     # What a scan has been told already it has left out.
-                    is_told = isinstance(node.input, TableScan) and part in node.input.filters
+                    is_told = isinstance(node.input, plan.TableScan) and part in node.input.filters
                     rows *= 1.0 if is_told else self._selectivity(part, node.input)
                 return rows
-            case Aggregate():
+            case plan.Aggregate():
                 return self._groups(node.input, node.keys, below[0])
-            case Join():
+            case plan.Join():
                 return self._joined(node, below)
-            case Sort():
+            case plan.Sort():
                 return min(below[0], node.fetch) if node.fetch >= 0 else below[0]
-            case Rank():
+            case plan.Rank():
                 count = node.rank_end - node.rank_start + 1
                 groups = self._groups(node.input, node.partition_keys, below[0])
                 return min(below[0], groups * count)
-            case Union():
+            case plan.Union():
                 return sum(below)
         return max(below, default=UNKNOWN_ROWS)
 
-    def _groups(self, source: RelationalNode, keys: tuple[int, ...], rows: float) -> float:
+    def _groups(self, source: plan.RelationalNode, keys: tuple[int, ...], rows: float) -> float:
         if not keys:
             return 1.0
         counts = [self._sizes.distinct(source, key) for key in keys]
@@ -158,7 +147,7 @@ class _Estimates:
             return max(min(rows, 1.0), rows * _GROUPS)
         return min(rows, math.prod(count for count in counts if count is not None))
 
-    def _joined(self, node: Join, below: list[float]) -> float:
+    def _joined(self, node: plan.Join, below: list[float]) -> float:
         """Rows of both sides over the values of the key; without counts, as if one side had each key once."""
         left, right = below
         width = len(node.left.schema)
@@ -178,7 +167,7 @@ class _Estimates:
                     return left * right / max(known) if known else max(left, right)
         return left * right
 
-    def _selectivity(self, condition: Expression, source: RelationalNode) -> float:
+    def _selectivity(self, condition: Expression, source: plan.RelationalNode) -> float:
         if isinstance(condition, Call) and condition.function == "=":
             columns = [a for a in condition.args if isinstance(a, InputRef)]
             is_of_literal = any(isinstance(a, Literal) for a in condition.args)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from sqlstream import specs
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph
 from sqlstream.planner.physical.description import watermark_columns
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
-from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.planner.statements.show_create import show_create_table
-from sqlstream.specs import (
-    WatermarkAssignerSpec,
-)
 
 
 def explain_plan(
@@ -24,8 +22,8 @@ def explain_plan(
     stream_graph: StreamGraph,
     job_graph: JobGraph,
 ) -> str:
-    """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of
-    its output, the exchange to its consumer, the origin of its watermark, and its state."""
+    """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of its
+    output, the exchange to its consumer, its state, and where its watermark comes from."""
     sections = (
         *inferred_sections(relational),
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
@@ -107,7 +105,7 @@ class _PhysicalPrinter:
         return " " + ", ".join(facts)
 
     def _watermark(self, node: PhysicalNode) -> str:
-        if isinstance(node.spec, WatermarkAssignerSpec):
+        if isinstance(node.spec, specs.WatermarkAssignerSpec):
             return f"from {', '.join(watermark_columns(node.spec, node.schema))}"
         if id(node) not in self._watermarks:
             inherited = {self._watermark(i.node) for i in node.inputs} - {"none"}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
-from sqlstream.planner.collecting import collecting_vertex
+from sqlstream.planner.graphs import collecting_vertex
 from sqlstream.specs import BatchQuerySpec, CompareRowsSpec, SinkSpec
 from sqlstream.specs.compare_rows import BATCH_INPUT, STREAM_INPUT, found_schema
 from sqlstream.specs.sink import COLLECT

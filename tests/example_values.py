@@ -19,8 +19,8 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.duckdb import DuckDbDialect, lower_duckdb, type_name
-from sqlstream.planner.lower.engine import EngineDialect
-from sqlstream.planner.lower.expression import HostedFunctions, lower_expression
+from sqlstream.planner.lower.engine import EngineDialect, HostedFunctions
+from sqlstream.planner.lower.expression import lower_expression
 from sqlstream.planner.lower.relation import to_sql
 from sqlstream.planner.relational.nodes import Project, RelationalNode
 from sqlstream.runtime.batch.casting import cast_column

@@ -42,7 +42,7 @@ from sqlstream.planner.compile import CompiledPlan
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet
 from sqlstream.planner.lower.duckdb import lower_duckdb
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.planner.relational.nodes import RelationalNode, Sort
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.schema import Schema

@@ -11,8 +11,8 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.sink import bind_insert
 from sqlstream.planner.dialect.parser import parse_script
 from sqlstream.planner.dialect.statements import Insert, Query, Statement
+from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import RelationalNode
-from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.planner.statements.execute import execute_ddl
 from sqlstream.planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream.schema import Schema

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner_harness import Planner
 
+from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import RelationalNode
-from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.planner.rules import Rule, apply_rules
 
 

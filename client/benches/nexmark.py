@@ -28,7 +28,7 @@ from sqlstream.client.benches.script import (
 )
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.lower.duckdb import lower_duckdb, quote, type_name
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.rules.column_pruning import prune_columns
 from sqlstream.runtime.batch.hosted_functions import HostedCalls

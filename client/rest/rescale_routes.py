@@ -26,7 +26,7 @@ from sqlstream.client.rest.route import (
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.planner.translate.rescale import rescaled_job_graph
+from sqlstream.planner.graphs import rescaled_job_graph
 
 _BODY_BYTES_MAX = 1024 * 1024
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")

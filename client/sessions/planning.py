@@ -196,7 +196,7 @@ class PlanningSession:
     def bind_context(self) -> BindContext:
         from sqlstream.client.catalog.catalogs import catalog_types
         from sqlstream.planner.bind.context import BindContext, FileDefinitions
-        from sqlstream.planner.statements.installed_functions import PackageFunctions
+        from sqlstream.planner.statements.functions import PackageFunctions
         from sqlstream.runtime.connectors import descriptors
         from sqlstream.runtime.formats import descriptors as format_descriptors
 

@@ -15,7 +15,7 @@ from sqlstream.errors import ExternalError
 from sqlstream.function_ref import InspectedFunction
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph
 from sqlstream.graph.python_files import PythonFiles
-from sqlstream.planner.collecting import collecting_vertex
+from sqlstream.planner.graphs import collecting_vertex
 from sqlstream.runtime.python.packing import pack, split_paths
 from sqlstream.specs import InferTableSpec, InspectFunctionSpec
 from sqlstream.specs.source import ANSWER, InferenceAnswer, InspectionAnswer

@@ -25,8 +25,8 @@ from sqlstream.planner.batch import (
 from sqlstream.planner.compile import CompiledPlan, compile_statements
 from sqlstream.planner.estimates import TableSizes, explain_cost
 from sqlstream.planner.explain import inferred_sections
+from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
-from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.specs import SourceSpec
 from sqlstream.specs.sink import COLLECT
 

@@ -58,7 +58,7 @@ def _table_sizes(sinks: tuple[Sink, ...], session: PlanningSession) -> TableSize
     """The sizes of the tables that a plan reads, where connectors can tell them."""
     from sqlstream.planner.batch import scans_of
     from sqlstream.planner.estimates import TableSizes
-    from sqlstream.planner.physical.source import find_connector, scan_spec
+    from sqlstream.planner.relational.scan import find_connector, scan_spec
     from sqlstream.runtime.connectors import connector, descriptors
 
     sizes = {}

@@ -19,7 +19,7 @@ from sqlstream.errors import ErrorsAt, ExternalError, Retry, SqlStreamError, Use
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
 from sqlstream.planner.explain import explain_job_graph
-from sqlstream.planner.translate.rescale import rescaled_job_graph
+from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.secrets import without_secrets
 
 if TYPE_CHECKING:

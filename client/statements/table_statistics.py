@@ -11,7 +11,7 @@ from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, ColumnKind
 from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import UserError
-from sqlstream.planner.bind.names import find_table, object_path, suggest
+from sqlstream.planner.bind.context import find_table, object_path, suggest
 from sqlstream.planner.dialect.parser import parse_statement
 from sqlstream.planner.dialect.statements import AnalyzeTable, Show
 from sqlstream.planner.estimates import TableStatistics

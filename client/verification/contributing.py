@@ -18,8 +18,8 @@ from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import FailureReason, JobError, SqlStreamError
 from sqlstream.expressions import Call, InputRef, Literal, conjunction
 from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.relational.node import EQUAL, Condition
 from sqlstream.planner.relational.nodes import Filter, RelationalNode, Sink, Sort, TableScan
-from sqlstream.planner.relational.tracing import EQUAL, Condition
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType, TypeRoot
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, Literal
 from sqlstream.planner.bind.binder import bind_query
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, find_table, object_path, suggest
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, plain, stored_value
-from sqlstream.planner.bind.names import find_table, object_path, suggest
 from sqlstream.planner.bind.relations.table_options import check_hints, find_connector, written_format
-from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import Delete, Identifier, Option, Truncate, Update
+from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import SinkAction
@@ -79,7 +78,7 @@ def check_can_change(
     )
 
 
-@refuse_depth
+@refuse_depth()
 def bind_truncate(statement: Truncate, context: BindContext) -> Sink:
     """A sink without rows, whose commit removes those that are there."""
     target = _target(statement.target, (), SinkAction.TRUNCATE, context)
@@ -87,14 +86,14 @@ def bind_truncate(statement: Truncate, context: BindContext) -> Sink:
     return target.sink(Values(schema=schema, rows=(), span=statement.span))
 
 
-@refuse_depth
+@refuse_depth()
 def bind_delete(statement: Delete, context: BindContext) -> Sink:
     """The rows that go, or all rows with a mark of these."""
     target = _target(statement.target, statement.hints, SinkAction.DELETE, context)
     return _changed(target, statement, {}, context)
 
 
-@refuse_depth
+@refuse_depth()
 def bind_update(statement: Update, context: BindContext) -> Sink:
     """The rows that change, with their new values, or all rows with a mark of these. UserError for columns that do not exist,
     are assigned twice, or take no such value."""

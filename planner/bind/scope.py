@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from sqlglot import exp
 
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.bind.context import BindContext, FileDefinitions
-from sqlstream.planner.bind.names import suggest
+from sqlstream.expressions import Expression, InputRef
+from sqlstream.planner.bind.context import BindContext, FileDefinitions, suggest
 from sqlstream.planner.dialect.habits import column_hint
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.relational.nodes import RelationalNode
@@ -251,6 +251,22 @@ class Namespace:
 
 COLUMNS_MAX = 10_000
 """Bound on the columns of one item: a chain of joins under SELECT * doubles them with every join."""
+
+
+class ExpressionBinder(Protocol):
+    """What binds the expressions of one place, as the binders of subqueries and of calls with a syntax of their own know it."""
+
+    namespace: Namespace
+    scope: Scope
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """The resolved expression. UserError with the position of the wrong node."""
+
+    def span(self, node: exp.Expr | None) -> Span | None:
+        """Where the node stands in the statement."""
+
+    def outer_column_of(self, index: int, type_: LogicalType, span: Span | None) -> InputRef:
+        """The column of this place's rows that a subquery means by column `index` of the scope."""
 
 
 @dataclasses.dataclass(frozen=True)

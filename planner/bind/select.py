@@ -9,16 +9,16 @@ from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import require_group_key, require_order
 from sqlstream.planner.bind.expressions.over import add_windows, over_calls
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder, StarColumn
 from sqlstream.planner.bind.expressions.subqueries import Subqueries, has_subquery
 from sqlstream.planner.bind.grouped import GroupedBinder, has_aggregate
 from sqlstream.planner.bind.grouping import bind_group_window, key_sets, takes_group_window
-from sqlstream.planner.bind.names import suggest
 from sqlstream.planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from sqlstream.planner.bind.relations.from_clause import bind_from
-from sqlstream.planner.bind.relations.state_ttl import StateTtl
+from sqlstream.planner.bind.relations.hints import StateTtl
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode

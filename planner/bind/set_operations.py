@@ -18,8 +18,8 @@ from sqlstream.planner.bind.relations.from_clause import single_row
 from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.bind.select import distinct
 from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.guards import without_collection
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Union, Values
-from sqlstream.planner.without_collection import without_collection
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, TimeAttribute
 

@@ -12,29 +12,14 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
 from sqlstream.planner.bind.binder import bind_query, root_namespace
 from sqlstream.planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, find_table, object_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain, stored_value
 from sqlstream.planner.bind.expressions.literals import bind_literal
-from sqlstream.planner.bind.names import find_table, object_path, suggest
-from sqlstream.planner.bind.relations.table_options import (
-    check_hints,
-    check_table_changes,
-    find_connector,
-    written_format,
-)
+from sqlstream.planner.bind.relations import table_options
 from sqlstream.planner.bind.set_operations import output_spans
-from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.nodes import span_of
-from sqlstream.planner.dialect.statements import (
-    Delete,
-    Identifier,
-    Insert,
-    Query,
-    Statement,
-    StatementSet,
-    Truncate,
-    Update,
-)
+from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink
 from sqlstream.planner.rules.constant_folding import fold
 from sqlstream.schema import Field, Schema
@@ -43,22 +28,22 @@ from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
-def bind_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
+def bind_sinks(statement: statements.Statement, context: BindContext) -> tuple[Sink, ...]:
     """The plan of a query, INSERT or statement set: one sink for each."""
     match statement:
-        case Query():
+        case statements.Query():
             return (bind_select_sink(statement.query, context),)
-        case Insert():
+        case statements.Insert():
             return (bind_insert(statement, context),)
-        case StatementSet():
+        case statements.StatementSet():
             sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
             _check_overwritten_once(sinks)
             return sinks
-        case Update():
+        case statements.Update():
             return (bind_update(statement, context),)
-        case Delete():
+        case statements.Delete():
             return (bind_delete(statement, context),)
-        case Truncate():
+        case statements.Truncate():
             return (bind_truncate(statement, context),)
     raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
 
@@ -76,8 +61,8 @@ def _check_overwritten_once(sinks: tuple[Sink, ...]) -> None:
             )
 
 
-@refuse_depth
-def bind_insert(statement: Insert, context: BindContext) -> Sink:
+@refuse_depth()
+def bind_insert(statement: statements.Insert, context: BindContext) -> Sink:
     """The plan of INSERT INTO. UserError when query and table do not match by number and type of columns."""
     span = statement.target.span
     return insert_into(
@@ -86,12 +71,15 @@ def bind_insert(statement: Insert, context: BindContext) -> Sink:
 
 
 def insert_into(
-    table: CatalogTable, statement: Insert, context: BindContext, query: RelationalNode | None = None
+    table: CatalogTable,
+    statement: statements.Insert,
+    context: BindContext,
+    query: RelationalNode | None = None,
 ) -> Sink:
     """The same into a table that the catalog may not have, or have otherwise; `query`: that of the statement, if it is bound."""
     span = statement.target.span
-    options = {**table.options, **check_hints(table, statement.hints, context)}
-    descriptor = find_connector(options, context, span)
+    options = {**table.options, **table_options.check_hints(table, statement.hints, context)}
+    descriptor = table_options.find_connector(options, context, span)
     if not descriptor.is_sink:
         raise UserError(
             "SS3003",
@@ -100,7 +88,7 @@ def insert_into(
             span=span,
             hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
-    check_table_changes(table, options, context, span)
+    table_options.check_table_changes(table, options, context, span)
     if statement.is_overwriting:
         check_can_change(table, descriptor, SinkAction.OVERWRITE, span)
     _check_on_conflict(statement, table, descriptor, options)
@@ -112,7 +100,8 @@ def insert_into(
     if statement.is_by_name:
         place = span_of(statement.query)
         named = tuple(
-            Identifier((n,), s or place or span) for n, s in zip(query.schema.names, spans, strict=True)
+            statements.Identifier((n,), s or place or span)
+            for n, s in zip(query.schema.names, spans, strict=True)
         )
         targets = _targets(dataclasses.replace(statement, columns=named), table, columns, fixed)
     _check_assignment(query, targets, table, span_of(statement.query), spans, context)
@@ -121,7 +110,7 @@ def insert_into(
     )
     if statement.is_overwriting:
         sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
-    written = written_format(descriptor, options, context)
+    written = table_options.written_format(descriptor, options, context)
     return sink if written is None else dataclasses.replace(sink, format_mode=written.sink_mode)
 
 
@@ -137,7 +126,7 @@ def _sink(
     options: dict[str, str],
     columns: tuple[Column, ...],
     assigned: dict[str, Expression],
-    statement: Insert,
+    statement: statements.Insert,
 ) -> Sink:
     expressions = []
     for column in columns:
@@ -162,7 +151,10 @@ def _sink(
 
 
 def _check_on_conflict(
-    statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor, options: dict[str, str]
+    statement: statements.Insert,
+    table: CatalogTable,
+    descriptor: ConnectorDescriptor,
+    options: dict[str, str],
 ) -> None:
     if statement.on_conflict is None:
         return
@@ -195,7 +187,7 @@ def _writable_columns(table: CatalogTable, span: Span | None) -> tuple[Column, .
 
 
 def _static_partition(
-    statement: Insert, table: CatalogTable, columns: tuple[Column, ...]
+    statement: statements.Insert, table: CatalogTable, columns: tuple[Column, ...]
 ) -> dict[str, Expression]:
     fixed: dict[str, Expression] = {}
     for name, value in statement.partition:
@@ -224,7 +216,10 @@ def _static_partition(
 
 
 def _targets(
-    statement: Insert, table: CatalogTable, columns: tuple[Column, ...], fixed: dict[str, Expression]
+    statement: statements.Insert,
+    table: CatalogTable,
+    columns: tuple[Column, ...],
+    fixed: dict[str, Expression],
 ) -> tuple[Column, ...]:
     """The target columns of the query's columns, in order."""
     if not statement.columns:
@@ -240,7 +235,7 @@ def _targets(
     return tuple(targets)
 
 
-def _find_column(name: Identifier, table: CatalogTable, columns: tuple[Column, ...]) -> Column:
+def _find_column(name: statements.Identifier, table: CatalogTable, columns: tuple[Column, ...]) -> Column:
     wanted = name.parts[-1]
     for column in columns:
         if column.name == wanted:
@@ -324,7 +319,7 @@ def _check_nullable(column: Column, table: CatalogTable, span: Span | None) -> N
         )
 
 
-@refuse_depth
+@refuse_depth()
 def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
     """The plan of a query whose rows go to the client: connector `collect`, unique column names (a, a0, a1)."""
     return collecting_sink(bind_query(query, context), context, root_namespace(context).span(query))

@@ -5,36 +5,27 @@ from __future__ import annotations
 from sqlglot import Token
 
 from sqlstream.errors import Span
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.catalogs import alter_catalog, alter_database
 from sqlstream.planner.dialect.create_table import TableBody, column_names, table_element
 from sqlstream.planner.dialect.data_types import is_type_name
 from sqlstream.planner.dialect.ddl import alter_function, unsupported
 from sqlstream.planner.dialect.queries import QueryParser, extent
 from sqlstream.planner.dialect.reading import option_keys, option_list
-from sqlstream.planner.dialect.statements import (
-    AlterCatalog,
-    AlterDatabase,
-    AlterFunction,
-    AlterTable,
-    AlterTableOptions,
-    AlterView,
-    DropColumn,
-    DropPrimaryKey,
-    DropWatermark,
-    Identifier,
-    PutColumn,
-    PutPrimaryKey,
-    PutWatermark,
-    RenameColumn,
-    RenameObject,
-    TableChange,
-)
 from sqlstream.planner.dialect.tokens import word
 
 
 def alter(
     parser: QueryParser,
-) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase | AlterCatalog | AlterFunction:
+) -> (
+    statements.RenameObject
+    | statements.AlterTableOptions
+    | statements.AlterTable
+    | statements.AlterView
+    | statements.AlterDatabase
+    | statements.AlterCatalog
+    | statements.AlterFunction
+):
     """Read ALTER TABLE | VIEW | DATABASE | CATALOG, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
     first = parser.expect("ALTER")
     if parser.accept("TABLE"):
@@ -51,25 +42,31 @@ def alter(
     raise unsupported(parser, first)
 
 
-def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTableOptions | AlterTable:
+def _alter_table(
+    parser: QueryParser, first: Token
+) -> statements.RenameObject | statements.AlterTableOptions | statements.AlterTable:
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a table name")
     if parser.at("RENAME", "TO"):
         return _rename(parser, first, name, is_view=False, if_exists=if_exists)
     if parser.accept("SET"):
         options = option_list(parser)
-        return AlterTableOptions(*extent(parser, first), name=name, options=options, if_exists=if_exists)
+        return statements.AlterTableOptions(
+            *extent(parser, first), name=name, options=options, if_exists=if_exists
+        )
     if parser.accept("RESET"):
         keys = option_keys(parser)
-        return AlterTableOptions(*extent(parser, first), name=name, reset=keys, if_exists=if_exists)
+        return statements.AlterTableOptions(
+            *extent(parser, first), name=name, reset=keys, if_exists=if_exists
+        )
     changes = table_changes(parser)
     if changes is not None:
-        return AlterTable(*extent(parser, first), name=name, changes=changes, if_exists=if_exists)
+        return statements.AlterTable(*extent(parser, first), name=name, changes=changes, if_exists=if_exists)
     hint = "write MODIFY column type" if parser.at_any("ALTER", "CHANGE") else ""
     raise parser.unexpected("ADD, MODIFY, DROP, RENAME, SET or RESET", hint)
 
 
-def _alter_view(parser: QueryParser, first: Token) -> RenameObject | AlterView:
+def _alter_view(parser: QueryParser, first: Token) -> statements.RenameObject | statements.AlterView:
     name = parser.qualified_name("a view name")
     if parser.at("RENAME"):
         return _rename(parser, first, name, is_view=True, if_exists=False)
@@ -78,15 +75,15 @@ def _alter_view(parser: QueryParser, first: Token) -> RenameObject | AlterView:
     start = parser.token.start
     query = parser.query()
     text = parser.source(start, parser.previous_end)
-    return AlterView(*extent(parser, first), name=name, query=query, query_text=text)
+    return statements.AlterView(*extent(parser, first), name=name, query=query, query_text=text)
 
 
 def _rename(
-    parser: QueryParser, first: Token, name: Identifier, is_view: bool, if_exists: bool
-) -> RenameObject:
+    parser: QueryParser, first: Token, name: statements.Identifier, is_view: bool, if_exists: bool
+) -> statements.RenameObject:
     parser.expect("RENAME", "TO")
     target = parser.qualified_name("the other name")
-    return RenameObject(
+    return statements.RenameObject(
         *extent(parser, first), name=name, is_view=is_view, target=target, if_exists=if_exists
     )
 
@@ -94,7 +91,7 @@ def _rename(
 # The grammar of what ALTER TABLE changes of columns, keys and the watermark.
 
 
-def table_changes(parser: QueryParser) -> tuple[TableChange, ...] | None:
+def table_changes(parser: QueryParser) -> tuple[statements.TableChange, ...] | None:
     """Read ADD, MODIFY, DROP or RENAME and what follows; None for another word."""
     if parser.at_any("ADD", "MODIFY"):
         return _put(parser)
@@ -104,7 +101,7 @@ def table_changes(parser: QueryParser) -> tuple[TableChange, ...] | None:
         _refuse_column_word(parser, word(parser.peek(1)) == "TO")
         name = parser.simple_name("a column name")
         parser.expect("TO")
-        return (RenameColumn(name, parser.simple_name("the other name")),)
+        return (statements.RenameColumn(name, parser.simple_name("the other name")),)
     return None
 
 
@@ -114,27 +111,27 @@ def _refuse_column_word(parser: QueryParser, is_name: bool) -> None:
         raise parser.refusal("ALTER TABLE takes no word COLUMN", parser.advance(), "leave COLUMN out")
 
 
-def _put(parser: QueryParser) -> tuple[TableChange, ...]:
+def _put(parser: QueryParser) -> tuple[statements.TableChange, ...]:
     is_new = word(parser.advance()) == "ADD"
     if parser.at_any("PARTITION", "DISTRIBUTION") or parser.at("IF", "NOT", "EXISTS"):
         raise _partition_refusal(parser)
     if not parser.accept("("):
         return _element(parser, is_new)
-    changes: list[TableChange] = []
+    changes: list[statements.TableChange] = []
     while not changes or parser.accept(","):
         changes += _element(parser, is_new)
     parser.expect(")")
     return tuple(changes)
 
 
-def _element(parser: QueryParser, is_new: bool) -> tuple[TableChange, ...]:
+def _element(parser: QueryParser, is_new: bool) -> tuple[statements.TableChange, ...]:
     behind = word(parser.peek(1))
     _refuse_column_word(parser, behind == "AS" or is_type_name(behind))
     body = TableBody()
     table_element(parser, body)
     if body.watermark is not None:
-        return (PutWatermark(body.watermark, is_new),)
-    key = (PutPrimaryKey(body.primary_key, is_new, body.key_name),) if body.primary_key else ()
+        return (statements.PutWatermark(body.watermark, is_new),)
+    key = (statements.PutPrimaryKey(body.primary_key, is_new, body.key_name),) if body.primary_key else ()
     if not body.columns:
         if body.names:
             raise parser.unexpected("the type of the column")
@@ -143,26 +140,26 @@ def _element(parser: QueryParser, is_new: bool) -> tuple[TableChange, ...]:
     after = None
     if not is_first and parser.accept("AFTER"):
         after = parser.simple_name("the column that it stands behind")
-    return (PutColumn(body.columns[0], is_new, is_first, after), *key)
+    return (statements.PutColumn(body.columns[0], is_new, is_first, after), *key)
 
 
-def _drop(parser: QueryParser) -> tuple[TableChange, ...]:
+def _drop(parser: QueryParser) -> tuple[statements.TableChange, ...]:
     token = parser.token
     if parser.at_any("PARTITION", "DISTRIBUTION") or parser.at("IF", "EXISTS"):
         raise _partition_refusal(parser, "delete its rows: DELETE FROM table WHERE column = value")
     if parser.accept("PRIMARY", "KEY"):
-        return (DropPrimaryKey(Span(token.start, parser.previous_end)),)
+        return (statements.DropPrimaryKey(Span(token.start, parser.previous_end)),)
     if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("", ";"):
         parser.advance()
         name = parser.name("the name of the constraint").name
-        return (DropPrimaryKey(Span(token.start, parser.previous_end), name),)
+        return (statements.DropPrimaryKey(Span(token.start, parser.previous_end), name),)
     if parser.at("WATERMARK") and word(parser.peek(1)) in ("", ";"):
         parser.advance()
-        return (DropWatermark(Span(token.start, parser.previous_end)),)
+        return (statements.DropWatermark(Span(token.start, parser.previous_end)),)
     _refuse_column_word(parser, word(parser.peek(1)) in ("", ";"))
-    names: tuple[Identifier, ...]
+    names: tuple[statements.Identifier, ...]
     names = column_names(parser) if parser.at("(") else (parser.simple_name("a column name"),)
-    return tuple(DropColumn(name) for name in names)
+    return tuple(statements.DropColumn(name) for name in names)
 
 
 _DIRECTORIES = "partitions of files are the directories that are there: INSERT INTO makes them"

@@ -5,21 +5,12 @@ from __future__ import annotations
 from sqlglot import Token
 
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
 from sqlstream.planner.dialect.reading import option_keys, option_list
-from sqlstream.planner.dialect.statements import (
-    AlterCatalog,
-    AlterDatabase,
-    CreateCatalog,
-    CreateDatabase,
-    DropCatalog,
-    DropDatabase,
-    Identifier,
-    Use,
-)
 
 
-def database_name(parser: QueryParser) -> Identifier:
+def database_name(parser: QueryParser) -> statements.Identifier:
     """Read `[catalog.]database`."""
     name = parser.qualified_name("a database name")
     if len(name.parts) > 2:
@@ -28,55 +19,55 @@ def database_name(parser: QueryParser) -> Identifier:
     return name
 
 
-def create_database(parser: QueryParser, first: Token) -> CreateDatabase:
+def create_database(parser: QueryParser, first: Token) -> statements.CreateDatabase:
     """Read from behind CREATE DATABASE."""
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = database_name(parser)
     comment = read_comment(parser)
     options = option_list(parser) if parser.accept("WITH") else ()
-    return CreateDatabase(
+    return statements.CreateDatabase(
         *extent(parser, first), name=name, options=options, if_not_exists=if_not_exists, comment=comment
     )
 
 
-def alter_database(parser: QueryParser, first: Token) -> AlterDatabase:
+def alter_database(parser: QueryParser, first: Token) -> statements.AlterDatabase:
     """Read from behind ALTER DATABASE."""
     name = database_name(parser)
     parser.expect("SET", hint="write ALTER DATABASE name SET ('key' = 'value')")
     options = option_list(parser)
-    return AlterDatabase(*extent(parser, first), name=name, options=options)
+    return statements.AlterDatabase(*extent(parser, first), name=name, options=options)
 
 
-def drop_database(parser: QueryParser, first: Token) -> DropDatabase:
+def drop_database(parser: QueryParser, first: Token) -> statements.DropDatabase:
     """Read from behind DROP DATABASE."""
     if_exists = parser.accept("IF", "EXISTS")
     name = database_name(parser)
     behavior = parser.accept_any("RESTRICT", "CASCADE")
-    return DropDatabase(
+    return statements.DropDatabase(
         *extent(parser, first), name=name, if_exists=if_exists, is_cascade=behavior == "CASCADE"
     )
 
 
-def create_catalog(parser: QueryParser, first: Token) -> CreateCatalog:
+def create_catalog(parser: QueryParser, first: Token) -> statements.CreateCatalog:
     """Read from behind CREATE CATALOG."""
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.simple_name("a catalog name")
     comment = read_comment(parser)
     options = option_list(parser) if parser.accept("WITH") else ()
-    return CreateCatalog(
+    return statements.CreateCatalog(
         *extent(parser, first), name=name, options=options, if_not_exists=if_not_exists, comment=comment
     )
 
 
-def alter_catalog(parser: QueryParser, first: Token) -> AlterCatalog:
+def alter_catalog(parser: QueryParser, first: Token) -> statements.AlterCatalog:
     """Read from behind ALTER CATALOG."""
     name = parser.simple_name("a catalog name")
     if parser.at("COMMENT"):
         comment = read_comment(parser)
-        return AlterCatalog(*extent(parser, first), name=name, comment=comment)
+        return statements.AlterCatalog(*extent(parser, first), name=name, comment=comment)
     if parser.accept("RESET"):
         keys = option_keys(parser)
-        return AlterCatalog(*extent(parser, first), name=name, reset=keys)
+        return statements.AlterCatalog(*extent(parser, first), name=name, reset=keys)
     hint = "write ALTER CATALOG name SET ('key' = 'value'), RESET ('key') or COMMENT 'text'"
     if not parser.accept("SET"):
         raise parser.unexpected("SET, RESET or COMMENT", hint)
@@ -84,17 +75,17 @@ def alter_catalog(parser: QueryParser, first: Token) -> AlterCatalog:
         parser.expect("(")
         raise parser.unexpected("an option key in single quotes")
     options = option_list(parser)
-    return AlterCatalog(*extent(parser, first), name=name, options=options)
+    return statements.AlterCatalog(*extent(parser, first), name=name, options=options)
 
 
-def drop_catalog(parser: QueryParser, first: Token) -> DropCatalog:
+def drop_catalog(parser: QueryParser, first: Token) -> statements.DropCatalog:
     """Read from behind DROP CATALOG."""
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.simple_name("a catalog name")
-    return DropCatalog(*extent(parser, first), name=name, if_exists=if_exists)
+    return statements.DropCatalog(*extent(parser, first), name=name, if_exists=if_exists)
 
 
-def use(parser: QueryParser) -> Use:
+def use(parser: QueryParser) -> statements.Use:
     """Read USE [catalog.]database, or USE CATALOG name."""
     first = parser.expect("USE")
     # A database may be named catalog: then nothing follows it.
@@ -102,4 +93,4 @@ def use(parser: QueryParser) -> Use:
     if is_catalog:
         parser.advance()
     name = parser.simple_name("a catalog name") if is_catalog else database_name(parser)
-    return Use(*extent(parser, first), name=name, is_catalog=is_catalog)
+    return statements.Use(*extent(parser, first), name=name, is_catalog=is_catalog)

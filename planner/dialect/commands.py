@@ -9,36 +9,12 @@ from collections.abc import Callable
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.planner.dialect import alter, catalogs, changing, ddl, show
+from sqlstream.planner.dialect import alter, catalogs, changing, ddl, show, statements
 from sqlstream.planner.dialect.create_table import column_names
 from sqlstream.planner.dialect.ddl import unsupported
 from sqlstream.planner.dialect.habits import statement_hint
 from sqlstream.planner.dialect.queries import QueryParser, extent
 from sqlstream.planner.dialect.reading import read_option
-from sqlstream.planner.dialect.statements import (
-    AnalyzeTable,
-    Argument,
-    BeginStatementSet,
-    CallProcedure,
-    ChangeModules,
-    CompilePlan,
-    CreateTable,
-    EndStatementSet,
-    ExecutePlan,
-    Explain,
-    Identifier,
-    Insert,
-    ModuleAction,
-    Option,
-    Query,
-    ResetOption,
-    SetOption,
-    Statement,
-    StatementSet,
-    Verify,
-    VerifyJob,
-    WritingStatement,
-)
 from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.planner.dialect.tokens import span as token_span
 from sqlstream.specs.sink import OnConflict
@@ -46,34 +22,34 @@ from sqlstream.specs.sink import OnConflict
 # The grammar of EXECUTE PLAN.
 
 
-def execute_plan(parser: QueryParser, first: Token) -> ExecutePlan:
+def execute_plan(parser: QueryParser, first: Token) -> statements.ExecutePlan:
     """Read the path behind PLAN."""
     path = parser.string("the path of a compiled plan in single quotes")
-    return ExecutePlan(*extent(parser, first), path=path.text, path_span=span(path))
+    return statements.ExecutePlan(*extent(parser, first), path=path.text, path_span=span(path))
 
 
 # The grammar of CALL, ANALYZE TABLE, and LOAD, UNLOAD and USE of modules.
 
 
-def call(parser: QueryParser) -> CallProcedure:
+def call(parser: QueryParser) -> statements.CallProcedure:
     """Read CALL name(argument, …)."""
     first = parser.expect("CALL")
     name = parser.qualified_name("the name of a procedure")
     parser.expect("(", hint="write CALL sys.name('argument'); SHOW PROCEDURES lists the names")
-    arguments: list[Argument] = []
+    arguments: list[statements.Argument] = []
     while not parser.at(")") and (not arguments or parser.accept(",")):
         token = parser.token
         if token.token_type is TokenType.STRING:
-            arguments.append(Argument(parser.advance().text, span(token)))
+            arguments.append(statements.Argument(parser.advance().text, span(token)))
         elif token.token_type is TokenType.NUMBER:
-            arguments.append(Argument(parser.unsigned_integer(), span(token)))
+            arguments.append(statements.Argument(parser.unsigned_integer(), span(token)))
         else:
             raise parser.unexpected("a text in single quotes or a whole number", "a procedure takes literals")
     parser.expect(")")
-    return CallProcedure(*extent(parser, first), name=name, arguments=tuple(arguments))
+    return statements.CallProcedure(*extent(parser, first), name=name, arguments=tuple(arguments))
 
 
-def analyze(parser: QueryParser) -> AnalyzeTable:
+def analyze(parser: QueryParser) -> statements.AnalyzeTable:
     """Read ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
     first = parser.expect("ANALYZE")
     parser.expect("TABLE", hint="write ANALYZE TABLE t COMPUTE STATISTICS, or EXPLAIN ANALYZE query")
@@ -83,7 +59,7 @@ def analyze(parser: QueryParser) -> AnalyzeTable:
         hint = "leave PARTITION out: the statistics are those of the whole table"
         raise parser.refusal("statistics of single partitions are not kept", token, hint)
     parser.expect("COMPUTE", "STATISTICS")
-    columns: tuple[Identifier, ...] | None = ()
+    columns: tuple[statements.Identifier, ...] | None = ()
     if parser.accept("FOR", "ALL"):
         parser.expect("COLUMNS")
         columns = None
@@ -92,14 +68,14 @@ def analyze(parser: QueryParser) -> AnalyzeTable:
         if parser.at("("):
             columns = column_names(parser)
         else:
-            listed: list[Identifier] = []
+            listed: list[statements.Identifier] = []
             while not listed or parser.accept(","):
                 listed.append(parser.simple_name("a column name"))
             columns = tuple(listed)
-    return AnalyzeTable(*extent(parser, first), name=name, columns=columns)
+    return statements.AnalyzeTable(*extent(parser, first), name=name, columns=columns)
 
 
-def load_module(parser: QueryParser) -> ChangeModules:
+def load_module(parser: QueryParser) -> statements.ChangeModules:
     """Read LOAD MODULE name; options of a module are refused with the module."""
     first = parser.expect("LOAD")
     parser.expect("MODULE")
@@ -107,32 +83,38 @@ def load_module(parser: QueryParser) -> ChangeModules:
     if parser.at("WITH"):
         while not parser.at_end():
             parser.advance()
-    return ChangeModules(*extent(parser, first), action=ModuleAction.LOAD, names=(name,))
+    return statements.ChangeModules(
+        *extent(parser, first), action=statements.ModuleAction.LOAD, names=(name,)
+    )
 
 
-def unload_module(parser: QueryParser) -> ChangeModules:
+def unload_module(parser: QueryParser) -> statements.ChangeModules:
     """Read UNLOAD MODULE name."""
     first = parser.expect("UNLOAD")
     parser.expect("MODULE")
     name = parser.simple_name("the name of a module")
-    return ChangeModules(*extent(parser, first), action=ModuleAction.UNLOAD, names=(name,))
+    return statements.ChangeModules(
+        *extent(parser, first), action=statements.ModuleAction.UNLOAD, names=(name,)
+    )
 
 
-def use_modules(parser: QueryParser) -> ChangeModules:
+def use_modules(parser: QueryParser) -> statements.ChangeModules:
     """Read USE MODULES name, …."""
     first = parser.expect("USE")
     parser.expect("MODULES")
-    names: list[Identifier] = []
+    names: list[statements.Identifier] = []
     while not names or parser.accept(","):
         names.append(parser.simple_name("the name of a module"))
-    return ChangeModules(*extent(parser, first), action=ModuleAction.USE, names=tuple(names))
+    return statements.ChangeModules(
+        *extent(parser, first), action=statements.ModuleAction.USE, names=tuple(names)
+    )
 
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = ("ADD", "MERGE", "REMOVE", "UPSERT")
 
 
-def statement(parser: QueryParser) -> Statement:
+def statement(parser: QueryParser) -> statements.Statement:
     """Read one statement to its end."""
     token = parser.token
     reader = _READERS.get(word(token))
@@ -153,19 +135,19 @@ def statement(parser: QueryParser) -> Statement:
     return result
 
 
-def _use(parser: QueryParser) -> Statement:
+def _use(parser: QueryParser) -> statements.Statement:
     # A database may be named modules: then nothing follows it.
     is_of_modules = parser.at("USE", "MODULES") and bool(parser.peek(2))
     return use_modules(parser) if is_of_modules else catalogs.use(parser)
 
 
-def _query(parser: QueryParser) -> Query:
+def _query(parser: QueryParser) -> statements.Query:
     first = parser.token
     query = parser.query()
-    return Query(*extent(parser, first), query=query)
+    return statements.Query(*extent(parser, first), query=query)
 
 
-def _insert(parser: QueryParser) -> Insert:
+def _insert(parser: QueryParser) -> statements.Insert:
     first = parser.expect("INSERT")
     is_overwriting = parser.accept("OVERWRITE")
     if is_overwriting:
@@ -180,13 +162,13 @@ def _insert(parser: QueryParser) -> Insert:
     target = parser.qualified_name("a table name")
     hints = parser.table_hint()
     partition = _partition(parser) if parser.at("PARTITION") else ()
-    columns: tuple[Identifier, ...] = ()
+    columns: tuple[statements.Identifier, ...] = ()
     if parser.at("(") and word(parser.peek(1)) not in ("SELECT", "WITH", "VALUES", "("):
         columns = column_names(parser)
     is_by_name = _is_by_name(parser, bool(columns))
     query = parser.query()
     on_conflict, on_conflict_span = _on_conflict(parser)
-    return Insert(
+    return statements.Insert(
         *extent(parser, first),
         target=target,
         columns=columns,
@@ -235,10 +217,10 @@ def _path_refusal(parser: QueryParser) -> UserError:
     return parser.refusal("a path in quotes can be read, not written", token, hint)
 
 
-def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], ...]:
+def _partition(parser: QueryParser) -> tuple[tuple[statements.Identifier, exp.Expression], ...]:
     parser.expect("PARTITION")
     parser.expect("(")
-    values: list[tuple[Identifier, exp.Expression]] = []
+    values: list[tuple[statements.Identifier, exp.Expression]] = []
     while not values or parser.accept(","):
         key = parser.simple_name("a partition column")
         parser.expect("=", hint="give every partition column listed here a value")
@@ -247,7 +229,7 @@ def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], 
     return tuple(values)
 
 
-def _execute(parser: QueryParser) -> Statement:
+def _execute(parser: QueryParser) -> statements.Statement:
     first = parser.expect("EXECUTE")
     if parser.accept("PLAN"):
         return execute_plan(parser, first)
@@ -259,32 +241,32 @@ def _execute(parser: QueryParser) -> Statement:
         return dataclasses.replace(insert, text=text, span=span)
     if parser.at_query():
         query = parser.query()
-        return Query(*extent(parser, first), query=query)
+        return statements.Query(*extent(parser, first), query=query)
     raise parser.unexpected("STATEMENT SET, PLAN, INSERT or a query")
 
 
-def _statement_set(parser: QueryParser, first: Token) -> StatementSet:
+def _statement_set(parser: QueryParser, first: Token) -> statements.StatementSet:
     """Read from STATEMENT on: `STATEMENT SET BEGIN … END`."""
     parser.expect("STATEMENT", "SET", "BEGIN")
     return _set_body(parser, first)
 
 
-def _begin(parser: QueryParser) -> StatementSet | BeginStatementSet:
+def _begin(parser: QueryParser) -> statements.StatementSet | statements.BeginStatementSet:
     """A whole set, or its beginning alone: clients that send each statement by itself end it by another one."""
     first = parser.expect("BEGIN")
     parser.expect("STATEMENT", "SET")
     if parser.at_end() or (parser.accept(";") and parser.at_end()):
-        return BeginStatementSet(*extent(parser, first))
+        return statements.BeginStatementSet(*extent(parser, first))
     return _set_body(parser, first)
 
 
-def _end(parser: QueryParser) -> EndStatementSet:
+def _end(parser: QueryParser) -> statements.EndStatementSet:
     first = parser.expect("END")
-    return EndStatementSet(*extent(parser, first))
+    return statements.EndStatementSet(*extent(parser, first))
 
 
-def _set_body(parser: QueryParser, first: Token) -> StatementSet:
-    inserts: list[Insert] = []
+def _set_body(parser: QueryParser, first: Token) -> statements.StatementSet:
+    inserts: list[statements.Insert] = []
     while not inserts or not parser.at("END"):
         parser.accept("EXECUTE")
         if not parser.at("INSERT"):
@@ -294,10 +276,10 @@ def _set_body(parser: QueryParser, first: Token) -> StatementSet:
         inserts.append(_insert(parser))
         parser.expect(";", hint="end every INSERT of a statement set with a semicolon")
     parser.expect("END")
-    return StatementSet(*extent(parser, first), inserts=tuple(inserts))
+    return statements.StatementSet(*extent(parser, first), inserts=tuple(inserts))
 
 
-def _compile(parser: QueryParser) -> CompilePlan:
+def _compile(parser: QueryParser) -> statements.CompilePlan:
     """Read COMPILE [AND EXECUTE] PLAN 'file' [IF NOT EXISTS] FOR statement."""
     first = parser.expect("COMPILE")
     is_executed = parser.accept("AND", "EXECUTE")
@@ -306,11 +288,11 @@ def _compile(parser: QueryParser) -> CompilePlan:
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     parser.expect("FOR", hint="name what is compiled: FOR INSERT INTO …, or FOR STATEMENT SET BEGIN … END")
     target = _explained(parser, "an INSERT or a STATEMENT SET has a plan that can be run again")
-    if not isinstance(target, Insert | StatementSet):
+    if not isinstance(target, statements.Insert | statements.StatementSet):
         hint = "compile an INSERT or a STATEMENT SET; a query is run as it is, as its rows go to whoever asks"
         message = "the rows of a query have no table to go to when its plan is run"
         raise UserError("SS1003", message, span=target.span, hint=hint)
-    return CompilePlan(
+    return statements.CompilePlan(
         *extent(parser, first),
         path=path.text,
         path_span=token_span(path),
@@ -320,7 +302,7 @@ def _compile(parser: QueryParser) -> CompilePlan:
     )
 
 
-def _explain(parser: QueryParser) -> Explain | ExecutePlan:
+def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan:
     first = parser.expect("EXPLAIN")
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
@@ -333,7 +315,7 @@ def _explain(parser: QueryParser) -> Explain | ExecutePlan:
             if not parser.accept(","):
                 break
     target = _created(parser) if parser.at_any("CREATE", "REPLACE") else _explained(parser)
-    return Explain(
+    return statements.Explain(
         *extent(parser, first),
         target=target,
         details=tuple(dict.fromkeys(details)),
@@ -342,17 +324,17 @@ def _explain(parser: QueryParser) -> Explain | ExecutePlan:
     )
 
 
-def _created(parser: QueryParser) -> CreateTable:
+def _created(parser: QueryParser) -> statements.CreateTable:
     """Read CREATE TABLE … AS."""
     first = parser.token
     made = ddl.replace(parser) if parser.at("REPLACE") else ddl.create(parser)
-    if isinstance(made, CreateTable) and made.query is not None:
+    if isinstance(made, statements.CreateTable) and made.query is not None:
         return made
     hint = "name the query that fills the table: EXPLAIN CREATE TABLE … AS SELECT …"
     raise parser.refusal("of a CREATE only one with a query has a plan", first, hint)
 
 
-def _explained(parser: QueryParser, hint: str = "") -> WritingStatement:
+def _explained(parser: QueryParser, hint: str = "") -> statements.WritingStatement:
     first = parser.token
     if parser.at_any("UPDATE", "DELETE", "TRUNCATE") and not hint:
         return changing.changing(parser)
@@ -368,16 +350,18 @@ def _explained(parser: QueryParser, hint: str = "") -> WritingStatement:
     raise parser.unexpected("a query, INSERT or STATEMENT SET", hint or "details are " + ", ".join(_DETAILS))
 
 
-def _verify(parser: QueryParser) -> Verify | VerifyJob:
+def _verify(parser: QueryParser) -> statements.Verify | statements.VerifyJob:
     first = parser.expect("VERIFY")
     if parser.accept("JOB"):
         job = show.job_id(parser)
         engine = _using(parser)
-        return VerifyJob(*extent(parser, first), job_id=job.text, id_span=token_span(job), engine=engine)
+        return statements.VerifyJob(
+            *extent(parser, first), job_id=job.text, id_span=token_span(job), engine=engine
+        )
     target = _explained(parser, "a query or an INSERT whose query is verified, or JOB 'id'")
-    assert isinstance(target, Query | Insert | StatementSet)
+    assert isinstance(target, statements.Query | statements.Insert | statements.StatementSet)
     engine = _using(parser)
-    return Verify(*extent(parser, first), target=target, engine=engine)
+    return statements.Verify(*extent(parser, first), target=target, engine=engine)
 
 
 def _using(parser: QueryParser) -> str:
@@ -390,15 +374,15 @@ def _using(parser: QueryParser) -> str:
     return engine.lower()
 
 
-def _set(parser: QueryParser) -> SetOption:
+def _set(parser: QueryParser) -> statements.SetOption:
     first = parser.expect("SET")
     if parser.at_end():
-        return SetOption(*extent(parser, first), option=None)
+        return statements.SetOption(*extent(parser, first), option=None)
     option = read_option(parser) if parser.at_string() else _bare_option(parser)
-    return SetOption(*extent(parser, first), option=option)
+    return statements.SetOption(*extent(parser, first), option=option)
 
 
-def _bare_option(parser: QueryParser) -> Option:
+def _bare_option(parser: QueryParser) -> statements.Option:
     """Read `key = value` as Flink does (ExtendedParser): the key without quotes, the value with or without, and neither with a
     gap inside."""
     key, key_span = _bare_text(parser, until="=")
@@ -407,13 +391,13 @@ def _bare_option(parser: QueryParser) -> Option:
         raise UserError("SS1001", "SET needs a key and a value", span=key_span, hint=hint)
     if parser.at_string():
         value = parser.advance()
-        return Option(key, value.text, key_span, token_span(value))
+        return statements.Option(key, value.text, key_span, token_span(value))
     text, span = _bare_text(parser)
     if not text:
         words = parser.source(span.start, span.end)
         hint = f"write SET '{key}' = '{words}'"
         raise UserError("SS1001", "a value of several words must be quoted", span=span, hint=hint)
-    return Option(key, text, key_span, span)
+    return statements.Option(key, text, key_span, span)
 
 
 def _bare_text(parser: QueryParser, until: str = "") -> tuple[str, Span]:
@@ -426,20 +410,20 @@ def _bare_text(parser: QueryParser, until: str = "") -> tuple[str, Span]:
     return ("" if re.search(r"[\s'`]", text) else text), span
 
 
-def _reset(parser: QueryParser) -> ResetOption:
+def _reset(parser: QueryParser) -> statements.ResetOption:
     first = parser.expect("RESET")
     if parser.at_end():
-        return ResetOption(*extent(parser, first), key=None)
+        return statements.ResetOption(*extent(parser, first), key=None)
     if parser.at_string():
         key = parser.advance().text
     else:
         key, span = _bare_text(parser)
         if not key:
             raise UserError("SS1001", "RESET takes one key", span=span, hint="write RESET 'key'")
-    return ResetOption(*extent(parser, first), key=key)
+    return statements.ResetOption(*extent(parser, first), key=key)
 
 
-_READERS: dict[str, Callable[[QueryParser], Statement]] = {
+_READERS: dict[str, Callable[[QueryParser], statements.Statement]] = {
     "SELECT": _query,
     "WITH": _query,
     "VALUES": _query,

@@ -7,20 +7,10 @@ import dataclasses
 from sqlglot import Token, exp
 
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.data_types import data_type
 from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
 from sqlstream.planner.dialect.reading import option_list
-from sqlstream.planner.dialect.statements import (
-    ColumnDef,
-    ColumnKind,
-    CreateTable,
-    Identifier,
-    LikeFiles,
-    LikeOption,
-    LikeTable,
-    Option,
-    WatermarkDef,
-)
 from sqlstream.planner.dialect.tokens import span, word
 
 _NOT_ENFORCED_DETAIL = (
@@ -46,14 +36,16 @@ _OVERWRITTEN = ("GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
 class TableBody:
     """The elements of a table in the order in which they stand; `names` are columns without a type."""
 
-    columns: list[ColumnDef] = dataclasses.field(default_factory=list)
-    watermark: WatermarkDef | None = None
-    primary_key: tuple[Identifier, ...] = ()
+    columns: list[statements.ColumnDef] = dataclasses.field(default_factory=list)
+    watermark: statements.WatermarkDef | None = None
+    primary_key: tuple[statements.Identifier, ...] = ()
     key_name: str = ""
-    names: list[Identifier] = dataclasses.field(default_factory=list)
+    names: list[statements.Identifier] = dataclasses.field(default_factory=list)
 
 
-def create_table(parser: QueryParser, first: Token, is_temporary: bool, is_replacing: bool) -> CreateTable:
+def create_table(
+    parser: QueryParser, first: Token, is_temporary: bool, is_replacing: bool
+) -> statements.CreateTable:
     """Read from the name of the table on."""
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a table name")
@@ -61,17 +53,17 @@ def create_table(parser: QueryParser, first: Token, is_temporary: bool, is_repla
     comment = read_comment(parser)
     like = _like(parser)
     _refuse_buckets(parser)
-    partition_keys: tuple[Identifier, ...] = ()
+    partition_keys: tuple[statements.Identifier, ...] = ()
     if parser.accept("PARTITIONED"):
         parser.expect("BY")
         partition_keys = column_names(parser)
-    options: tuple[Option, ...] = option_list(parser) if parser.accept("WITH") else ()
+    options: tuple[statements.Option, ...] = option_list(parser) if parser.accept("WITH") else ()
     like = like or _like(parser)
     query = None
     if like is None and parser.accept("AS"):
         query = parser.query()
     _check_names(body, query)
-    return CreateTable(
+    return statements.CreateTable(
         *extent(parser, first),
         name=name,
         columns=tuple(body.columns),
@@ -90,22 +82,22 @@ def create_table(parser: QueryParser, first: Token, is_temporary: bool, is_repla
     )
 
 
-def _like(parser: QueryParser) -> LikeFiles | LikeTable | None:
+def _like(parser: QueryParser) -> statements.LikeFiles | statements.LikeTable | None:
     """Read LIKE 'path' or LIKE table (INCLUDING …), before or behind the options."""
     if not parser.accept("LIKE"):
         return None
     if parser.at_string():
         token = parser.string()
-        return LikeFiles(token.text, span(token))
+        return statements.LikeFiles(token.text, span(token))
     name = parser.qualified_name("a table name, or files as in LIKE 'clicks.csv'")
-    options: list[LikeOption] = []
+    options: list[statements.LikeOption] = []
     if parser.accept("("):
         while not parser.accept(")"):
             options.append(_like_option(parser))
-    return LikeTable(name, tuple(options))
+    return statements.LikeTable(name, tuple(options))
 
 
-def _like_option(parser: QueryParser) -> LikeOption:
+def _like_option(parser: QueryParser) -> statements.LikeOption:
     first = parser.token
     strategy = parser.accept_any(*_STRATEGIES)
     if strategy is None:
@@ -114,7 +106,7 @@ def _like_option(parser: QueryParser) -> LikeOption:
     if feature is None:
         of = _OVERWRITTEN if strategy == "OVERWRITING" else _FEATURES
         raise parser.unexpected(f"one of {', '.join(of)}")
-    return LikeOption(strategy, feature, Span(first.start, parser.previous_end))
+    return statements.LikeOption(strategy, feature, Span(first.start, parser.previous_end))
 
 
 def _refuse_buckets(parser: QueryParser) -> None:
@@ -179,10 +171,10 @@ def table_element(parser: QueryParser, body: TableBody) -> None:
     column = column_definition(parser, body)
     body.columns.append(column)
     if column.is_primary_key:
-        _set_primary_key(body, (Identifier((column.name,), column.span),), column.span)
+        _set_primary_key(body, (statements.Identifier((column.name,), column.span),), column.span)
 
 
-def _set_primary_key(body: TableBody, keys: tuple[Identifier, ...], span: Span) -> None:
+def _set_primary_key(body: TableBody, keys: tuple[statements.Identifier, ...], span: Span) -> None:
     if body.primary_key:
         hint = "keep one of the two; a key of several columns is PRIMARY KEY (a, b) NOT ENFORCED"
         raise UserError("SS1001", "a table has at most one primary key", span=span, hint=hint)
@@ -208,7 +200,7 @@ def _not_enforced(parser: QueryParser, first: Token) -> None:
     )
 
 
-def column_names(parser: QueryParser) -> tuple[Identifier, ...]:
+def column_names(parser: QueryParser) -> tuple[statements.Identifier, ...]:
     """Read `(a, b, …)`."""
     parser.expect("(")
     names = [parser.simple_name("a column name")]
@@ -218,20 +210,20 @@ def column_names(parser: QueryParser) -> tuple[Identifier, ...]:
     return tuple(names)
 
 
-def _watermark(parser: QueryParser) -> WatermarkDef:
+def _watermark(parser: QueryParser) -> statements.WatermarkDef:
     start = parser.expect("WATERMARK", "FOR").start
     start = parser.peek(-2).start
     name_start = parser.token.start
     parts = [parser.name("the name of the time column").name]
     while parser.accept("."):
         parts.append(parser.name("a field name").name)
-    column = Identifier(tuple(parts), Span(name_start, parser.previous_end))
+    column = statements.Identifier(tuple(parts), Span(name_start, parser.previous_end))
     parser.expect("AS")
     expression = parser.value()
-    return WatermarkDef(column, expression, Span(start, parser.previous_end))
+    return statements.WatermarkDef(column, expression, Span(start, parser.previous_end))
 
 
-def column_definition(parser: QueryParser, body: TableBody) -> ColumnDef:
+def column_definition(parser: QueryParser, body: TableBody) -> statements.ColumnDef:
     """Read a column with its type or expression, its constraints and its comment; `body` takes the name of its key."""
     start = parser.token.start
     name = parser.simple_name("a column name")
@@ -239,19 +231,21 @@ def column_definition(parser: QueryParser, body: TableBody) -> ColumnDef:
         expression = parser.value()
         span = Span(start, parser.previous_end)
         comment = read_comment(parser)
-        return ColumnDef(name.parts[0], ColumnKind.COMPUTED, span, expression=expression, comment=comment)
+        return statements.ColumnDef(
+            name.parts[0], statements.ColumnKind.COMPUTED, span, expression=expression, comment=comment
+        )
     if name.parts[0].upper() == "WATERMARK" and word(parser.peek(1)) == "AS":
         raise parser.unexpected('"FOR"', "write WATERMARK FOR column AS expression")
     column_type = data_type(parser)
-    kind, metadata_key, is_virtual = ColumnKind.PHYSICAL, "", False
+    kind, metadata_key, is_virtual = statements.ColumnKind.PHYSICAL, "", False
     if parser.accept("METADATA"):
-        kind, metadata_key = ColumnKind.METADATA, name.parts[0]
+        kind, metadata_key = statements.ColumnKind.METADATA, name.parts[0]
         if parser.accept("FROM"):
             metadata_key = parser.string("the metadata key in single quotes").text
         is_virtual = parser.accept("VIRTUAL")
     is_primary_key = _column_constraints(parser, body)
     comment = read_comment(parser)
-    return ColumnDef(
+    return statements.ColumnDef(
         name.parts[0],
         kind,
         Span(start, parser.previous_end),

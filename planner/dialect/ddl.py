@@ -5,30 +5,23 @@ from __future__ import annotations
 from sqlglot import Token
 
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from sqlstream.planner.dialect.create_table import column_names, create_table
 from sqlstream.planner.dialect.habits import object_hint, statement_hint
 from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
-from sqlstream.planner.dialect.statements import (
-    AlterFunction,
-    CreateCatalog,
-    CreateDatabase,
-    CreateFunction,
-    CreateTable,
-    CreateView,
-    DropCatalog,
-    DropDatabase,
-    DropFunction,
-    DropObject,
-    FileName,
-    FunctionBody,
-)
 from sqlstream.planner.dialect.tokens import span, word
 
 
 def create(
     parser: QueryParser,
-) -> CreateTable | CreateView | CreateDatabase | CreateCatalog | CreateFunction:
+) -> (
+    statements.CreateTable
+    | statements.CreateView
+    | statements.CreateDatabase
+    | statements.CreateCatalog
+    | statements.CreateFunction
+):
     """Read CREATE [TEMPORARY] TABLE | VIEW, CREATE [TEMPORARY [SYSTEM]] FUNCTION, or CREATE DATABASE | CATALOG."""
     first = parser.expect("CREATE")
     if parser.at("OR", "REPLACE") or parser.at("OR", "ALTER"):
@@ -50,14 +43,14 @@ def create(
     raise unsupported(parser, first)
 
 
-def replace(parser: QueryParser) -> CreateTable:
+def replace(parser: QueryParser) -> statements.CreateTable:
     """Read REPLACE TABLE … AS query."""
     first = parser.expect("REPLACE")
     parser.expect("TABLE")
     return create_table(parser, first, is_temporary=False, is_replacing=True)
 
 
-def _create_or_replace(parser: QueryParser, first: Token) -> CreateTable:
+def _create_or_replace(parser: QueryParser, first: Token) -> statements.CreateTable:
     """Read the rest: both verbs give a table that exists the definition that is written; the rows of a query only replace."""
     parser.expect("OR")
     verb = word(parser.advance())
@@ -115,7 +108,7 @@ _SHOWN = (
 _UNBUILT = ("MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
 
 
-def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
+def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> statements.CreateView:
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a view name")
     names = column_names(parser) if parser.at("(") else ()
@@ -123,7 +116,7 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> Creat
     parser.expect("AS")
     query_start = parser.token.start
     query = parser.query()
-    return CreateView(
+    return statements.CreateView(
         *extent(parser, first),
         name=name,
         column_names=names,
@@ -135,7 +128,9 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> Creat
     )
 
 
-def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropFunction:
+def drop(
+    parser: QueryParser,
+) -> statements.DropObject | statements.DropDatabase | statements.DropCatalog | statements.DropFunction:
     """Read DROP [TEMPORARY] TABLE | VIEW | FUNCTION, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
     first = parser.expect("DROP")
     is_temporary = parser.accept("TEMPORARY")
@@ -153,7 +148,7 @@ def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropF
     name = parser.qualified_name("a view name" if is_view else "a table name")
     if parser.at(","):
         raise parser.unexpected("the end of the statement", "drop them one by one, with a semicolon between")
-    return DropObject(
+    return statements.DropObject(
         *extent(parser, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
     )
 
@@ -164,12 +159,14 @@ def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropF
 _LANGUAGES = ("PYTHON", "JAVA", "SCALA")
 
 
-def create_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> CreateFunction:
+def create_function(
+    parser: QueryParser, first: Token, is_temporary: bool, is_system: bool
+) -> statements.CreateFunction:
     """Read from behind FUNCTION on."""
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a function name")
     body = _body(parser)
-    return CreateFunction(
+    return statements.CreateFunction(
         *extent(parser, first),
         name=name,
         body=body,
@@ -179,12 +176,14 @@ def create_function(parser: QueryParser, first: Token, is_temporary: bool, is_sy
     )
 
 
-def alter_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> AlterFunction:
+def alter_function(
+    parser: QueryParser, first: Token, is_temporary: bool, is_system: bool
+) -> statements.AlterFunction:
     """Read from behind FUNCTION on."""
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a function name")
     body = _body(parser)
-    return AlterFunction(
+    return statements.AlterFunction(
         *extent(parser, first),
         name=name,
         body=body,
@@ -194,16 +193,18 @@ def alter_function(parser: QueryParser, first: Token, is_temporary: bool, is_sys
     )
 
 
-def drop_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> DropFunction:
+def drop_function(
+    parser: QueryParser, first: Token, is_temporary: bool, is_system: bool
+) -> statements.DropFunction:
     """Read from behind FUNCTION on."""
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a function name")
-    return DropFunction(
+    return statements.DropFunction(
         *extent(parser, first), name=name, is_temporary=is_temporary, is_system=is_system, if_exists=if_exists
     )
 
 
-def _body(parser: QueryParser) -> FunctionBody:
+def _body(parser: QueryParser) -> statements.FunctionBody:
     """Read `AS 'module.name' [LANGUAGE PYTHON] [USING FILE 'path', …]`."""
     parser.expect("AS")
     token = parser.string("the Python object, as 'module.name'")
@@ -222,11 +223,11 @@ def _body(parser: QueryParser) -> FunctionBody:
             language if language else token,
             hint,
         )
-    return FunctionBody(token.text, span(token), _files(parser))
+    return statements.FunctionBody(token.text, span(token), _files(parser))
 
 
-def _files(parser: QueryParser) -> tuple[FileName, ...]:
-    files: list[FileName] = []
+def _files(parser: QueryParser) -> tuple[statements.FileName, ...]:
+    files: list[statements.FileName] = []
     if not parser.accept("USING"):
         return ()
     while not files or parser.accept(","):
@@ -237,7 +238,7 @@ def _files(parser: QueryParser) -> tuple[FileName, ...]:
             raise parser.unexpected("FILE and a path")
         word(parser.advance())
         path = parser.string("the path of a .py or .zip file, or of a directory")
-        files.append(FileName(path.text, span(path)))
+        files.append(statements.FileName(path.text, span(path)))
     return tuple(files)
 
 

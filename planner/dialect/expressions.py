@@ -10,20 +10,10 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from sqlstream import types
+from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.data_types import data_type
 from sqlstream.planner.dialect.literals import UNITS, datetime_value, interval_value, is_interval_range
-from sqlstream.planner.dialect.nodes import (
-    DateTimeLiteral,
-    FunctionCall,
-    IntervalLiteral,
-    Like,
-    Overlaps,
-    Quantified,
-    TypeName,
-    span_of,
-)
 from sqlstream.planner.dialect.reading import NAMES, Reader
-from sqlstream.planner.dialect.strictness import checked
 from sqlstream.planner.dialect.tokens import is_word, word
 
 Operand = Callable[["ExpressionParser"], exp.Expr]
@@ -105,7 +95,7 @@ class ExpressionParser(Reader):
 
     def _finished(self, node: exp.Expr | None) -> exp.Expression:
         """Return `node`, after a check of the whole tree if `node` is its root."""
-        return cast(exp.Expression, node if self._depth else checked(cast(exp.Expr, node)))
+        return cast(exp.Expression, node if self._depth else nodes.checked(cast(exp.Expr, node)))
 
     # The ladder.
 
@@ -130,7 +120,7 @@ class ExpressionParser(Reader):
         while True:
             # A NOT without a test after it belongs to the caller: INT NOT NULL.
             is_negated = self._next_is_test() and self._match(TokenType.NOT)
-            if self.at("OVERLAPS", "(") and isinstance(this, FunctionCall) and this.this == "ROW":
+            if self.at("OVERLAPS", "(") and isinstance(this, nodes.FunctionCall) and this.this == "ROW":
                 this = self._parse_overlaps(this)
                 continue
             if self._is_ilike(self._curr, self._next):
@@ -200,14 +190,14 @@ class ExpressionParser(Reader):
         self.expect("AND", hint="write BETWEEN low AND high")
         return self.expression(exp.Between(this=this, low=low, high=self.operand(), symmetric=is_symmetric))
 
-    def _parse_overlaps(self, this: FunctionCall) -> exp.Expr:
+    def _parse_overlaps(self, this: nodes.FunctionCall) -> exp.Expr:
         token = self.advance()
         other = self._parse_paren()
-        periods = [this.expressions, other.expressions if isinstance(other, FunctionCall) else []]
+        periods = [this.expressions, other.expressions if isinstance(other, nodes.FunctionCall) else []]
         if any(len(period) != 2 for period in periods):
             hint = "write (start, end) OVERLAPS (start, end), where an end may be an INTERVAL"
             raise self.refusal("OVERLAPS compares two periods", token, hint)
-        return self.expression(Overlaps(expressions=[part for period in periods for part in period]))
+        return self.expression(nodes.Overlaps(expressions=[part for period in periods for part in period]))
 
     def _parse_like(self, this: exp.Expr | None, is_similar: bool, is_folded: bool = False) -> exp.Expr:
         """The test behind its word. `is_folded`: it is ILIKE, which is LIKE of both sides in small letters."""
@@ -217,7 +207,9 @@ class ExpressionParser(Reader):
         if is_folded:
             this, pattern = _lower(cast(exp.Expression, this)), _lower(pattern)
         escape = self.operand() if self.accept("ESCAPE") else None
-        return self.expression(Like(this=this, expression=pattern, escape=escape, is_similar=is_similar))
+        return self.expression(
+            nodes.Like(this=this, expression=pattern, escape=escape, is_similar=is_similar)
+        )
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
         self.expect("(")
@@ -280,7 +272,7 @@ class ExpressionParser(Reader):
         if to != unit and not is_interval_range(unit, to):
             hint = "use a range from larger to smaller of DAY, HOUR, MINUTE, SECOND"
             raise self.refusal(f"an interval cannot range from {unit} to {to}", token, hint)
-        target = TypeName(this=str(types.INTERVAL_DAY_TIME))
+        target = nodes.TypeName(this=str(types.INTERVAL_DAY_TIME))
         written = unit if to == unit else f"{unit} TO {to}"
         target.meta.update(logical_type=types.INTERVAL_DAY_TIME, difference=written)
         return self.mark(exp.Cast(this=node, to=self.mark(target, token.start)), first.start)
@@ -304,7 +296,7 @@ class ExpressionParser(Reader):
     def _quantified(self) -> exp.Expr:
         token = self.advance()
         self.expect("(", hint="write a query in parentheses, such as = ANY (SELECT …)")
-        node = Quantified(is_all=word(token) == "ALL")
+        node = nodes.Quantified(is_all=word(token) == "ALL")
         self.enter()
         if self.at_query():
             node.set("this", self.query())
@@ -342,7 +334,7 @@ class ExpressionParser(Reader):
         else:
             items = self.values()
             # sqlglot's Paren marks the start of an operand; the finished tree has no Paren.
-            row = FunctionCall(this="ROW", expressions=items)
+            row = nodes.FunctionCall(this="ROW", expressions=items)
             node = exp.Paren(this=items[0]) if len(items) == 1 else row
         self.expect(")")
         return self.mark(node, start)
@@ -350,7 +342,7 @@ class ExpressionParser(Reader):
     def _parse_types(self, *_: Any, **__: Any) -> exp.Expr:
         start = self.token.start
         logical_type = data_type(self)
-        target = TypeName(this=str(logical_type))
+        target = nodes.TypeName(this=str(logical_type))
         target.meta["logical_type"] = logical_type
         if types.is_interval(logical_type):
             words = self.source(start, self.previous_end).upper()
@@ -385,7 +377,7 @@ class ExpressionParser(Reader):
 
     def _listed(self, first: exp.Expr) -> exp.Expr:
         """The values of `WHEN a, b, …`."""
-        values, start = [first], span_of(first)
+        values, start = [first], nodes.span_of(first)
         while self.accept(","):
             values.append(self.value())
         return self.mark(exp.Tuple(expressions=values), 0 if start is None else start.start)
@@ -410,7 +402,9 @@ class ExpressionParser(Reader):
         sign = self.accept_any("-", "+")
         if self.at("(") or (self.at_name() and self._next.token_type is not TokenType.STRING):
             count = self._parse_paren() if self.at("(") else self.name_path()
-            one = IntervalLiteral(this="1", unit=self._interval_unit(), to=None, is_negative=sign == "-")
+            one = nodes.IntervalLiteral(
+                this="1", unit=self._interval_unit(), to=None, is_negative=sign == "-"
+            )
             return exp.Mul(this=exp.Paren(this=count), expression=self.mark(one, start))
         if self._curr.token_type is TokenType.NUMBER:
             text = self.advance().text
@@ -430,7 +424,7 @@ class ExpressionParser(Reader):
             if not is_interval_range(unit, to):
                 hint = "use YEAR TO MONTH, or a range from larger to smaller of DAY, HOUR, MINUTE, SECOND"
                 raise self.refusal(f"an interval cannot range from {unit} to {to}", token, hint)
-        node = IntervalLiteral(this=text, unit=unit, to=to, is_negative=sign == "-")
+        node = nodes.IntervalLiteral(this=text, unit=unit, to=to, is_negative=sign == "-")
         interval_value(self.mark(node, start))
         return node
 
@@ -454,7 +448,7 @@ class ExpressionParser(Reader):
         if self._next.token_type is not TokenType.STRING:
             return self._name_or_call()
         self._advance()
-        node = self.mark(DateTimeLiteral(this=self.string().text, kind=word(token)), token.start)
+        node = self.mark(nodes.DateTimeLiteral(this=self.string().text, kind=word(token)), token.start)
         datetime_value(node)
         return node
 
@@ -470,7 +464,7 @@ class ExpressionParser(Reader):
         self.expect("ROW", "(")
         items = [] if self.at(")") else self.values()
         self.expect(")")
-        return FunctionCall(this="ROW", expressions=items)
+        return nodes.FunctionCall(this="ROW", expressions=items)
 
     def _collection(self) -> exp.Expr:
         token = self.token
@@ -482,25 +476,25 @@ class ExpressionParser(Reader):
         self.expect("]")
         if word(token) == "MAP" and len(items) % 2:
             raise self.refusal("MAP needs a value for every key", token, "write MAP[key, value, …]")
-        return FunctionCall(this=word(token), expressions=items)
+        return nodes.FunctionCall(this=word(token), expressions=items)
 
     def _try_cast(self) -> exp.Expr:
         is_cast = self._next.token_type is TokenType.L_PAREN
         return self._parse_cast(False) if is_cast else self._name_or_call()
 
     def _niladic(self) -> exp.Expr:
-        return FunctionCall(this=word(self.advance()), expressions=[])
+        return nodes.FunctionCall(this=word(self.advance()), expressions=[])
 
     def _unknown(self) -> exp.Expr:
         self.advance()
-        target = TypeName(this=str(types.BOOLEAN))
+        target = nodes.TypeName(this=str(types.BOOLEAN))
         target.meta["logical_type"] = types.BOOLEAN
         return exp.Cast(this=exp.Null(), to=target)
 
 
 def _lower(text: exp.Expression) -> exp.Expression:
     place = text.meta.get("span")
-    call = FunctionCall(this="LOWER", expressions=[text])
+    call = nodes.FunctionCall(this="LOWER", expressions=[text])
     call.meta["span"] = place
     return call
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import TokenType, exp
 
+from sqlstream.planner.dialect.expressions import ExpressionParser
 from sqlstream.planner.dialect.nodes import FunctionCall, JsonCall
 from sqlstream.planner.dialect.tokens import is_word, word
-
-if TYPE_CHECKING:
-    from sqlstream.planner.dialect.functions import FunctionParser
 
 CONSTRUCTORS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON", "JSON_OBJECTAGG", "JSON_ARRAYAGG"})
 """Their results are inserted as JSON into other constructors, not as strings."""
@@ -19,7 +16,7 @@ CONSTRUCTORS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON", "JSON_OBJECTAGG",
 _QUERY_BEHAVIOURS = (("NULL",), ("ERROR",), ("EMPTY", "ARRAY"), ("EMPTY", "OBJECT"))
 
 
-def json_value(parser: FunctionParser) -> JsonCall:
+def json_value(parser: ExpressionParser) -> JsonCall:
     """`json, path [RETURNING type] [NULL | ERROR | DEFAULT value ON EMPTY] [… ON ERROR]`"""
     node = JsonCall(this="JSON_VALUE", expressions=_document_and_path(parser))
     if parser.accept("RETURNING"):
@@ -35,7 +32,7 @@ def json_value(parser: FunctionParser) -> JsonCall:
     return node
 
 
-def json_query(parser: FunctionParser) -> JsonCall:
+def json_query(parser: ExpressionParser) -> JsonCall:
     """`json, path [RETURNING type] [WITH [CONDITIONAL | UNCONDITIONAL] | WITHOUT [ARRAY] WRAPPER] [… ON EMPTY] [… ON ERROR]`"""
     node = JsonCall(this="JSON_QUERY", expressions=_document_and_path(parser))
     if parser.accept("RETURNING"):
@@ -53,7 +50,7 @@ def json_query(parser: FunctionParser) -> JsonCall:
     return node
 
 
-def json_exists(parser: FunctionParser) -> JsonCall:
+def json_exists(parser: ExpressionParser) -> JsonCall:
     """`json, path [TRUE | FALSE | UNKNOWN | ERROR ON ERROR]`"""
     node = JsonCall(this="JSON_EXISTS", expressions=_document_and_path(parser))
     if behaviour := parser.accept_any("TRUE", "FALSE", "UNKNOWN", "ERROR"):
@@ -63,7 +60,7 @@ def json_exists(parser: FunctionParser) -> JsonCall:
     return node
 
 
-def json_object(parser: FunctionParser) -> JsonCall:
+def json_object(parser: ExpressionParser) -> JsonCall:
     """`[KEY] name VALUE value, … [NULL | ABSENT ON NULL]`, or `name : value`"""
     pairs: list[exp.Expression] = []
     if not parser.at(")") and not _at_on_null(parser):
@@ -73,18 +70,18 @@ def json_object(parser: FunctionParser) -> JsonCall:
     return JsonCall(this="JSON_OBJECT", expressions=pairs, on_null=_on_null(parser, "NULL"))
 
 
-def json_array(parser: FunctionParser) -> JsonCall:
+def json_array(parser: ExpressionParser) -> JsonCall:
     """`value, … [NULL | ABSENT ON NULL]`"""
     has_values = not parser.at(")") and not _at_on_null(parser)
     values = parser.values() if has_values else []
     return JsonCall(this="JSON_ARRAY", expressions=values, on_null=_on_null(parser, "ABSENT"))
 
 
-def json_raw(parser: FunctionParser) -> JsonCall:
+def json_raw(parser: ExpressionParser) -> JsonCall:
     return JsonCall(this="JSON", expressions=[parser.value()])
 
 
-def json_arrayagg(parser: FunctionParser) -> JsonCall:
+def json_arrayagg(parser: ExpressionParser) -> JsonCall:
     """`[DISTINCT] value [NULL | ABSENT ON NULL]`: an ARRAY_AGG of JSON values, as an array."""
     is_distinct = parser.accept_any("DISTINCT", "ALL") == "DISTINCT"
     value = parser.value()
@@ -93,7 +90,7 @@ def json_arrayagg(parser: FunctionParser) -> JsonCall:
     return _aggregate("JSON_ITEMS", item, is_distinct)
 
 
-def json_objectagg(parser: FunctionParser) -> JsonCall:
+def json_objectagg(parser: ExpressionParser) -> JsonCall:
     """`[KEY] name VALUE value [NULL | ABSENT ON NULL]`: an ARRAY_AGG of members, as an object."""
     pair = _key_and_value(parser)
     member = JsonCall(this="JSON_MEMBER", expressions=pair, on_null=_on_null(parser, "NULL"))
@@ -111,13 +108,13 @@ def _aggregate(name: str, item: JsonCall, is_distinct: bool) -> JsonCall:
     return JsonCall(this=name, expressions=[collected])
 
 
-def _document_and_path(parser: FunctionParser) -> list[exp.Expression]:
+def _document_and_path(parser: ExpressionParser) -> list[exp.Expression]:
     document = parser.value()
     parser.expect(",")
     return [document, parser.value()]
 
 
-def _place(parser: FunctionParser, node: JsonCall) -> str:
+def _place(parser: ExpressionParser, node: JsonCall) -> str:
     """Read `ON EMPTY` or `ON ERROR`, and return the last word."""
     token = parser.expect("ON")
     place = parser.accept_any("EMPTY", "ERROR")
@@ -130,7 +127,7 @@ def _place(parser: FunctionParser, node: JsonCall) -> str:
     return place.lower()
 
 
-def _key_and_value(parser: FunctionParser) -> list[exp.Expression]:
+def _key_and_value(parser: ExpressionParser) -> list[exp.Expression]:
     following = parser.peek(1)
     is_name = following.token_type in (TokenType.STRING, TokenType.IDENTIFIER, TokenType.L_PAREN)
     if parser.at("KEY") and (is_name or (is_word(following) and word(following) != "VALUE")):
@@ -141,11 +138,11 @@ def _key_and_value(parser: FunctionParser) -> list[exp.Expression]:
     return [key, parser.value()]
 
 
-def _at_on_null(parser: FunctionParser) -> bool:
+def _at_on_null(parser: ExpressionParser) -> bool:
     return parser.at("NULL", "ON") or parser.at("ABSENT", "ON")
 
 
-def _on_null(parser: FunctionParser, default: str) -> str:
+def _on_null(parser: ExpressionParser, default: str) -> str:
     behaviour = parser.accept_any("NULL", "ABSENT")
     if behaviour is None:
         return default
@@ -154,7 +151,7 @@ def _on_null(parser: FunctionParser, default: str) -> str:
     return behaviour
 
 
-READERS: dict[str, Callable[[FunctionParser], JsonCall]] = {
+READERS: dict[str, Callable[[ExpressionParser], JsonCall]] = {
     "JSON_VALUE": json_value,
     "JSON_QUERY": json_query,
     "JSON_EXISTS": json_exists,

@@ -16,7 +16,7 @@ a Parser made of layers, each over the one before:
     functions.py    calls; sqlglot's renaming and rewriting of functions is switched off
     relations.py    tables, joins, UNNEST, LATERAL, window table-valued functions
     queries.py      sqlglot's SELECT and set operations; WITH, VALUES, GROUP BY, ORDER BY, LIMIT
-    strictness.py   the final check: a finished tree has only the nodes that the table below lists
+    nodes.py        our own nodes, and the final check: a finished tree has only the nodes that the table below lists
 
 sqlglot accepts many dialects, so every hook by which a text could be misread in silence is closed: a node that is
 not in the table is refused with its position. Statements other than queries are read by `ddl` and `commands` into
@@ -174,7 +174,7 @@ from sqlstream.planner.dialect.queries import QueryParser
 from sqlstream.planner.dialect.reading import nested_too_deeply
 from sqlstream.planner.dialect.statements import Option, Statement
 from sqlstream.planner.dialect.tokens import FlinkTokenizer, check_size, tokenize, word
-from sqlstream.planner.without_collection import without_collection
+from sqlstream.planner.guards import without_collection
 from sqlstream.types import LogicalType
 
 Result = TypeVar("Result")

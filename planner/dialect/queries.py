@@ -8,11 +8,10 @@ from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect.habits import share_hint
-from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
+from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, checked, span_of
 from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.relations import JOIN_WORDS, RelationParser
 from sqlstream.planner.dialect.statements import Identifier, Option
-from sqlstream.planner.dialect.strictness import checked
 from sqlstream.planner.dialect.tokens import is_word, span, word
 
 _QUERY_WORDS = ("SELECT", "VALUES", "(")

@@ -8,20 +8,10 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.functions import can_be_called
 from sqlstream.planner.dialect.habits import join_hint, sample_hint, unknown_table_function
 from sqlstream.planner.dialect.match_recognize import MatchParser
-from sqlstream.planner.dialect.nodes import (
-    ChangelogFunction,
-    DateTimeLiteral,
-    FilePath,
-    FunctionCall,
-    JoinedTables,
-    Pivot,
-    SystemTime,
-    Unpivot,
-    WindowTvf,
-)
 from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.dialect.tokens import is_word, span, word
@@ -33,11 +23,11 @@ class PivotParser(MatchParser):
     """Reads `PIVOT (aggregate [AS name], … FOR column IN (value [AS name], …))` and `UNPIVOT (value FOR name IN
     (column [AS 'name'], …))`."""
 
-    def pivot(self, input: exp.Expression, start: int) -> Pivot:
+    def pivot(self, input: exp.Expression, start: int) -> nodes.Pivot:
         """The clause that comes next, over `input`."""
         self.expect("PIVOT")
         self.expect("(")
-        node = Pivot(this=input, expressions=self._parse_csv(self._pivot_aggregate))
+        node = nodes.Pivot(this=input, expressions=self._parse_csv(self._pivot_aggregate))
         self.expect("FOR", hint="write PIVOT (SUM(x) FOR column IN (value, …))")
         is_wrapped = self.at("(")
         columns = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
@@ -86,18 +76,18 @@ class PivotParser(MatchParser):
     def _pivot_value(self) -> tuple[exp.Expression, str]:
         start = self.token.start
         value = self.value()
-        if isinstance(value, exp.Literal | DateTimeLiteral):
+        if isinstance(value, exp.Literal | nodes.DateTimeLiteral):
             return value, str(value.name)
         return value, self.source(start, self.previous_end)
 
-    def unpivot(self, input: exp.Expression, start: int) -> Unpivot:
+    def unpivot(self, input: exp.Expression, start: int) -> nodes.Unpivot:
         """The clause that comes next, over `input`."""
         self.expect("UNPIVOT")
         nulls = self.accept_any("INCLUDE", "EXCLUDE")
         if nulls:
             self.expect("NULLS")
         self.expect("(")
-        node = Unpivot(this=input, with_nulls=nulls == "INCLUDE")
+        node = nodes.Unpivot(this=input, with_nulls=nulls == "INCLUDE")
         is_wrapped = self.at("(")
         node.set("values", self._parse_wrapped_csv(self.name) if is_wrapped else [self.name()])
         self.expect("FOR", hint="write UNPIVOT (value FOR name IN (column, …))")
@@ -154,7 +144,7 @@ class RelationParser(PivotParser):
             if comma >= 0 and join.args.get("side") in ("RIGHT", "FULL"):
                 # A comma binds more loosely than JOIN, which makes a difference for these two sides.
                 first, *others = joins[comma:]
-                first.set("this", JoinedTables(this=first.this, joins=[*others, join]))
+                first.set("this", nodes.JoinedTables(this=first.this, joins=[*others, join]))
                 joins = joins[: comma + 1]
                 continue
             if join.args.get("kind") == "CROSS" and join.meta_get("is_comma"):
@@ -270,7 +260,7 @@ class RelationParser(PivotParser):
         if not isinstance(node, exp.Table):
             hint = "make the query a view, and join the view"
             raise self.refusal("FOR SYSTEM_TIME follows the name of a table", token, hint)
-        node.set("version", self.mark(SystemTime(this=self.value()), token.start))
+        node.set("version", self.mark(nodes.SystemTime(this=self.value()), token.start))
 
     def _refuse_table_operators(self) -> None:
         token = self.token
@@ -314,10 +304,10 @@ class RelationParser(PivotParser):
     def _joined_tables(self) -> exp.Expression:
         """Read `a JOIN b …)`."""
         start = self.token.start
-        node = JoinedTables(this=self._parse_table())
+        node = nodes.JoinedTables(this=self._parse_table())
         node.set("joins", list(self._parse_joins()))
         if not node.args["joins"]:
-            if isinstance(node.this, JoinedTables) and self.accept(")"):
+            if isinstance(node.this, nodes.JoinedTables) and self.accept(")"):
                 return cast(exp.Expression, node.this.pop())
             raise self.unexpected("JOIN", "parentheses in FROM hold a query, or tables that are joined")
         self.expect(")")
@@ -340,13 +330,13 @@ class RelationParser(PivotParser):
         self.expect(")")
         return self.mark(node, start.start)
 
-    def _called_function(self) -> FunctionCall:
+    def _called_function(self) -> nodes.FunctionCall:
         """Read `[catalog.][database.]function(arguments)`."""
         is_plain = can_be_called(self.token) and word(self.peek(1)) == "("
         call = self._parse_function_call() if is_plain else None
         if call is None and self.at_name():
             call = self.name_path(takes_call=True)
-        if not isinstance(call, FunctionCall):
+        if not isinstance(call, nodes.FunctionCall):
             raise self.unexpected("a table function")
         return call
 
@@ -373,10 +363,10 @@ class RelationParser(PivotParser):
             node.meta["options"] = options
         return node
 
-    def _file_path(self) -> FilePath:
+    def _file_path(self) -> nodes.FilePath:
         token = self.string()
         path = self.expression(exp.Literal.string(token.text), token)
-        node = self.mark(FilePath(this=path), token.start)
+        node = self.mark(nodes.FilePath(this=path), token.start)
         if options := self.table_hint():
             node.meta["options"] = options
         if self.at("FOR", "SYSTEM_TIME"):
@@ -422,14 +412,14 @@ class RelationParser(PivotParser):
             raise unknown_table_function(name.text, span(name))
         self.advance()
         self.expect("(")
-        node = WindowTvf(kind=kind)
+        node = nodes.WindowTvf(kind=kind)
         self._window_arguments(node, name)
         self.expect(")")
         self.mark(node, name.start)
         _check_window(node, name)
         return node
 
-    def _window_arguments(self, node: WindowTvf, name: Token) -> None:
+    def _window_arguments(self, node: nodes.WindowTvf, name: Token) -> None:
         positional = ("this", "time_column", *_WINDOW_SIZES[str(node.args["kind"])])
         names = {"DATA": "this", "TIMECOL": "time_column", **{p.upper(): p for p in positional[2:]}}
         is_named = word(self.peek(1)) == "=>"
@@ -453,7 +443,7 @@ class RelationParser(PivotParser):
             node.set(key, self._window_argument(node, key))
             count += 1
 
-    def _window_argument(self, node: WindowTvf, key: str) -> exp.Expression:
+    def _window_argument(self, node: nodes.WindowTvf, key: str) -> exp.Expression:
         if key == "this":
             return self._window_input(node)
         if key != "time_column":
@@ -467,10 +457,10 @@ class RelationParser(PivotParser):
         self.expect(")", hint="a window has one time attribute")
         return column
 
-    def _changelog_function(self, name: Token, kind: str) -> ChangelogFunction:
+    def _changelog_function(self, name: Token, kind: str) -> nodes.ChangelogFunction:
         self.advance()
         self.expect("(")
-        node = ChangelogFunction(kind=kind)
+        node = nodes.ChangelogFunction(kind=kind)
         positional = _CHANGELOG_ARGUMENTS[kind]
         is_named = word(self.peek(1)) == "=>"
         count = 0
@@ -495,7 +485,7 @@ class RelationParser(PivotParser):
             raise UserError("SS1001", f"{kind} needs its table", span=span(name), hint=hint)
         return self.mark(node, name.start)
 
-    def _changelog_argument(self, node: ChangelogFunction, key: str) -> None:
+    def _changelog_argument(self, node: nodes.ChangelogFunction, key: str) -> None:
         if key == "input":
             node.set("this", self._table_argument())
             if self.at("PARTITION"):
@@ -526,7 +516,7 @@ class RelationParser(PivotParser):
             keys.append(self.name_path())
         return keys
 
-    def _window_input(self, node: WindowTvf) -> exp.Expression:
+    def _window_input(self, node: nodes.WindowTvf) -> exp.Expression:
         source = self._table_argument()
         if self.at("PARTITION"):
             token = self.advance()
@@ -544,7 +534,7 @@ class RelationParser(PivotParser):
         return is_descriptor or word(self.peek(2)) == "=>"
 
 
-def _check_window(node: WindowTvf, name: Token) -> None:
+def _check_window(node: nodes.WindowTvf, name: Token) -> None:
     kind = str(node.args["kind"])
     required = ("this", "time_column", *(s for s in _WINDOW_SIZES[kind] if s != "offset"))
     labels = {"this": "table", "time_column": "time attribute"}

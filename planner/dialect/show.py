@@ -4,47 +4,40 @@ from __future__ import annotations
 
 from sqlglot import Token, TokenType
 
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.catalogs import database_name
 from sqlstream.planner.dialect.ddl import unsupported
 from sqlstream.planner.dialect.queries import QueryParser, extent
-from sqlstream.planner.dialect.statements import (
-    Describe,
-    DescribedKind,
-    DescribeExtension,
-    DescribeJob,
-    DescribeNamespace,
-    Identifier,
-    Show,
-    ShowCheckpoints,
-    ShowKind,
-    StopJob,
-)
 from sqlstream.planner.dialect.tokens import is_word, word
 from sqlstream.planner.dialect.tokens import span as token_span
 
 
-def show(parser: QueryParser) -> Show | ShowCheckpoints:
+def show(parser: QueryParser) -> statements.Show | statements.ShowCheckpoints:
     """Read SHOW … to its filter."""
     first = parser.expect("SHOW")
     if parser.accept("CHECKPOINTS"):
         return show_checkpoints(parser, first)
     kind = _show_kind(parser, first)
-    name: Identifier | None = None
-    partition: tuple[tuple[Identifier, str], ...] = ()
-    if kind is ShowKind.COLUMNS:
+    name: statements.Identifier | None = None
+    partition: tuple[tuple[statements.Identifier, str], ...] = ()
+    if kind is statements.ShowKind.COLUMNS:
         if parser.accept_any("FROM", "IN") is None:
             raise parser.unexpected("FROM and a table name")
         name = parser.qualified_name("a table name")
-    elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW, ShowKind.CREATE_FUNCTION):
+    elif kind in (
+        statements.ShowKind.CREATE_TABLE,
+        statements.ShowKind.CREATE_VIEW,
+        statements.ShowKind.CREATE_FUNCTION,
+    ):
         name = parser.qualified_name("a name")
-    elif kind is ShowKind.CREATE_CATALOG:
+    elif kind is statements.ShowKind.CREATE_CATALOG:
         name = parser.simple_name("a catalog name")
     elif kind in _OF_DATABASE and parser.accept_any("FROM", "IN"):
         name = database_name(parser)
-    elif kind is ShowKind.PARTITIONS:
+    elif kind is statements.ShowKind.PARTITIONS:
         name = parser.qualified_name("a table name")
         partition = _partition(parser) if parser.at("PARTITION") else ()
-    elif kind is ShowKind.DATABASES and parser.accept_any("FROM", "IN"):
+    elif kind is statements.ShowKind.DATABASES and parser.accept_any("FROM", "IN"):
         name = parser.simple_name("a catalog name")
     elif parser.at_any("FROM", "IN"):
         token = parser.advance()
@@ -58,7 +51,7 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         is_ilike = operator == "ILIKE"
         hint = f"write '{parser.token.text}'" if parser.at_name() else ""
         like = parser.string("a pattern in single quotes", hint).text
-    return Show(
+    return statements.Show(
         *extent(parser, first),
         kind=kind,
         name=name,
@@ -70,22 +63,32 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
 
 
 _FILTERED = (
-    *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
-    *(ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
-    *(ShowKind.CONNECTORS, ShowKind.FORMATS),
-    *(ShowKind.PROCEDURES, ShowKind.PARTITIONS),
+    *(statements.ShowKind.TABLES, statements.ShowKind.VIEWS, statements.ShowKind.COLUMNS),
+    *(
+        statements.ShowKind.FUNCTIONS,
+        statements.ShowKind.USER_FUNCTIONS,
+        statements.ShowKind.CATALOGS,
+        statements.ShowKind.DATABASES,
+    ),
+    *(statements.ShowKind.CONNECTORS, statements.ShowKind.FORMATS),
+    *(statements.ShowKind.PROCEDURES, statements.ShowKind.PARTITIONS),
 )
 _OF_DATABASE = (
-    *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS),
-    ShowKind.PROCEDURES,
+    *(
+        statements.ShowKind.TABLES,
+        statements.ShowKind.VIEWS,
+        statements.ShowKind.FUNCTIONS,
+        statements.ShowKind.USER_FUNCTIONS,
+    ),
+    statements.ShowKind.PROCEDURES,
 )
 
 
-def _partition(parser: QueryParser) -> tuple[tuple[Identifier, str], ...]:
+def _partition(parser: QueryParser) -> tuple[tuple[statements.Identifier, str], ...]:
     """Read PARTITION (column = value, …)."""
     parser.expect("PARTITION")
     parser.expect("(")
-    values: list[tuple[Identifier, str]] = []
+    values: list[tuple[statements.Identifier, str]] = []
     while not values or parser.accept(","):
         key = parser.simple_name("a partition column")
         parser.expect("=")
@@ -96,20 +99,24 @@ def _partition(parser: QueryParser) -> tuple[tuple[Identifier, str], ...]:
     return tuple(values)
 
 
-def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
-    for kind in ShowKind:
+def _show_kind(parser: QueryParser, first: Token) -> statements.ShowKind:
+    for kind in statements.ShowKind:
         if parser.accept(*kind.value.split()):
             return kind
     raise unsupported(parser, first)
 
 
-def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeJob | DescribeNamespace:
+def describe(
+    parser: QueryParser,
+) -> (
+    statements.Describe | statements.DescribeExtension | statements.DescribeJob | statements.DescribeNamespace
+):
     """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format, function or job."""
     first = parser.advance()
     if parser.at("JOB") and _is_name(parser.peek(1)):
         parser.advance()
         return describe_job(parser, first)
-    for kind in DescribedKind:
+    for kind in statements.DescribedKind:
         # A table may have this name too: then nothing follows it.
         if parser.at(kind.value) and _is_name(parser.peek(1)):
             parser.advance()
@@ -125,22 +132,22 @@ def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeJob 
     is_file = token.token_type is TokenType.STRING
     if is_file or parser.at_query() or parser.at("("):
         query = parser.query_of_file() if is_file else parser.query()
-        return Describe(
+        return statements.Describe(
             *extent(parser, first),
-            name=Identifier((), token_span(token)),
+            name=statements.Identifier((), token_span(token)),
             is_extended=is_extended,
             query=query,
         )
     name = parser.qualified_name("a table name")
-    return Describe(*extent(parser, first), name=name, is_extended=is_extended)
+    return statements.Describe(*extent(parser, first), name=name, is_extended=is_extended)
 
 
-def _describe_namespace(parser: QueryParser, first: Token) -> DescribeNamespace:
+def _describe_namespace(parser: QueryParser, first: Token) -> statements.DescribeNamespace:
     """Read from CATALOG or DATABASE on."""
     is_catalog = word(parser.advance()) == "CATALOG"
     is_extended = parser.at("EXTENDED") and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
     name = parser.simple_name("a catalog name") if is_catalog else database_name(parser)
-    return DescribeNamespace(
+    return statements.DescribeNamespace(
         *extent(parser, first), name=name, is_catalog=is_catalog, is_extended=is_extended
     )
 
@@ -149,27 +156,31 @@ def _is_name(token: Token) -> bool:
     return is_word(token) or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
 
 
-def _describe_extension(parser: QueryParser, first: Token, kind: DescribedKind) -> DescribeExtension:
+def _describe_extension(
+    parser: QueryParser, first: Token, kind: statements.DescribedKind
+) -> statements.DescribeExtension:
     """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
-    is_extended = kind is DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
-    if kind is DescribedKind.FUNCTION and word(parser.peek(1)) == ".":
+    is_extended = (
+        kind is statements.DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
+    )
+    if kind is statements.DescribedKind.FUNCTION and word(parser.peek(1)) == ".":
         name = parser.qualified_name("a function name")
     else:
         token = parser.advance()
-        name = Identifier((token.text,), token_span(token))
-    return DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)
+        name = statements.Identifier((token.text,), token_span(token))
+    return statements.DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)
 
 
 # The grammar of statements about jobs: DESCRIBE JOB, STOP JOB and SHOW CHECKPOINTS.
 
 
-def describe_job(parser: QueryParser, first: Token) -> DescribeJob:
+def describe_job(parser: QueryParser, first: Token) -> statements.DescribeJob:
     """Read from behind DESCRIBE JOB."""
     job = job_id(parser)
-    return DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+    return statements.DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
-def stop_job(parser: QueryParser) -> StopJob:
+def stop_job(parser: QueryParser) -> statements.StopJob:
     """Read STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]."""
     first = parser.expect("STOP")
     parser.expect("JOB", hint="write STOP JOB 'id'")
@@ -182,7 +193,7 @@ def stop_job(parser: QueryParser) -> StopJob:
     is_drained = parser.at("WITH")
     if is_drained:
         parser.expect("WITH", "DRAIN")
-    return StopJob(
+    return statements.StopJob(
         *extent(parser, first),
         job_id=job.text,
         id_span=token_span(job),
@@ -191,13 +202,13 @@ def stop_job(parser: QueryParser) -> StopJob:
     )
 
 
-def show_checkpoints(parser: QueryParser, first: Token) -> ShowCheckpoints:
+def show_checkpoints(parser: QueryParser, first: Token) -> statements.ShowCheckpoints:
     """Read from behind SHOW CHECKPOINTS: [FOR JOB 'id']."""
     if not parser.accept("FOR"):
-        return ShowCheckpoints(*extent(parser, first))
+        return statements.ShowCheckpoints(*extent(parser, first))
     parser.expect("JOB", hint="write SHOW CHECKPOINTS FOR JOB 'id'")
     job = job_id(parser)
-    return ShowCheckpoints(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+    return statements.ShowCheckpoints(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
 def job_id(parser: QueryParser) -> Token:

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenizerCore
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.without_collection import without_collection
+from sqlstream.planner.guards import without_collection
 
 # Words that must be quoted to be names, because a text would be ambiguous otherwise.
 _RESERVED_TEXT = (

@@ -19,8 +19,7 @@ from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.functions.merging import as_decimal
 from sqlstream.planner.lower import native, tree
 from sqlstream.planner.lower.aggregates import aggregated, lower_aggregate
-from sqlstream.planner.lower.engine import STEPS, EngineDialect, refuse
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import STEPS, EngineDialect, HostedFunctions, refuse
 from sqlstream.planner.lower.native import NATIVE, OPERATORS, Handler
 from sqlstream.planner.lower.relation import lower_to_sql
 from sqlstream.planner.relational.nodes import RelationalNode

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, walk
+from sqlstream.planner.relational.correlation import OUTER
 from sqlstream.schema import Schema
-from sqlstream.types import LogicalType
+from sqlstream.specs.batch_query import HostedFunction
+from sqlstream.types import INT, LogicalType
 
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.expression import HostedFunctions
+
+class HostedFunctions:
+    """The hosted functions of one query. State: these, in the order in which they were met; equal calls are one."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[Call, tuple[LogicalType, ...]], HostedFunction] = {}
+
+    @property
+    def found(self) -> tuple[HostedFunction, ...]:
+        return tuple(self._named.values())
+
+    def host(self, call: Call) -> tuple[HostedFunction, tuple[Expression, ...]]:
+        """The call as a function of the columns that it reads, of which there is at least one, and these columns."""
+        read: dict[Expression, InputRef] = {}
+
+        def hosted(expression: Expression) -> Expression:
+            if isinstance(expression, Call) and expression.function != OUTER:
+                return expression.with_args(tuple(hosted(arg) for arg in expression.args))
+            if isinstance(expression, Literal):
+                return expression
+            return read.setdefault(expression, InputRef(len(read), expression.type))
+
+        made = hosted(call)
+        assert isinstance(made, Call)
+        # An engine asks for as many results as its arguments have rows.
+        given = tuple(read) or (Literal(0, INT.not_null()),)
+        types = tuple(argument.type for argument in given)
+        name = f"ours{len(self._named)}"
+        volatile = any(is_volatile(node) for node in walk(made))
+        return self._named.setdefault((made, types), HostedFunction(name, made, types, volatile)), given
+
+
+def is_volatile(node: Expression) -> bool:
+    """Whether it has another value for each row. Functions of the clock have one for the whole query."""
+    if not isinstance(node, Call):
+        return False
+    is_users = node.ref is not None and not node.ref.is_deterministic
+    return is_users or node.function in ("RAND", "RAND_INTEGER", "UUID")
 
 
 class EngineDialect(Protocol):

@@ -12,13 +12,14 @@ matching row has the same values in the columns that the condition reads:
 from __future__ import annotations
 
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, inputs_of, walk
-from sqlstream.planner.lower.engine import EngineDialect
-from sqlstream.planner.lower.expression import calls_over_both, is_volatile
-from sqlstream.planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode, Union
+from sqlstream.planner.lower.engine import EngineDialect, is_volatile
+from sqlstream.planner.lower.expression import calls_over_both
+from sqlstream.planner.relational.nodes import Join, Project, RelationalNode, Union
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, STRING, LogicalType, TypeRoot
 
-_KEPT_LEFT = (RelationalJoinKind.LEFT, RelationalJoinKind.FULL)
-_KEPT_RIGHT = (RelationalJoinKind.RIGHT, RelationalJoinKind.FULL)
+_KEPT_LEFT = (JoinKind.LEFT, JoinKind.FULL)
+_KEPT_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
 _APPROXIMATE = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
@@ -26,7 +27,7 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
     """The join as an inner one and what follows from its rows, where its condition calls a hosted function of both sides.
 
     The node as it is where its condition has another value each time, or reads a MAP, which no engine compares."""
-    if not isinstance(node, Join) or node.kind is RelationalJoinKind.INNER:
+    if not isinstance(node, Join) or node.kind is JoinKind.INNER:
         return node
     if node.condition is None or not calls_over_both(
         conjuncts(node.condition), engine, len(node.left.schema)
@@ -44,27 +45,27 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
     matches = Join(
         left=node.left,
         right=node.right,
-        kind=RelationalJoinKind.INNER,
+        kind=JoinKind.INNER,
         condition=node.condition,
         schema=both,
         span=node.span,
     )
     width = len(node.left.schema)
     of_left, of_right = ([c for c in read if (c.index < width) is side] for side in (True, False))
-    if node.kind.outputs_left_alone:
+    if node.kind.is_left_only:
         return _by_match(node.left, matches, of_left, 0, node.kind)
     branches: list[RelationalNode] = [matches]
     if node.kind in _KEPT_LEFT:
-        lonely = _by_match(node.left, matches, of_left, 0, RelationalJoinKind.ANTI)
+        lonely = _by_match(node.left, matches, of_left, 0, JoinKind.ANTI)
         branches.append(_padded(lonely, node, 0))
     if node.kind in _KEPT_RIGHT:
-        lonely = _by_match(node.right, matches, of_right, width, RelationalJoinKind.ANTI)
+        lonely = _by_match(node.right, matches, of_right, width, JoinKind.ANTI)
         branches.append(_padded(lonely, node, width))
     return Union(branches=tuple(branches), schema=node.schema, span=node.span)
 
 
 def _by_match(
-    side: RelationalNode, matches: Join, read: list[InputRef], first: int, kind: RelationalJoinKind
+    side: RelationalNode, matches: Join, read: list[InputRef], first: int, kind: JoinKind
 ) -> RelationalNode:
     """The rows of a side, whose columns begin at `first` in `matches`, that are among them (SEMI) or not (ANTI)."""
     keys = Project(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sqlglot import exp
 
 from sqlstream.expressions import AggregateCall
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.aggregates import AGGREGATES
-from sqlstream.planner.lower.engine import refuse
+from sqlstream.planner.lower.engine import EngineDialect, refuse
 from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.relational.nodes import Window
 from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, TypeRoot, is_proctime
 
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.engine import EngineDialect
-    from sqlstream.planner.relational.window import Window
-
+Wrap = Callable[[exp.Expr], exp.Expr]
 _VALUES = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
 _AGGREGATES = frozenset({"count", "sum", *AGGREGATES.values()})
 
@@ -74,14 +72,14 @@ def _value(call: OverCall, engine: EngineDialect) -> exp.Expr:
     return tree.call(call.function.lower(), *args)
 
 
-def _windowed(expression: exp.Expr, over: object, engine: EngineDialect) -> exp.Expr:
+def _windowed(expression: exp.Expr, over: Wrap, engine: EngineDialect) -> exp.Expr:
     """The expression with OVER behind each aggregate function in it."""
 
     def wrapped(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Filter):
-            return over(node if engine.sqlglot_name == "duckdb" else _without_filter(node))  # type: ignore[operator]
+            return over(node if engine.sqlglot_name == "duckdb" else _without_filter(node))
         is_aggregate = isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
-        return over(node) if is_aggregate else node  # type: ignore[operator]
+        return over(node) if is_aggregate else node
 
     return _replaced(expression, wrapped)
 
@@ -96,8 +94,8 @@ def _without_filter(node: exp.Filter) -> exp.Expr:
     return tree.call(str(aggregate.this), tree.case([(condition.copy(), value.copy())], tree.null()))
 
 
-def _replaced(node: exp.Expr, wrapped: object) -> exp.Expr:
-    made: exp.Expr = wrapped(node)  # type: ignore[operator]
+def _replaced(node: exp.Expr, wrapped: Wrap) -> exp.Expr:
+    made: exp.Expr = wrapped(node)
     if made is not node:
         return made
     copy = node.copy()

@@ -8,19 +8,18 @@ and not with its tree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
 from sqlstream.errors import ErrorsAt
-from sqlstream.expressions import AggregateCall, Expression, conjuncts
-from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.collected_rows import collected_calls
+from sqlstream.planner.lower.aggregates import collected_calls
 from sqlstream.planner.lower.engine import EngineDialect
-from sqlstream.planner.lower.expression import lower_condition, lower_expression, lower_join_condition
 from sqlstream.planner.lower.joins_by_matches import join_by_matches
-from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.lower.lowering import Lowering, ordered
+from sqlstream.planner.lower.nodes import lower_node
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import is_correlated
 
@@ -34,12 +33,12 @@ HEIGHT_MAX = 6
 """Nested queries that stay a tree (see expression.HEIGHT_MAX)."""
 
 
-@refuse_depth
+@refuse_depth()
 def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations) -> exp.Expr:
     """One SELECT with the columns of `node`; rows in order when `node` sorts, or projects sorted rows.
 
     A batch has no late rows, and ties of ORDER BY may be in any order. UserError SS3301, at its place in the statement, for
-    what the engine cannot answer exactly as the stream does, also in columns that no consumer reads. The result has
+    what the engine cannot answer exactly as the stream does. That holds also in columns that no consumer reads. The result has
     `engine.type_` of each column's type.
     """
     names = node.schema.names
@@ -56,10 +55,14 @@ def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations
         for n, readers in nodes.items()
         if readers > 1 and not _is_cheap(n) and not (has_apply and is_correlated(n))
     )
-    return _Lowering(engine, found, shared, collected_calls(nodes)).root(node, names)
+    relations_of = {
+        scan: tree.raw(relation) if isinstance(relation, str) else relation
+        for scan, relation in found.items()
+    }
+    return _Query(Lowering(engine, relations_of, collected_calls(nodes)), shared).root(node, names)
 
 
-@refuse_depth
+@refuse_depth()
 def to_sql(query: exp.Expr, engine: EngineDialect) -> str:
     """The text of a lowered query."""
     return tree.rendered(query, engine.sqlglot_name).name
@@ -89,24 +92,14 @@ def _is_cheap(node: plan.RelationalNode) -> bool:
     return isinstance(node, plan.TableScan | plan.Values)
 
 
-class _Lowering:
+class _Query:
     """Translates nodes to queries, inputs first. State: the common table expressions so far, each after those it reads."""
 
-    def __init__(
-        self,
-        engine: EngineDialect,
-        relations: dict[plan.TableScan, exp.Expr | str | None],
-        shared: frozenset[plan.RelationalNode],
-        collected: frozenset[tuple[plan.Aggregate, AggregateCall]],
-    ) -> None:
-        self.engine = engine
-        self._collected = collected
-        self._relations = {
-            scan: tree.raw(found) if isinstance(found, str) else found for scan, found in relations.items()
-        }
+    def __init__(self, lowering: Lowering, shared: frozenset[plan.RelationalNode]) -> None:
+        self._lowering = lowering
         self._shared = shared
         self._common: dict[plan.RelationalNode, exp.Expr] = {}
-        texts = [found.sql().lower() for found in self._relations.values() if found is not None]
+        texts = [found.sql().lower() for found in lowering.relations.values() if found is not None]
         self._prefix = "shared_"
         while any(self._prefix in text for text in texts):
             self._prefix += "_"
@@ -118,7 +111,7 @@ class _Lowering:
         inner = node
         if isinstance(node, plan.Project) and isinstance(node.input, plan.Sort):
             inner = node.input
-            columns = [self.expression(e, "o") for e in node.expressions]
+            columns = [self._lowering.expression(e, "o") for e in node.expressions]
         # Qualified, since the user may have a column named "c1".
         named = [tree.alias(c, name, is_quoted=True) for c, name in zip(columns, names, strict=True)]
         is_cut = isinstance(inner, plan.Sort) and (inner.fetch >= 0 or inner.offset > 0)
@@ -149,38 +142,9 @@ class _Lowering:
     def _flat(self, query: exp.Expr, height: int) -> tuple[exp.Expr, int]:
         if height < HEIGHT_MAX:
             return query, height
-        return tree.rendered(query, self.engine.sqlglot_name), 0
+        return tree.rendered(query, self._lowering.engine.sqlglot_name), 0
 
     def _query(self, node: plan.RelationalNode) -> tuple[exp.Expr, int]:
         inputs = [self._relation(input) for input in node.inputs]
         height = 1 + max((height for _, height in inputs), default=0)
-        return node.lower(self, [query for query, _ in inputs]), height
-
-    def expression(self, expression: Expression, relation: str = "i") -> exp.Expr:
-        """The expression over the columns of a relation. UserError SS3301."""
-        return lower_expression(expression, self.engine, lambda i: tree.input_column(i, relation))
-
-    def condition(self, parts: Sequence[Expression]) -> exp.Expr:
-        """The conjunction of conditions over the columns of the relation `i`. UserError SS3301."""
-        return lower_condition(parts, self.engine, tree.input_column)
-
-    def join_condition(
-        self,
-        condition: Expression | None,
-        columns: Callable[[int], exp.Expr],
-        split: int,
-        *,
-        is_inner: bool,
-    ) -> exp.Expr:
-        """A condition over the columns that `columns` names, those from `split` on of a join's right side. UserError SS3301."""
-        return lower_join_condition(conjuncts(condition), self.engine, columns, split, is_inner=is_inner)
-
-    def aggregate(self, node: plan.Aggregate, call: AggregateCall) -> exp.Expr:
-        """A call of a node over the columns of its input. UserError SS3301."""
-        if (node, call) in self._collected:
-            return self.engine.collected(call)
-        return self.engine.aggregate(call, node.input.schema)
-
-    def relation_of(self, scan: plan.TableScan) -> exp.Expr | None:
-        """The rows of a scan; None when there are none to read."""
-        return self._relations[scan]
+        return lower_node(node, self._lowering, [query for query, _ in inputs]), height

@@ -1,9 +1,9 @@
 """Spark 4 as an engine for batch queries, in a session with `sqlstream.spark`.
 
 TIMESTAMP and TIMESTAMP_LTZ are TIMESTAMP_NTZ (LTZ: the instant in UTC). Intervals are whole numbers, BIGINT milliseconds and
-INT months, and TIME is INT milliseconds of the day, because Spark's own types order, add and print otherwise. CHAR is STRING:
-its values are padded already. Comparisons with NaN differ from Flink's: Spark finds it equal to itself (docs/batch.md). Which
-type is which stands in `sqlstream.spark_types`.
+INT months; TIME is INT milliseconds of the day. Spark's own types order, add and print otherwise. CHAR is STRING: its values
+are padded already. Comparisons with NaN differ from Flink's: Spark finds it equal to itself (docs/batch.md). Which type is
+which stands in `sqlstream.spark_types`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.functions.merging import as_decimal
 from sqlstream.planner.lower import native, tree
 from sqlstream.planner.lower.aggregates import REFUSED_AGGREGATES, lower_aggregate
-from sqlstream.planner.lower.engine import STEPS, EngineDialect, refuse
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import STEPS, EngineDialect, HostedFunctions, refuse
 from sqlstream.planner.lower.native import NATIVE, OPERATORS, Handler
 from sqlstream.planner.lower.relation import lower_to_sql
 from sqlstream.planner.relational.nodes import RelationalNode

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from sqlstream import types as sql
@@ -11,12 +9,10 @@ from sqlstream.expressions import Call, InputRef
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import EngineDialect, refuse
 from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.specs.window import WindowKind
 from sqlstream.times import is_utc
 from sqlstream.types import TypeRoot
-
-if TYPE_CHECKING:
-    from sqlstream.planner.relational.window_tvf import WindowTvf
 
 
 def lower_window_tvf(node: WindowTvf, source: exp.Expr, engine: EngineDialect) -> exp.Expr:

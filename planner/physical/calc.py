@@ -19,12 +19,11 @@ from sqlstream.expressions import (
 )
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.graph.stream_graph import FORWARD, ExchangeKind
+from sqlstream.planner.expression_facts import can_substitute, cast_column
 from sqlstream.planner.physical.description import describe, describe_expression, describe_select
 from sqlstream.planner.physical.kept_values import keeps_values, plan_kept_values
 from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, hashable, over, shortest_key
-from sqlstream.planner.relational.calc import cast_column
-from sqlstream.planner.rules.project_merge import can_substitute
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, CalcSpec, GroupAggregateSpec, JoinKind, JoinSpec
 from sqlstream.specs.calc import SingleRowCheckSpec

@@ -10,30 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from sqlstream import specs
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.expressions import inputs_of
+from sqlstream.expressions import InputRef, inputs_of, substitute
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import digest, over
-from sqlstream.planner.physical.sink import needs_update_before
-from sqlstream.specs import (
-    CalcSpec,
-    ChangelogNormalizeSpec,
-    ChangingSinkSpec,
-    DeduplicateSpec,
-    DropUpdateBeforeSpec,
-    FromChangelogSpec,
-    GroupAggregateSpec,
-    KeptValuesSpec,
-    MarkChangesSpec,
-    RankSpec,
-    SinkSpec,
-    SourceSpec,
-    ToChangelogSpec,
-    WatermarkAssignerSpec,
-    WindowAggregateSpec,
-)
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -80,15 +63,21 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
-            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec():
+            case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() | specs.RankSpec():
                 can[id(node)] = True
-            case DeduplicateSpec() | MarkChangesSpec() | ChangelogNormalizeSpec():
+            case specs.DeduplicateSpec() | specs.MarkChangesSpec() | specs.ChangelogNormalizeSpec():
                 can[id(node)] = True
-            case SourceSpec() | FromChangelogSpec():
+            case specs.SourceSpec() | specs.FromChangelogSpec():
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
-            case CalcSpec() if not _keeps_updates(node):
+            case specs.CalcSpec() if not _keeps_updates(node):
                 can[id(node)] = node.traits.is_insert_only
-            case CalcSpec() | KeptValuesSpec() | WatermarkAssignerSpec() | SinkSpec() | None:
+            case (
+                specs.CalcSpec()
+                | specs.KeptValuesSpec()
+                | specs.WatermarkAssignerSpec()
+                | specs.SinkSpec()
+                | None
+            ):
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)
             case _:
                 can[id(node)] = node.traits.is_insert_only
@@ -97,7 +86,7 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
 
 def _keeps_updates(node: PhysicalNode) -> bool:
     """Whether a Calc lets all changes of a row through, or none: its condition is over a key, which no update changes."""
-    assert isinstance(node.spec, CalcSpec)
+    assert isinstance(node.spec, specs.CalcSpec)
     if node.spec.condition is None:
         return True
     reads = inputs_of(node.spec.condition)
@@ -109,15 +98,15 @@ def _needs_update_before(
     node: PhysicalNode, mode: ChangelogMode, connectors: Mapping[str, ConnectorDescriptor]
 ) -> bool:
     match node.spec:
-        case SinkSpec() as spec:
+        case specs.SinkSpec() as spec:
             return needs_update_before(spec, connectors[spec.connector], node.traits.keys)
-        case None | WatermarkAssignerSpec() | KeptValuesSpec():
+        case None | specs.WatermarkAssignerSpec() | specs.KeptValuesSpec():
             return mode is ChangelogMode.RETRACT
-        case CalcSpec() if _keeps_updates(node):
+        case specs.CalcSpec() if _keeps_updates(node):
             return mode is ChangelogMode.RETRACT
-        case ChangelogNormalizeSpec():
+        case specs.ChangelogNormalizeSpec():
             return False
-        case ToChangelogSpec() as spec:
+        case specs.ToChangelogSpec() as spec:
             # By another key than that of the query, an update may delete a row.
             is_by_key = not spec.keys or frozenset(spec.keys) in node.inputs[0].node.traits.keys
             return spec.codes[RowKind.UPDATE_BEFORE] is not None or not is_by_key
@@ -130,10 +119,11 @@ def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
     input required. The mode of a sink is that of the rows it receives."""
     for node in nodes:
         below = [modes[id(i.node)] for i in node.inputs]
-        if isinstance(node.spec, SinkSpec):
+        if isinstance(node.spec, specs.SinkSpec):
             modes[id(node)] = below[0]
         elif (
-            node.spec is None or isinstance(node.spec, CalcSpec | WatermarkAssignerSpec | KeptValuesSpec)
+            node.spec is None
+            or isinstance(node.spec, specs.CalcSpec | specs.WatermarkAssignerSpec | specs.KeptValuesSpec)
         ) and ChangelogMode.RETRACT in below:
             modes[id(node)] = ChangelogMode.RETRACT
 
@@ -144,14 +134,14 @@ def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
 def drop_update_before(
     sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor]
 ) -> tuple[PhysicalNode, ...]:
-    """Insert a DropUpdateBefore before each sink that takes upserts by its primary key and whose input has -U rows, because the
-    query needs them, another consumer does, or its key is another one."""
+    """Insert a DropUpdateBefore before each sink that takes upserts by its primary key and whose input has -U rows. It has
+    them where the query needs them, another consumer does, or its key is another one."""
     result = []
     for sink in sinks:
         spec = sink.spec
-        assert isinstance(spec, SinkSpec)
+        assert isinstance(spec, specs.SinkSpec)
         takes_upserts = sink_mode_of(connectors[spec.connector], spec.options) is ChangelogMode.UPSERT
-        changes_rows = isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows
+        changes_rows = isinstance(spec, specs.ChangingSinkSpec) and spec.action.changes_rows
         is_retracting = sink.inputs[0].node.changelog_mode is ChangelogMode.RETRACT
         if takes_upserts and spec.primary_key and is_retracting and not changes_rows:
             sink = _behind_drop(sink, spec)
@@ -159,11 +149,11 @@ def drop_update_before(
     return tuple(result)
 
 
-def _behind_drop(sink: PhysicalNode, sink_spec: SinkSpec) -> PhysicalNode:
+def _behind_drop(sink: PhysicalNode, sink_spec: specs.SinkSpec) -> PhysicalNode:
     (physical_input,) = sink.inputs
     # A row that moves to another partition of the table leaves the one that it was in.
     keys = tuple(dict.fromkeys((*sink_spec.primary_key, *sink_spec.partition_keys)))
-    spec = DropUpdateBeforeSpec(keys)
+    spec = specs.DropUpdateBeforeSpec(keys)
     schema = physical_input.node.schema
     drop = PhysicalNode(
         name="DropUpdateBefore",
@@ -178,3 +168,45 @@ def _behind_drop(sink: PhysicalNode, sink_spec: SinkSpec) -> PhysicalNode:
     )
     inputs = (PhysicalInput(drop, physical_input.exchange),)
     return dataclasses.replace(sink, inputs=inputs, changelog_mode=ChangelogMode.UPSERT)
+
+
+def needs_update_before(
+    spec: specs.SinkSpec, descriptor: ConnectorDescriptor, keys: frozenset[frozenset[int]]
+) -> bool:
+    """Whether the sink requires -U rows; it does not when it ignores them, or replaces rows by the query's own key."""
+    if descriptor.writing.takes_upserts:
+        return False
+    mode = sink_mode_of(descriptor, spec.options)
+    return mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
+
+
+def without_idle_keeping(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
+    """The plan in which values are computed anew where no consumer reads -U rows."""
+    nodes = list(walk_plan(sinks))
+    idle = {id(n) for n in nodes if _is_idle(n)}
+    if not idle:
+        return sinks
+    rebuilt: dict[int, PhysicalNode] = {}
+    for node in nodes:
+        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
+        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs)
+        if len(node.inputs) == 1 and id(node.inputs[0].node) in idle:
+            rebuilt[id(node)] = _computing(node, inputs[0].node)
+    return tuple(rebuilt[id(sink)] for sink in sinks)
+
+
+def _is_idle(node: PhysicalNode) -> bool:
+    return isinstance(node.spec, specs.KeptValuesSpec) and node.changelog_mode is ChangelogMode.UPSERT
+
+
+def _computing(calc: PhysicalNode, kept: PhysicalNode) -> PhysicalNode:
+    """The Calc over what `kept` reads."""
+    assert isinstance(calc.spec, specs.CalcSpec)
+    assert isinstance(kept.spec, specs.KeptValuesSpec)
+    source = kept.inputs[0].node
+    below = (*(InputRef(i, f.type) for i, f in enumerate(source.schema.fields)), *kept.spec.expressions)
+    condition = None if calc.spec.condition is None else substitute(calc.spec.condition, below)
+    spec = specs.CalcSpec(tuple(substitute(p, below) for p in calc.spec.projections), condition)
+    return dataclasses.replace(
+        calc, spec=spec, inputs=over(source), uid=digest(spec, over(source), calc.schema)
+    )

@@ -6,6 +6,7 @@ import datetime
 
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, SortKey, inputs_of
 from sqlstream.schema import Schema
+from sqlstream.specs.over import OverCall
 from sqlstream.specs.watermark import WatermarkAssignerSpec
 from sqlstream.types import TIMESTAMP_ROOTS, TypeRoot
 
@@ -99,3 +100,14 @@ def describe(name: str, **parts: str) -> str:
     return (
         f"{name}(" + ", ".join(f"{key}={text}" for key, text in parts.items() if text not in ("", "[]")) + ")"
     )
+
+
+def call_in_words(call: OverCall, schema: Schema) -> str:
+    args = [schema.names[a] for a in call.args]
+    if call.number:
+        args.insert(1, str(call.number))
+    distinct = "DISTINCT " if call.is_distinct else ""
+    text = f"{call.function}({distinct}{', '.join(args) or ('*' if call.function == 'COUNT' else '')})"
+    if call.filter >= 0:
+        text += f" FILTER {schema.names[call.filter]}"
+    return f"{text} {call.frame}" if call.has_frame else text

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, walk
+from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.calc import plan_calc
-from sqlstream.planner.physical.computed_keys import with_computed_keys
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
-from sqlstream.planner.physical.kept_values import refuse_changing_condition
+from sqlstream.planner.physical.join_condition import (
+    IntervalBounds,
+    JoinSides,
+    find_interval,
+    with_computed_keys,
+)
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
-from sqlstream.planner.physical.refusals import refuse_ttl
-from sqlstream.planner.relational.nodes import Join
+from sqlstream.planner.physical.refusals import refuse_changing_condition, refuse_ttl
 from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
-from sqlstream.types import LogicalType, TypeRoot, are_stored_alike, is_proctime, is_timestamp
+from sqlstream.types import are_stored_alike
 
 _LEFT, _RIGHT = 0, 1
 BROADCAST = Exchange(ExchangeKind.BROADCAST)
@@ -32,14 +35,10 @@ Pair = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Joining:
+class _Joining(JoinSides):
     """A join with its condition split. `pairs` are equal columns (right ones in the right side's numbers)."""
 
     planning: Planning
-    node: Join
-    kind: JoinKind
-    left: PhysicalNode
-    right: PhysicalNode
     pairs: tuple[Pair, ...]
     rest: tuple[Expression, ...]
 
@@ -55,25 +54,25 @@ class _SameWindow:
     keys: tuple[Pair, ...]
 
 
-def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> PhysicalNode:
+def join_rows(planning: Planning, sides: JoinSides) -> PhysicalNode:
     """The cheapest join that the condition allows, by all of its equalities."""
-    joining = _split(planning, left, right, node)
+    joining = _split(planning, sides)
     is_by_time = isinstance(_time_of(joining), IntervalBounds)
     # Rows of equal keys that are close in time are few: the time as a further key would only make more of them.
     if not (is_by_time and joining.pairs):
-        wide = with_computed_keys(planning, left, right, node, keeps_times=is_by_time)
+        wide = with_computed_keys(planning, sides, keeps_times=is_by_time)
         if wide is not None:
-            joined = _planned(_split(planning, wide.left, wide.right, wide.node))
-            return plan_calc(planning, joined, wide.columns, None, node.schema, node.span)
+            wider, columns = wide
+            joined = _planned(_split(planning, wider))
+            return plan_calc(planning, joined, columns, None, sides.schema, sides.span)
     return _planned(joining)
 
 
-def _split(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> _Joining:
-    parts = conjuncts(node.condition)
-    pairs = {p: pair for p in parts if (pair := equal_columns(p, len(left.schema))) is not None}
+def _split(planning: Planning, sides: JoinSides) -> _Joining:
+    parts = conjuncts(sides.condition)
+    pairs = {p: pair for p in parts if (pair := equal_columns(p, len(sides.left.schema))) is not None}
     rest = tuple(p for p in parts if p not in pairs)
-    kind = JoinKind(node.kind.value)
-    return _Joining(planning, node, kind, left, right, tuple(dict.fromkeys(pairs.values())), rest)
+    return _Joining(**vars(sides), planning=planning, pairs=tuple(dict.fromkeys(pairs.values())), rest=rest)
 
 
 def _time_of(joining: _Joining) -> _SameWindow | IntervalBounds | None:
@@ -85,23 +84,23 @@ def _time_of(joining: _Joining) -> _SameWindow | IntervalBounds | None:
         return same
     # An equality of two times bounds their distance too.
     left, right = joining.left, joining.right
-    return find_interval(conjuncts(joining.node.condition), left.traits, right.traits, left.schema.types)
+    return find_interval(conjuncts(joining.condition), left.traits, right.traits, left.schema.types)
 
 
 def _planned(joining: _Joining) -> PhysicalNode:
     match _time_of(joining):
         case _SameWindow() as same:
-            _refuse_ttls(joining.node, "a window join")
+            _refuse_ttls(joining, "a window join")
             return _window_join(joining, same)
         case IntervalBounds() as interval:
-            _refuse_ttls(joining.node, "an interval join")
+            _refuse_ttls(joining, "an interval join")
             return _interval_join(joining, interval)
     return _regular_join(joining)
 
 
-def _refuse_ttls(node: Join, what: str) -> None:
-    for ttl_ms in node.ttls_ms:
-        refuse_ttl(ttl_ms, what, node.span)
+def _refuse_ttls(sides: JoinSides, what: str) -> None:
+    for ttl_ms in sides.ttls_ms:
+        refuse_ttl(ttl_ms, what, sides.span)
 
 
 def equal_columns(part: Expression, left_count: int) -> Pair | None:
@@ -202,14 +201,14 @@ def _interval_join(joining: _Joining, interval: IntervalBounds) -> PhysicalNode:
 def _regular_join(joining: _Joining) -> PhysicalNode:
     planning, keys = joining.planning, joining.pairs
     condition = conjunction(joining.rest)
-    refuse_changing_condition(planning, condition, (joining.left, joining.right), joining.node.span)
+    refuse_changing_condition(planning, condition, (joining.left, joining.right), joining.span)
     spec = JoinSpec(
         kind=joining.kind,
         left_keys=tuple(k[0] for k in keys),
         right_keys=tuple(k[1] for k in keys),
         condition=condition,
-        left_ttl_ms=planning.ttl_ms(joining.node.ttls_ms[0]),
-        right_ttl_ms=planning.ttl_ms(joining.node.ttls_ms[1]),
+        left_ttl_ms=planning.ttl_ms(joining.ttls_ms[0]),
+        right_ttl_ms=planning.ttl_ms(joining.ttls_ms[1]),
     )
     is_insert_only = joining.kind in (JoinKind.INNER, JoinKind.SEMI) and joining.is_insert_only
     known = Traits(is_insert_only=is_insert_only, is_bounded=_is_bounded(joining))
@@ -236,7 +235,7 @@ def _make(
     time: str,
     condition: Expression | None,
 ) -> PhysicalNode:
-    node, left, right = joining.node, joining.left, joining.right
+    left, right = joining.left, joining.right
     exchanges = [hash_or_singleton(tuple(k[side] for k in keys)) for side in (0, 1)]
     if broadcast >= 0:
         exchanges = [BROADCAST if side == broadcast else FORWARD for side in (0, 1)]
@@ -248,12 +247,19 @@ def _make(
         where=f"[{on}]",
         time=time,
         condition="" if condition is None else f"[{describe_expression(condition, schema)}]",
-        select=describe_columns(tuple(range(len(node.schema))), schema),
+        select=describe_columns(tuple(range(len(joining.schema))), schema),
     )
     inputs = (PhysicalInput(left, exchanges[0]), PhysicalInput(right, exchanges[1]))
     is_single = not keys and broadcast < 0
     return joining.planning.node(
-        name, spec, inputs, node.schema, traits, description, node.span, parallelism=1 if is_single else 0
+        name,
+        spec,
+        inputs,
+        joining.schema,
+        traits,
+        description,
+        joining.span,
+        parallelism=1 if is_single else 0,
     )
 
 
@@ -307,104 +313,3 @@ def _with_distribution(joining: _Joining, key: Columns, pairs: tuple[Pair, ...])
         if joining.kind.pads(_RIGHT):
             columns.add(right)
     return frozenset(columns)
-
-
-# Reads a join condition as bounds on the distance of two times.
-
-
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
-
-
-@dataclasses.dataclass(frozen=True)
-class IntervalBounds:
-    """`lower_ms <= left_time - right_time <= upper_ms`; `condition` holds the other conjuncts."""
-
-    left_time: int
-    right_time: int
-    lower_ms: int
-    upper_ms: int
-    is_event_time: bool
-    condition: tuple[Expression, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Bound:
-    left: int
-    right: int
-    lower_ms: int | None
-    upper_ms: int | None
-    is_exact: bool
-
-
-def find_interval(
-    parts: tuple[Expression, ...], left: Traits, right: Traits, left_types: tuple[LogicalType, ...]
-) -> IntervalBounds | None:
-    """The first pair of time columns (left column, right column in the right side's own numbers) whose distance the
-    conjuncts bound from both sides, or None. Event time columns are `Traits.times`; a pair of PROCTIME columns makes
-    a join by processing time."""
-    left_count = len(left_types)
-    bounds = {part: bound for part in parts if (bound := _bound(part, left_count)) is not None}
-    for pair in dict.fromkeys((b.left, b.right) for b in bounds.values()):
-        mine = {p: b for p, b in bounds.items() if (b.left, b.right) == pair}
-        lower = [b.lower_ms for b in mine.values() if b.lower_ms is not None]
-        upper = [b.upper_ms for b in mine.values() if b.upper_ms is not None]
-        is_event_time = pair[0] in left.times and pair[1] in right.times
-        if not lower or not upper or not (is_event_time or _is_on_clock(mine, left_count)):
-            continue
-        covered = {p for p, b in mine.items() if b.is_exact}
-        rest = tuple(p for p in parts if p not in covered)
-        return IntervalBounds(*pair, max(lower), min(upper), is_event_time, rest)
-    return None
-
-
-def _is_on_clock(bounds: dict[Expression, _Bound], left_count: int) -> bool:
-    refs = [n for part in bounds for n in walk(part) if isinstance(n, InputRef)]
-    return all(is_proctime(r.type) for r in refs)
-
-
-def _bound(part: Expression, left_count: int) -> _Bound | None:
-    if not isinstance(part, Call) or part.function not in _MIRRORED or len(part.args) != 2:
-        return None
-    first, second = (_time_plus(a) for a in part.args)
-    if first is None or second is None:
-        return None
-    function = part.function
-    if first[0].index >= left_count:
-        first, second, function = second, first, _MIRRORED[function]
-    (left, left_ms), (right, right_ms) = first, second
-    if not left.index < left_count <= right.index or left.type.root is not right.type.root:
-        return None
-    # left + left_ms <op> right + right_ms  is  left - right <op> right_ms - left_ms.
-    distance = right_ms - left_ms
-    is_exact = left.type.precision <= 3 and right.type.precision <= 3
-    strict = 1 if is_exact and function in ("<", ">") else 0
-    lower = distance + strict if function in (">", ">=", "=") else None
-    upper = distance - strict if function in ("<", "<=", "=") else None
-    if not is_exact:
-        # The operator compares milliseconds: widen the bounds by one and keep the exact condition.
-        lower = None if lower is None else lower - 1
-        upper = None if upper is None else upper + 1
-    return _Bound(left.index, right.index - left_count, lower, upper, is_exact)
-
-
-def _time_plus(expression: Expression) -> tuple[InputRef, int] | None:
-    """(timestamp column, milliseconds added to it), through casts that keep milliseconds."""
-    if isinstance(expression, InputRef):
-        return (expression, 0) if is_timestamp(expression.type) else None
-    if not isinstance(expression, Call):
-        return None
-    if expression.function == "CAST":
-        inner = _time_plus(expression.args[0])
-        keeps = inner is not None and expression.type.root is inner[0].type.root
-        return inner if keeps and expression.type.precision >= 3 else None
-    if expression.function not in ("+", "-") or len(expression.args) != 2:
-        return None
-    first, second = expression.args
-    if isinstance(first, Literal) and expression.function == "+":
-        first, second = second, first
-    inner = _time_plus(first)
-    if inner is None or not isinstance(second, Literal) or second.type.root is not TypeRoot.INTERVAL_DAY_TIME:
-        return None
-    if not isinstance(second.value, int):
-        return None
-    return inner[0], inner[1] + (second.value if expression.function == "+" else -second.value)

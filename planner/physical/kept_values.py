@@ -6,24 +6,19 @@ consumer that replaces rows by a key, and asks for no -U, never looks at them; t
 
 from __future__ import annotations
 
-import dataclasses
-
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, substitute, walk
+from sqlstream.errors import Span
+from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import (
     Planning,
-    digest,
     hash_or_singleton,
     hashable,
     over,
     shortest_key,
 )
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import CalcSpec
 from sqlstream.specs.calc import KeptValuesSpec
 
 STRATEGY = "table.optimizer.non-deterministic-update.strategy"
@@ -73,55 +68,3 @@ def plan_kept_values(
 
 def _free(names: list[str]) -> str:
     return next(name for i in range(len(names) + 1) if (name := f"$value{i}") not in names)
-
-
-def without_idle_keeping(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
-    """The plan in which values are computed anew where no consumer reads -U rows."""
-    nodes = list(walk_plan(sinks))
-    idle = {id(n) for n in nodes if _is_idle(n)}
-    if not idle:
-        return sinks
-    rebuilt: dict[int, PhysicalNode] = {}
-    for node in nodes:
-        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
-        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs)
-        if len(node.inputs) == 1 and id(node.inputs[0].node) in idle:
-            rebuilt[id(node)] = _computing(node, inputs[0].node)
-    return tuple(rebuilt[id(sink)] for sink in sinks)
-
-
-def _is_idle(node: PhysicalNode) -> bool:
-    return isinstance(node.spec, KeptValuesSpec) and node.changelog_mode is ChangelogMode.UPSERT
-
-
-def _computing(calc: PhysicalNode, kept: PhysicalNode) -> PhysicalNode:
-    """The Calc over what `kept` reads."""
-    assert isinstance(calc.spec, CalcSpec)
-    assert isinstance(kept.spec, KeptValuesSpec)
-    source = kept.inputs[0].node
-    below = (*(InputRef(i, f.type) for i, f in enumerate(source.schema.fields)), *kept.spec.expressions)
-    condition = None if calc.spec.condition is None else substitute(calc.spec.condition, below)
-    spec = CalcSpec(tuple(substitute(p, below) for p in calc.spec.projections), condition)
-    return dataclasses.replace(
-        calc, spec=spec, inputs=over(source), uid=digest(spec, over(source), calc.schema)
-    )
-
-
-def refuse_changing_condition(
-    planning: Planning, condition: Expression | None, inputs: tuple[PhysicalNode, ...], span: Span | None
-) -> None:
-    """UserError SS3034 for a condition of a join that may find another answer for the retraction of a row."""
-    if condition is None or is_deterministic(condition) or not any(keeps_values(planning, i) for i in inputs):
-        return
-    called = next(n for n in walk(condition) if isinstance(n, Call) and not is_deterministic(n))
-    innermost = next((n for n in walk(called) if isinstance(n, Call) and _is_draw(n)), called)
-    raise UserError(
-        "SS3034",
-        f"{innermost.function} in the condition of a join may answer otherwise when a row is retracted",
-        span=innermost.span or span,
-        hint=f"compute it in a subquery below the join, where its value is kept, or SET '{STRATEGY}' = 'IGNORE'",
-    )
-
-
-def _is_draw(call: Call) -> bool:
-    return all(is_deterministic(argument) for argument in call.args)

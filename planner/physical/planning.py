@@ -13,7 +13,6 @@ from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
-from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.specs import LookupJoinSpec, Spec
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -33,7 +32,7 @@ class Planning:
         self,
         settings: Mapping[str, str],
         connectors: Mapping[str, ConnectorDescriptor],
-        shared: frozenset[RelationalNode] = frozenset(),
+        shared: frozenset[object] = frozenset(),
     ) -> None:
         self.settings = settings
         self.connectors = connectors

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import AggregateCall
+from sqlstream.expressions import AggregateCall, Call, Expression, walk
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.kept_values import STRATEGY, keeps_values
 from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning
 from sqlstream.specs import JoinSpec, OverSpec, OverTiming, WindowAggregateSpec
 
 _WINDOWED = "aggregate by window_start and window_end below it: a window's result is never retracted"
@@ -60,8 +63,8 @@ def require_time(source: PhysicalNode, column: int, what: str, span: Span | None
 
 
 def require_prompt_rows(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:
-    """UserError SS3412 for a time that rows are behind the watermark with because an operator below emits them long after they
-    came, so that `what` would drop them as late."""
+    """UserError SS3412 for a time that is behind the watermark, because an operator below emits rows long after they came:
+    `what` would drop them as late."""
     if column in source.traits.times:
         return
     nodes, seen = [source], set()
@@ -109,3 +112,27 @@ def producer(node: PhysicalNode) -> PhysicalNode:
         if not physical_input.node.traits.is_insert_only:
             return producer(physical_input.node)
     return node
+
+
+def refuse_changing_condition(
+    planning: Planning, condition: Expression | None, inputs: tuple[PhysicalNode, ...], span: Span | None
+) -> None:
+    """UserError SS3034 for a condition of a join that may find another answer for the retraction of a row."""
+    if condition is None or is_deterministic(condition) or not any(keeps_values(planning, i) for i in inputs):
+        return
+    called = next(n for n in walk(condition) if isinstance(n, Call) and not is_deterministic(n))
+    innermost = next((n for n in walk(called) if isinstance(n, Call) and _is_draw(n)), called)
+    raise UserError(
+        "SS3034",
+        f"{innermost.function} in the condition of a join may answer otherwise when a row is retracted",
+        span=innermost.span or span,
+        hint=f"compute it in a subquery below the join, where its value is kept, or SET '{STRATEGY}' = 'IGNORE'",
+    )
+
+
+def _is_draw(call: Call) -> bool:
+    return all(is_deterministic(argument) for argument in call.args)
+
+
+ADDITIVE = frozenset({"COUNT", "SUM", "AVG"})
+"""Calls whose partial results may be negative: a batch may retract rows that an earlier batch added."""

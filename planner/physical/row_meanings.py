@@ -9,47 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sqlstream import specs
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, SortKey, conjuncts, inputs_of
 from sqlstream.function_ref import FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import without_spans
-from sqlstream.specs import (
-    AggregatePhase,
-    CalcSpec,
-    ChangelogNormalizeSpec,
-    ConflictCheckSpec,
-    DeduplicateSpec,
-    DropUpdateBeforeSpec,
-    GroupAggregateSpec,
-    IntervalJoinSpec,
-    JoinSpec,
-    KeptValuesSpec,
-    LimitSpec,
-    LookupJoinSpec,
-    OverSpec,
-    RankPhase,
-    RankSpec,
-    SingleRowCheckSpec,
-    SinkSpec,
-    SortSpec,
-    SourceSpec,
-    Spec,
-    TemporalJoinSpec,
-    TemporalSortSpec,
-    ValuesSpec,
-    WatermarkAssignerSpec,
-    WindowAggregateSpec,
-    WindowJoinSpec,
-    WindowRankSpec,
-    WindowSpec,
-    WindowTvfSpec,
-)
 from sqlstream.specs.rank import Ties
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
-Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec | TemporalJoinSpec
+Joining = specs.JoinSpec | specs.IntervalJoinSpec | specs.WindowJoinSpec | specs.TemporalJoinSpec
 
 
 def meanings_of(sinks: tuple[PhysicalNode, ...], time_zone: str) -> dict[int, Meaning]:
@@ -64,7 +34,7 @@ def meanings_of(sinks: tuple[PhysicalNode, ...], time_zone: str) -> dict[int, Me
 def reading_spec(node: PhysicalNode) -> Any:
     """The spec of an aggregation whose columns are those of the rows that are aggregated: behind a LOCAL phase, that of the LOCAL
     phase. The meaning of a LOCAL phase is that of its input."""
-    is_global = getattr(node.spec, "phase", None) is AggregatePhase.GLOBAL
+    is_global = getattr(node.spec, "phase", None) is specs.AggregatePhase.GLOBAL
     return node.inputs[0].node.spec if is_global else node.spec
 
 
@@ -73,44 +43,54 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
     match node.spec:
         case None:
             return _union(inputs, len(node.schema))
-        case SourceSpec() as spec:
+        case specs.SourceSpec() as spec:
             return _source(spec, len(node.schema), time_zone)
-        case ValuesSpec() as spec:
+        case specs.ValuesSpec() as spec:
             types = [type_text(f.type) for f in node.schema.fields]
             return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
-        case CalcSpec() as spec:
+        case specs.CalcSpec() as spec:
             return _calc(spec, inputs[0], time_zone)
-        case KeptValuesSpec() as spec:
+        case specs.KeptValuesSpec() as spec:
             columns = inputs[0].columns
             values = (expression_meaning(e, columns, time_zone) for e in spec.expressions)
             return dataclasses.replace(
                 inputs[0], columns=(*columns[: len(node.inputs[0].node.schema)], *values)
             )
-        case ConflictCheckSpec():
+        case specs.ConflictCheckSpec():
             return inputs[0]
-        case SingleRowCheckSpec() as spec:
+        case specs.SingleRowCheckSpec() as spec:
             passes = Call("IS NOT TRUE", (spec.has_several,), BOOLEAN.not_null())
             conditions = condition_meanings(passes, inputs[0].columns, time_zone)
             return dataclasses.replace(inputs[0], conditions=inputs[0].conditions | conditions)
-        case WatermarkAssignerSpec() | ChangelogNormalizeSpec() | DropUpdateBeforeSpec() | SinkSpec():
+        case (
+            specs.WatermarkAssignerSpec()
+            | specs.ChangelogNormalizeSpec()
+            | specs.DropUpdateBeforeSpec()
+            | specs.SinkSpec()
+        ):
             return _padded(inputs[0], len(node.schema))
-        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
+        case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
             return _aggregate(node, spec, inputs[0])
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
+        case (
+            specs.JoinSpec()
+            | specs.IntervalJoinSpec()
+            | specs.WindowJoinSpec()
+            | specs.TemporalJoinSpec() as spec
+        ):
             return _join(spec, inputs[0], inputs[1], time_zone)
-        case LookupJoinSpec() as spec:
+        case specs.LookupJoinSpec() as spec:
             return _lookup_join(spec, inputs[0], time_zone)
         case _ as spec:
             return _of_one_input(node, spec, inputs)
 
 
-def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Meaning:
+def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -> Meaning:
     source, width = inputs[0], len(node.schema)
     match spec:
-        case RankSpec(phase=RankPhase.LOCAL) | DeduplicateSpec(phase=RankPhase.LOCAL):
+        case specs.RankSpec(phase=specs.RankPhase.LOCAL) | specs.DeduplicateSpec(phase=specs.RankPhase.LOCAL):
             # It drops rows of a batch that the GLOBAL phase would drop.
             return source
-        case RankSpec():
+        case specs.RankSpec():
             order = order_meaning(spec.order, source)
             ranks: list[object] = [
                 spec.rank_start,
@@ -118,24 +98,24 @@ def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Mean
                 *([] if spec.ties is Ties.ANY else [spec.ties.value]),
             ]
             rows = digest_of("rank", source.rows, sorted(source.of(spec.partition_keys)), order, ranks)
-        case DeduplicateSpec():
+        case specs.DeduplicateSpec():
             time = source.of([spec.time_column])
             rows = digest_of("deduplicate", source.rows, sorted(source.of(spec.keys)), spec.keep.value, time)
-        case WindowRankSpec():
+        case specs.WindowRankSpec():
             window = source.of([spec.window_start_column, spec.window_end_column])
             keys, order = sorted(source.of(spec.partition_keys)), order_meaning(spec.order, source)
             rows = digest_of("window_rank", source.rows, window, keys, order, spec.rank_start, spec.rank_end)
-        case TemporalSortSpec():
+        case specs.TemporalSortSpec():
             rows = digest_of("temporal_sort", source.rows, source.of([spec.time_column]))
-        case SortSpec():
+        case specs.SortSpec():
             rows = digest_of("sort", source.rows, order_meaning(spec.order, source), spec.offset, spec.fetch)
-        case LimitSpec():
+        case specs.LimitSpec():
             rows = digest_of("limit", source.rows, spec.offset, spec.fetch)
-        case OverSpec():
+        case specs.OverSpec():
             # How long rows are kept is no part of what they are.
             calls = without_spans(msgspec.to_builtins(msgspec.structs.replace(spec, state_ttl_ms=0)))
             rows = digest_of("over", calls, source.rows, source.columns)
-        case WindowTvfSpec():
+        case specs.WindowTvfSpec():
             partition = [sorted(source.of(spec.keys))] if spec.keys else []
             time = source.of([spec.time_column])
             rows = digest_of("windows", source.rows, _window(spec.window), time, *partition)
@@ -160,13 +140,13 @@ def _padded(source: Meaning, width: int) -> Meaning:
     )
 
 
-def _calc(spec: CalcSpec, source: Meaning, time_zone: str) -> Meaning:
+def _calc(spec: specs.CalcSpec, source: Meaning, time_zone: str) -> Meaning:
     columns = tuple(expression_meaning(p, source.columns, time_zone) for p in spec.projections)
     conditions = condition_meanings(spec.condition, source.columns, time_zone)
     return Meaning(source.base, columns, source.conditions | conditions)
 
 
-def _source(spec: SourceSpec, width: int, time_zone: str) -> Meaning:
+def _source(spec: specs.SourceSpec, width: int, time_zone: str) -> Meaning:
     """The options say where the rows are. Filters that the connector applies are conditions like those of a Calc."""
     columns = _table_columns(spec)
     if spec.watermark is not None and spec.watermark.adds_rowtime:
@@ -176,7 +156,7 @@ def _source(spec: SourceSpec, width: int, time_zone: str) -> Meaning:
     return _padded(Meaning(base, columns, conditions), width)
 
 
-def _table_columns(spec: SourceSpec) -> tuple[str, ...]:
+def _table_columns(spec: specs.SourceSpec) -> tuple[str, ...]:
     types = {f.name: f.type for f in spec.schema.fields}
     physical = (digest_of("physical", spec.table, name, type_text(types[name])) for name in spec.columns)
     metadata = (digest_of("metadata", spec.table, f.name, type_text(f.type)) for f in spec.metadata)
@@ -191,25 +171,25 @@ def _union(branches: list[Meaning], width: int) -> Meaning:
 
 
 def _aggregate(
-    node: PhysicalNode, spec: GroupAggregateSpec | WindowAggregateSpec, source: Meaning
+    node: PhysicalNode, spec: specs.GroupAggregateSpec | specs.WindowAggregateSpec, source: Meaning
 ) -> Meaning:
-    if spec.phase is AggregatePhase.LOCAL:
+    if spec.phase is specs.AggregatePhase.LOCAL:
         return source
     reading = reading_spec(node)
     keys = source.of(reading.keys)
     calls = [call_meaning(c, source) for c in reading.aggregates]
-    window = window_meaning(reading, source) if isinstance(reading, WindowAggregateSpec) else []
+    window = window_meaning(reading, source) if isinstance(reading, specs.WindowAggregateSpec) else []
     rows = digest_of("groups", source.rows, sorted(keys), window)
     return _by_position(rows, (*keys, *calls), len(node.schema))
 
 
-def window_meaning(spec: WindowAggregateSpec, source: Meaning) -> list[Any]:
+def window_meaning(spec: specs.WindowAggregateSpec, source: Meaning) -> list[Any]:
     """The windows, and the columns that assign rows to them."""
     columns = [spec.time_column, spec.window_start_column, spec.window_end_column]
     return [_window(spec.window), source.of(columns)]
 
 
-def _window(window: WindowSpec) -> list[Any]:
+def _window(window: specs.WindowSpec) -> list[Any]:
     return [str(window), window.is_event_time, window.time_zone]
 
 
@@ -224,21 +204,21 @@ def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
     """A join without the condition that its pairs pass, besides equal keys and close times."""
     pairs = sorted(zip(left.of(spec.left_keys), right.of(spec.right_keys), strict=True))
     time: list[Any] = []
-    if isinstance(spec, IntervalJoinSpec):
+    if isinstance(spec, specs.IntervalJoinSpec):
         times = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
         time = [*times, spec.lower_ms, spec.upper_ms, spec.is_event_time]
-    elif isinstance(spec, WindowJoinSpec):
+    elif isinstance(spec, specs.WindowJoinSpec):
         time = [
             left.of([spec.left_window_start_column, spec.left_window_end_column]),
             right.of([spec.right_window_start_column, spec.right_window_end_column]),
         ]
-    elif isinstance(spec, TemporalJoinSpec):
+    elif isinstance(spec, specs.TemporalJoinSpec):
         time = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
     kind = [type(spec).__name__, spec.kind.value]
     return digest_of(kind, left.rows, right.rows, pairs, time)
 
 
-def _lookup_join(spec: LookupJoinSpec, left: Meaning, time_zone: str) -> Meaning:
+def _lookup_join(spec: specs.LookupJoinSpec, left: Meaning, time_zone: str) -> Meaning:
     table = _table_columns(spec.source)
     looked_up = tuple(
         digest_of("looked_up", expression_meaning(p, table, time_zone)) for p in spec.projections

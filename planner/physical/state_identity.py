@@ -8,21 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from sqlstream import specs
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.expressions import inputs_of
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.graph.state_identity import KeptRows, StateIdentity
 from sqlstream.planner.physical.description import (
+    call_in_words,
     describe_calls,
     describe_columns,
     describe_expression,
     describe_order,
     watermark_columns,
 )
-from sqlstream.planner.physical.group_aggregate import ADDITIVE
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
-from sqlstream.planner.physical.over import call_in_words
+from sqlstream.planner.physical.refusals import ADDITIVE
 from sqlstream.planner.physical.row_meanings import (
     Meaning,
     call_meaning,
@@ -35,42 +36,6 @@ from sqlstream.planner.physical.row_meanings import (
 )
 from sqlstream.schema import Schema
 from sqlstream.secrets import masked
-from sqlstream.specs import (
-    AggregatePhase,
-    CalcSpec,
-    ChangelogNormalizeSpec,
-    ConflictCheckSpec,
-    DeduplicateSpec,
-    DropUpdateBeforeSpec,
-    ExpandSpec,
-    FromChangelogSpec,
-    GroupAggregateSpec,
-    IntervalJoinSpec,
-    JoinKind,
-    JoinSpec,
-    Keep,
-    KeptValuesSpec,
-    LimitSpec,
-    LookupJoinSpec,
-    MarkChangesSpec,
-    OverSpec,
-    RankPhase,
-    RankSpec,
-    SingleRowCheckSpec,
-    SinkSpec,
-    SortSpec,
-    SourceSpec,
-    TemporalJoinSpec,
-    TemporalSortSpec,
-    ToChangelogSpec,
-    UnnestSpec,
-    WatermarkAssignerSpec,
-    WindowAggregateSpec,
-    WindowJoinSpec,
-    WindowKind,
-    WindowRankSpec,
-    WindowTvfSpec,
-)
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -97,7 +62,7 @@ def identify_states(
         if not _is_stateless(node):
             read = [meanings[id(i.node)] for i in node.inputs]
             id_, conditions = _identified(node, read, time_zone)
-            if isinstance(node.spec, SourceSpec):
+            if isinstance(node.spec, specs.SourceSpec):
                 id_ = _source_id(node.spec, meanings[id(node)], connectors[node.spec.connector])
             state = StateIdentity(
                 id_,
@@ -127,11 +92,11 @@ def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
     """The keys of an operator whose state of one key has nothing to do with that of another. One of windows has none: it writes
     every key that it has when the window closes, also without a row of it."""
     match node.spec:
-        case GroupAggregateSpec():
+        case specs.GroupAggregateSpec():
             return inputs[0].of(reading_spec(node).keys)
-        case RankSpec() as spec:
+        case specs.RankSpec() as spec:
             return inputs[0].of(spec.partition_keys)
-        case DeduplicateSpec() | ChangelogNormalizeSpec() as spec:
+        case specs.DeduplicateSpec() | specs.ChangelogNormalizeSpec() as spec:
             return inputs[0].of(spec.keys)
         case _:
             return []
@@ -139,16 +104,23 @@ def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
 
 def _is_stateless(node: PhysicalNode) -> bool:
     match node.spec:
-        case WindowTvfSpec() as spec:
-            return spec.window.kind is not WindowKind.SESSION
-        case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
+        case specs.WindowTvfSpec() as spec:
+            return spec.window.kind is not specs.WindowKind.SESSION
+        case (
+            None
+            | specs.CalcSpec()
+            | specs.DropUpdateBeforeSpec()
+            | specs.LookupJoinSpec()
+            | specs.ExpandSpec()
+            | specs.UnnestSpec()
+        ):
             return True
-        case MarkChangesSpec() | FromChangelogSpec() | ToChangelogSpec():
+        case specs.MarkChangesSpec() | specs.FromChangelogSpec() | specs.ToChangelogSpec():
             return True
-        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
-            return spec.phase is AggregatePhase.LOCAL
-        case RankSpec() | DeduplicateSpec() as spec:
-            return spec.phase is RankPhase.LOCAL
+        case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
+            return spec.phase is specs.AggregatePhase.LOCAL
+        case specs.RankSpec() | specs.DeduplicateSpec() as spec:
+            return spec.phase is specs.RankPhase.LOCAL
         case _:
             return False
 
@@ -157,7 +129,7 @@ def _feeds(sinks: tuple[PhysicalNode, ...]) -> dict[int, frozenset[str]]:
     """The tables that the rows of each node reach, by its id()."""
     found: dict[int, frozenset[str]] = {}
     for node in reversed(list(walk_plan(sinks))):
-        if isinstance(node.spec, SinkSpec):
+        if isinstance(node.spec, specs.SinkSpec):
             table = "" if node.spec.connector == COLLECT else node.spec.table
             found[id(node)] = found.get(id(node), frozenset()) | {table}
         for physical_input in node.inputs:
@@ -169,54 +141,59 @@ def _feeds(sinks: tuple[PhysicalNode, ...]) -> dict[int, frozenset[str]]:
 def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
     """Keys, by which rows are distributed, count in their order. Columns of rows do not, and neither do calls (see `_rows`)."""
     match node.spec:
-        case SinkSpec() as spec:
+        case specs.SinkSpec() as spec:
             return digest_of("sink", spec.table, spec.connector)
-        case WatermarkAssignerSpec() as spec:
+        case specs.WatermarkAssignerSpec() as spec:
             # A later watermark of the same rows, or of more of them, only follows an earlier one.
             if spec.rowtime_column < 0:
                 reads = sorted(inputs[0].of(inputs_of(spec.expression)))
                 return digest_of("watermark of changes", inputs[0].base, reads)
             return digest_of("watermark", inputs[0].base, inputs[0].columns[spec.rowtime_column])
-        case GroupAggregateSpec() | WindowAggregateSpec():
+        case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate_id(node, inputs[0])
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
+        case (
+            specs.JoinSpec()
+            | specs.IntervalJoinSpec()
+            | specs.WindowJoinSpec()
+            | specs.TemporalJoinSpec() as spec
+        ):
             pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
             sides = [[sorted(m.columns), _is_insert_only(node, i)] for i, m in enumerate(inputs)]
             # An INNER join keeps rows, whatever pairs they make; the others also which rows have matched.
-            rows = pairing_meaning(spec, *inputs) if spec.kind is JoinKind.INNER else own.rows
+            rows = pairing_meaning(spec, *inputs) if spec.kind is specs.JoinKind.INNER else own.rows
             return digest_of("join", rows, pairs, sides, getattr(spec, "broadcast_input", -1))
-        case RankSpec() | WindowRankSpec() as spec:
+        case specs.RankSpec() | specs.WindowRankSpec() as spec:
             keys = inputs[0].of(spec.partition_keys)
-            if isinstance(spec, RankSpec) and spec.ties is not Ties.ANY:
+            if isinstance(spec, specs.RankSpec) and spec.ties is not Ties.ANY:
                 # The order of its rows is another one.
                 keys = [*keys, spec.ties.value]
             return digest_of("rank", own.rows, keys, sorted(inputs[0].columns), _is_insert_only(node, 0))
-        case DeduplicateSpec() as spec:
+        case specs.DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
-        case KeptValuesSpec() as spec:
+        case specs.KeptValuesSpec() as spec:
             values = own.columns[-len(spec.expressions) :]
             return digest_of("kept_values", own.rows, inputs[0].of(spec.keys), values)
-        case ConflictCheckSpec() as spec:
+        case specs.ConflictCheckSpec() as spec:
             return digest_of("conflict_check", own.rows, inputs[0].of(spec.keys), spec.table)
-        case SingleRowCheckSpec() as spec:
+        case specs.SingleRowCheckSpec() as spec:
             columns = sorted(inputs[0].columns)
             return digest_of("single_row_check", own.rows, inputs[0].of(spec.distribution), columns)
-        case ChangelogNormalizeSpec() as spec:
+        case specs.ChangelogNormalizeSpec() as spec:
             return digest_of(
                 "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(_normalized(spec, inputs[0]))
             )
-        case WindowTvfSpec() as spec:
+        case specs.WindowTvfSpec() as spec:
             signed = [] if _is_insert_only(node, 0) else ["retracting"]
             columns = sorted(inputs[0].columns)
             return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), columns, *signed)
-        case SortSpec() | TemporalSortSpec():
+        case specs.SortSpec() | specs.TemporalSortSpec():
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
             return digest_of(node.name, own.rows)
 
 
-def _source_id(spec: SourceSpec, own: Meaning, descriptor: ConnectorDescriptor) -> str:
+def _source_id(spec: specs.SourceSpec, own: Meaning, descriptor: ConnectorDescriptor) -> str:
     """A position belongs to a table. A number of rows is one of exactly these rows, and a place in a file one of these files."""
     places: list[Any] = []
     if descriptor.reading.counts_rows:
@@ -232,7 +209,7 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
     keys, calls = source.of(spec.keys), [call_meaning(c, source) for c in spec.aggregates]
     if _accumulators(node, source) is not None:
         calls = sorted(calls)
-    if isinstance(spec, GroupAggregateSpec):
+    if isinstance(spec, specs.GroupAggregateSpec):
         return digest_of("group_aggregate", source.rows, keys, calls, spec.is_retracting)
     # One phase may keep rows where the other keeps partial results.
     is_single = spec is node.spec
@@ -247,9 +224,9 @@ def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
     """What the accumulator columns of all calls hold, in their order; None when they are not the whole state of the calls."""
     spec, is_two_phases = reading_spec(node), reading_spec(node) is not node.spec
     read = node.inputs[0].node.inputs[0].node if is_two_phases else node.inputs[0].node
-    if isinstance(spec, WindowAggregateSpec) and (not is_two_phases or spec.emit is not None):
+    if isinstance(spec, specs.WindowAggregateSpec) and (not is_two_phases or spec.emit is not None):
         return None
-    is_retracting = isinstance(spec, GroupAggregateSpec) and spec.is_retracting
+    is_retracting = isinstance(spec, specs.GroupAggregateSpec) and spec.is_retracting
     found: list[str] = []
     for call in spec.aggregates:
         fields = accumulator_fields(call, read.schema)
@@ -262,34 +239,34 @@ def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
 def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
     """The tables in which an operator keeps rows of its inputs whole, or one accumulator row per key."""
     match node.spec:
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec():
+        case specs.JoinSpec() | specs.IntervalJoinSpec() | specs.WindowJoinSpec() | specs.TemporalJoinSpec():
             sides = zip(("left", "right"), inputs, strict=True)
             return tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
-        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
+        case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
             accumulators = _accumulators(node, inputs[0])
             if accumulators is None:
                 return ()
             columns = (*inputs[0].of(reading_spec(node).keys), *accumulators)
-            if isinstance(spec, GroupAggregateSpec):
+            if isinstance(spec, specs.GroupAggregateSpec):
                 return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
             # The end of the slice, and the start of a window that is a column of the rows.
             return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
-        case ChangelogNormalizeSpec() as spec:
+        case specs.ChangelogNormalizeSpec() as spec:
             return (KeptRows("rows", _normalized(spec, inputs[0])),)
-        case RankSpec() | SortSpec() | TemporalSortSpec():
+        case specs.RankSpec() | specs.SortSpec() | specs.TemporalSortSpec():
             return (KeptRows("rows", inputs[0].columns),)
-        case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
+        case specs.DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
             return (KeptRows("rows", inputs[0].columns),)
-        case WindowTvfSpec() if not _is_insert_only(node, 0):
+        case specs.WindowTvfSpec() if not _is_insert_only(node, 0):
             return (KeptRows("rows", inputs[0].columns),)
-        case WindowRankSpec():
+        case specs.WindowRankSpec():
             # The end of the window stands behind each row.
             return (KeptRows("rows", (*inputs[0].columns, "")),)
         case _:
             return ()
 
 
-def _normalized(spec: ChangelogNormalizeSpec, source: Meaning) -> tuple[str, ...]:
+def _normalized(spec: specs.ChangelogNormalizeSpec, source: Meaning) -> tuple[str, ...]:
     """The columns of the rows that are kept: marks are none of theirs."""
     return source.columns if spec.marks < 0 else source.columns[: spec.marks]
 
@@ -298,16 +275,16 @@ def _is_insert_only(node: PhysicalNode, number: int) -> bool:
     return node.inputs[number].node.settled_mode.is_insert_only
 
 
-def _finds_sessions(spec: WindowAggregateSpec) -> bool:
-    return spec.window.kind is WindowKind.SESSION and spec.time_column >= 0
+def _finds_sessions(spec: specs.WindowAggregateSpec) -> bool:
+    return spec.window.kind is specs.WindowKind.SESSION and spec.time_column >= 0
 
 
 def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
     """The names of the tables in which an aggregation keeps the values of its calls, if it keeps any."""
     match node.spec:
-        case GroupAggregateSpec() as spec:
+        case specs.GroupAggregateSpec() as spec:
             table = "groups"
-        case WindowAggregateSpec() as spec if spec.emit is not None and not _finds_sessions(spec):
+        case specs.WindowAggregateSpec() as spec if spec.emit is not None and not _finds_sessions(spec):
             table = "windows"
         case _:
             return ()
@@ -331,26 +308,31 @@ def state_title(node: PhysicalNode) -> str:
 
 def _title(node: PhysicalNode) -> str:
     match node.spec:
-        case SourceSpec() as spec:
+        case specs.SourceSpec() as spec:
             return f"the position in table {spec.table}"
-        case SinkSpec() as spec:
+        case specs.SinkSpec() as spec:
             return f"the rows of table {spec.table}"
-        case WatermarkAssignerSpec() as spec:
+        case specs.WatermarkAssignerSpec() as spec:
             return f"WATERMARK FOR {', '.join(watermark_columns(spec, node.schema))} of table {_table(node)}"
-        case GroupAggregateSpec() | WindowAggregateSpec():
+        case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate(node)
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
+        case (
+            specs.JoinSpec()
+            | specs.IntervalJoinSpec()
+            | specs.WindowJoinSpec()
+            | specs.TemporalJoinSpec() as spec
+        ):
             return _join(node, spec)
-        case RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
+        case specs.RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
             keys = _bare(describe_columns(spec.partition_keys, node.inputs[0].node.schema))
             return f"the rows of each primary key ({keys})"
-        case RankSpec() | DeduplicateSpec() | WindowRankSpec() as spec:
+        case specs.RankSpec() | specs.DeduplicateSpec() | specs.WindowRankSpec() as spec:
             return _rank(_written(node.inputs[0].node), spec)
-        case SortSpec() | TemporalSortSpec() as spec:
+        case specs.SortSpec() | specs.TemporalSortSpec() as spec:
             return f"ORDER BY {_bare(describe_order(spec.order, node.schema))}"
-        case OverSpec() as spec:
+        case specs.OverSpec() as spec:
             return _over(_written(node.inputs[0].node), spec)
-        case LimitSpec() as spec:
+        case specs.LimitSpec() as spec:
             return f"LIMIT {spec.fetch}"
         case _:
             return node.name
@@ -368,10 +350,10 @@ def _read(node: PhysicalNode) -> tuple[Any, Schema]:
 
 def _written(node: PhysicalNode) -> Schema:
     """The columns of a node, in which those that have no name of the user's are what they compute."""
-    if isinstance(node.spec, CalcSpec):
+    if isinstance(node.spec, specs.CalcSpec):
         below = _written(node.inputs[0].node)
         texts = [describe_expression(p, below) for p in node.spec.projections]
-    elif isinstance(node.spec, GroupAggregateSpec | WindowAggregateSpec):
+    elif isinstance(node.spec, specs.GroupAggregateSpec | specs.WindowAggregateSpec):
         spec, below = _read(node)
         calls = [_bare(describe_calls((c,), below)) for c in spec.aggregates]
         texts = [*(below.names[k] for k in spec.keys), *calls]
@@ -388,14 +370,14 @@ def _table(node: PhysicalNode) -> str:
     """The table that the rows of a watermark come from."""
     while node.inputs:
         node = node.inputs[0].node
-    return node.spec.table if isinstance(node.spec, SourceSpec) else node.name
+    return node.spec.table if isinstance(node.spec, specs.SourceSpec) else node.name
 
 
 def _aggregate(node: PhysicalNode) -> str:
     spec, schema = _read(node)
     keys = _bare(describe_columns(spec.keys, schema))
     calls = _bare(describe_calls(spec.aggregates, schema))
-    if isinstance(spec, WindowAggregateSpec):
+    if isinstance(spec, specs.WindowAggregateSpec):
         keys = f"{keys}, {spec.window}" if keys else str(spec.window)
     elif not calls:
         return f"SELECT DISTINCT {keys}"
@@ -404,42 +386,42 @@ def _aggregate(node: PhysicalNode) -> str:
     return f"GROUP BY {keys} ({calls})" if calls else f"GROUP BY {keys}"
 
 
-Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec | TemporalJoinSpec
+Joining = specs.JoinSpec | specs.IntervalJoinSpec | specs.WindowJoinSpec | specs.TemporalJoinSpec
 
 
 def _join(node: PhysicalNode, spec: Joining) -> str:
     left, right = (_written(i.node) for i in node.inputs)
     pairs = zip(spec.left_keys, spec.right_keys, strict=True)
     parts = [f"{left.names[a]} = {right.names[b]}" for a, b in pairs]
-    if isinstance(spec, IntervalJoinSpec):
+    if isinstance(spec, specs.IntervalJoinSpec):
         times = f"{left.names[spec.left_time_column]} - {right.names[spec.right_time_column]}"
         parts.append(f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms")
-    elif isinstance(spec, TemporalJoinSpec):
+    elif isinstance(spec, specs.TemporalJoinSpec):
         parts.append(f"{right.names[spec.right_time_column]} AS OF {left.names[spec.left_time_column]}")
-    elif isinstance(spec, WindowJoinSpec):
+    elif isinstance(spec, specs.WindowJoinSpec):
         ends = left.names[spec.left_window_end_column], right.names[spec.right_window_end_column]
         parts.append(f"{ends[0]} = {ends[1]}")
     if spec.condition is not None:
         parts.append(describe_expression(spec.condition, left.concat(right)))
-    kind = "JOIN" if spec.kind is JoinKind.INNER else f"{spec.kind.value} JOIN"
+    kind = "JOIN" if spec.kind is specs.JoinKind.INNER else f"{spec.kind.value} JOIN"
     return f"{kind} ON {' AND '.join(parts) or 'TRUE'}"
 
 
-def _rank(schema: Schema, spec: RankSpec | DeduplicateSpec | WindowRankSpec) -> str:
-    if isinstance(spec, DeduplicateSpec):
+def _rank(schema: Schema, spec: specs.RankSpec | specs.DeduplicateSpec | specs.WindowRankSpec) -> str:
+    if isinstance(spec, specs.DeduplicateSpec):
         keys, last = spec.keys, 1
         time = schema.names[spec.time_column] if spec.time_column >= 0 else "the time of arrival"
-        order = f"{time} {'DESC' if spec.keep is Keep.LAST else 'ASC'}"
+        order = f"{time} {'DESC' if spec.keep is specs.Keep.LAST else 'ASC'}"
     else:
         keys, last = spec.partition_keys, spec.rank_end
         order = _bare(describe_order(spec.order, schema))
-    if isinstance(spec, WindowRankSpec):
+    if isinstance(spec, specs.WindowRankSpec):
         keys = (spec.window_start_column, spec.window_end_column, *keys)
     partition = f"PARTITION BY {_bare(describe_columns(keys, schema))} " if keys else ""
     return f"ROW_NUMBER() OVER ({partition}ORDER BY {order}) <= {last}"
 
 
-def _over(schema: Schema, spec: OverSpec) -> str:
+def _over(schema: Schema, spec: specs.OverSpec) -> str:
     parts = (
         [f"PARTITION BY {_bare(describe_columns(spec.partition_keys, schema))}"]
         if spec.partition_keys

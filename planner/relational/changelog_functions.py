@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from sqlstream.changelog import RowKind
-from sqlstream.planner.lower.engine import refuse
-from sqlstream.planner.relational.node import SingleInputNode
-from sqlstream.planner.relational.scan import TableScan
-from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
-from sqlstream.planner.relational.wording import columns_text, join_parts
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.node import RelationalNode
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
+from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.scan import TableScan, normalized
+from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class FromChangelog(SingleInputNode):
+class FromChangelog(base.SingleInputNode):
     """The columns of the input but `op`, whose texts `codes` translate into the kinds of the rows. With `keys`, columns of the
     input, which come first, a row replaces the one with its key; a row with another text fails the job unless
     `skips_invalid`."""
@@ -38,18 +34,15 @@ class FromChangelog(SingleInputNode):
 
     def describe(self) -> str:
         codes = ", ".join(f"{code}={kind.symbol}" for code, kind in self.codes)
-        return join_parts(
+        return base.join_parts(
             f"op=[${self.op}]",
             f"mapping=[{codes}]",
-            f"keys=[{columns_text(self.keys)}]" if self.keys else "",
+            f"keys=[{base.columns_text(self.keys)}]" if self.keys else "",
             "invalid=[SKIP]" if self.skips_invalid else "",
         )
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        raise refuse(lowering.engine.title, "FROM_CHANGELOG, as a batch has no changes", span=self.span)
-
-    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
-        wanted = wanted or one_column(self.schema)
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        wanted = wanted or base.one_column(self.schema)
         columns = self.columns
         below = frozenset(columns[c] for c in wanted) | frozenset(self.keys)
         source, places = pruning.trim(self.input, below | {self.op}, time)
@@ -57,7 +50,7 @@ class FromChangelog(SingleInputNode):
         # Columns that the input has beyond those that it was asked for are passed on, too.
         order = ordered_columns(len(source.schema), op, keys)
         found = {places[c]: c for c in below}
-        made = over_input(
+        made = base.over_input(
             self,
             source,
             schema=source.schema.select(order),
@@ -67,7 +60,7 @@ class FromChangelog(SingleInputNode):
         output = {found[i]: new for new, i in enumerate(order) if i in found}
         return made, {c: output[i] for c, i in enumerate(columns) if i in output}
 
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
         return self.input, self.columns[column]
 
 
@@ -80,7 +73,7 @@ def ordered_columns(count: int, op: int, keys: tuple[int, ...]) -> tuple[int, ..
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class ToChangelog(SingleInputNode):
+class ToChangelog(base.SingleInputNode):
     """The columns of `keys`, the operation of each change, then the other columns of the input. `codes` has a text for each
     RowKind; changes without one are left out. The rows of equal `keys` come from one subtask."""
 
@@ -93,31 +86,87 @@ class ToChangelog(SingleInputNode):
             for kind, code in zip(RowKind, self.codes, strict=True)
             if code is not None
         )
-        return join_parts(f"mapping=[{codes}]", f"keys=[{columns_text(self.keys)}]" if self.keys else "")
+        return base.join_parts(
+            f"mapping=[{codes}]", f"keys=[{base.columns_text(self.keys)}]" if self.keys else ""
+        )
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        raise refuse(lowering.engine.title, "TO_CHANGELOG, as a batch has no changes", span=self.span)
-
-    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         if isinstance(self.input, TableScan) and self.input.keeps_events:
             return self._of_events(pruning, wanted, time)
         # Which changes there are depends on all columns, whether they are read or not.
         every = frozenset(range(len(self.input.schema)))
         source = pruning.exactly(self.input, every, time)
-        made = over_input(self, source, schema=self.schema)
+        made = base.over_input(self, source, schema=self.schema)
         return made, {i: i for i in range(len(self.schema))}
 
-    def _of_events(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+    def _of_events(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         """Of a source that has the changes as they are: the columns that are read."""
         assert not self.keys
         read = frozenset(column - 1 for column in wanted if column)
-        read = read or one_column(self.input.schema)
+        read = read or base.one_column(self.input.schema)
         source = pruning.exactly(self.input, read, time)
         kept = tuple(sorted(read))
-        inner = places_of(kept)
+        inner = base.places_of(kept)
         node = dataclasses.replace(
             self,
             input=source,
             schema=self.schema.select((0, *(column + 1 for column in kept))),
         )
         return node, {0: 0} | {column + 1: place + 1 for column, place in inner.items()}
+
+
+# FROM_CHANGELOG and TO_CHANGELOG.
+
+
+def plan_from_changelog(planning: Planning, inputs: Inputs, node: FromChangelog) -> PhysicalNode:
+    """With keys the changes are by key, and become a changelog of whole rows. UserError SS3011 for rows that change already."""
+    source = inputs[0]
+    require_insert_only(source, "FROM_CHANGELOG", node.span)
+    kinds = tuple(kind for _, kind in node.codes)
+    places = {column: frozenset({place}) for place, column in enumerate(node.columns)}
+    is_insert_only = all(kind is RowKind.INSERT for kind in kinds) and not node.keys
+    traits = source.traits.projected(places)
+    if not is_insert_only:
+        # Row times may lie behind those of the rows that they replace, and are behind the watermark then.
+        traits = Traits(False, source.traits.is_bounded, times=traits.times, is_by_key=bool(node.keys))
+    made = planning.node(
+        "FromChangelog",
+        FromChangelogSpec(
+            node.op,
+            tuple(code for code, _ in node.codes),
+            tuple(int(kind) for kind in kinds),
+            node.skips_invalid,
+            node.keys,
+        ),
+        over(source),
+        node.schema,
+        dataclasses.replace(traits, row_watermark_column=-1),
+        describe(
+            "FromChangelog",
+            op=source.schema.names[node.op],
+            mapping=f"[{', '.join(f'{code}={kind.symbol}' for code, kind in node.codes)}]",
+        ),
+        node.span,
+    )
+    if not node.keys:
+        return made
+    return normalized(planning, made, tuple(range(len(node.keys))), (), node.span, keeps_changes=True)
+
+
+def plan_to_changelog(planning: Planning, inputs: Inputs, node: ToChangelog) -> PhysicalNode:
+    """Every change of the input is a row."""
+    source = inputs[0]
+    mapping = zip(RowKind, node.codes, strict=True)
+    return planning.node(
+        "ToChangelog",
+        ToChangelogSpec(node.codes, node.keys),
+        over(source, hash_or_singleton(node.keys) if node.keys else FORWARD),
+        node.schema,
+        Traits(is_bounded=source.traits.is_bounded),
+        describe(
+            "ToChangelog",
+            mapping=f"[{', '.join(f'{k.symbol}={code}' for k, code in mapping if code is not None)}]",
+            keys=describe_columns(node.keys, source.schema) if node.keys else "",
+        ),
+        node.span,
+    )

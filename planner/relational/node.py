@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
-from sqlstream.expressions import Expression
-from sqlstream.planner.lower.engine import refuse
-from sqlstream.planner.relational.tracing import Condition
-from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
+from sqlstream.expressions import Call, Expression, InputRef, Literal, SortKey, inputs_of, walk
+from sqlstream.planner.physical.node import Columns
 from sqlstream.schema import Schema
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
 
 Key = tuple[int, ...]
 
@@ -30,11 +26,14 @@ _COMPARED: dict[str, tuple[str, ...]] = {}
 class RelationalNode:
     """`schema` is the output's. `span` is the SQL that the node was bound from.
 
-    Hash and equality are those of a dataclass. A node caches its hash and one representative of the nodes that were found
-    equal to it, so that both take time linear in the number of nodes.
+    Hash and equality are those of a dataclass. A node caches its hash, and one representative of the nodes that were found
+    equal to it. So both take time linear in the number of nodes.
 
     The methods below are what the stages of the planner ask of a node. Each has an answer that is right for every node and
     useful for few: a node overrides those for which it has a better one."""
+
+    is_reusable: ClassVar[bool] = True
+    """Whether equal nodes are one: a sink writes as often as the statement says."""
 
     schema: Schema
     span: Span | None = dataclasses.field(default=None, compare=False)
@@ -77,11 +76,6 @@ class RelationalNode:
         needs the watermark of its rows. This one reads every column of its inputs, and their watermarks."""
         inputs = tuple(pruning.exactly(i, frozenset(range(len(i.schema))), True) for i in self.inputs)
         return self.with_inputs(inputs), places_of(tuple(range(len(self.schema))))
-
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        """A query with columns c0, c1, … over the queries of the inputs. UserError SS3301 for what a batch engine cannot
-        answer exactly as the stream does."""
-        raise refuse(lowering.engine.title, f"a {type(self).__name__}", span=self.span)
 
     def result_keys(self) -> tuple[Key, ...]:
         """Sets of columns whose values occur in one row of the finished result at most, the best first."""
@@ -189,3 +183,130 @@ class TwoInputNode(RelationalNode):
 
     def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
         return dataclasses.replace(self, left=inputs[0], right=inputs[1])
+
+
+# Conditions on the rows of a result, as nodes hand them down to their inputs (client/verification/contributing.py).
+
+
+EQUAL = "IS NOT DISTINCT FROM"
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A part of a WHERE. `is_of_key`: it follows from the values of the result's row; else the statement itself filters so."""
+
+    expression: Expression
+    is_of_key: bool
+
+
+def of_columns(conditions: Iterable[Condition], columns: Iterable[int]) -> list[Condition]:
+    """The conditions that read only these columns, and at least one."""
+    allowed = frozenset(columns)
+    return [c for c in conditions if (read := inputs_of(c.expression)) and read <= allowed]
+
+
+def accepts_null(condition: Condition) -> bool:
+    """Whether it may hold for the NULLs of an outer join's missing side, of which no row of a table is the origin."""
+    expression = condition.expression
+    if isinstance(expression, Call) and expression.function == EQUAL:
+        value = expression.args[1]
+        return not isinstance(value, Literal) or value.value is None
+    return isinstance(expression, Call) and expression.function not in ("=", "<", "<=", ">", ">=")
+
+
+# What nodes need to narrow themselves to the columns that are read (see sqlstream.planner.rules.column_pruning).
+
+
+Trimmed = tuple["RelationalNode", dict[int, int]]
+"""A node with at least the wanted columns, and the map from old to new column numbers."""
+
+
+class Pruning(Protocol):
+    """One walk over a statement set. Equal requests get the same node."""
+
+    def trim(self, node: RelationalNode, wanted: Columns, time: bool) -> Trimmed:
+        """`node` with at least the wanted columns. `time`: an operator above needs the watermark of this input."""
+
+    def exactly(self, node: RelationalNode, wanted: Columns, time: bool) -> RelationalNode:
+        """`node` with exactly the wanted columns in ascending order, as before an exchange."""
+
+
+def places_of(kept: tuple[int, ...]) -> dict[int, int]:
+    """Where columns are when only `kept` are left, in this order."""
+    return {old: new for new, old in enumerate(kept)}
+
+
+def over_input(node: RelationalNode, source: RelationalNode, **changes: object) -> RelationalNode:
+    """A node of one input over `source`, whose schema it has unless `changes` gives one."""
+    changes.setdefault("schema", source.schema)
+    return dataclasses.replace(node, input=source, **changes)  # type: ignore[call-arg,arg-type]
+
+
+def one_column(schema: Schema) -> Columns:
+    """The cheapest column: a batch without columns has no number of rows."""
+
+    def cost(item: tuple[int, LogicalType]) -> int:
+        return 0 if is_numeric(item[1]) and item[1].root is not TypeRoot.DECIMAL else 1
+
+    return frozenset({min(enumerate(schema.types), key=cost)[0]})
+
+
+def moved_order(order: tuple[SortKey, ...], places: dict[int, int]) -> tuple[SortKey, ...]:
+    return tuple(msgspec.structs.replace(k, column=places[k.column]) for k in order)
+
+
+def marked(schema: Schema, column: int, time: LogicalType) -> Schema:
+    """The schema with `column` of type `time`."""
+    field = msgspec.structs.replace(schema.fields[column], type=time)
+    return Schema((*schema.fields[:column], field, *schema.fields[column + 1 :]))
+
+
+def reads_watermark(expressions: Iterable[Expression]) -> bool:
+    return any(
+        isinstance(n, Call) and n.function == "CURRENT_WATERMARK"
+        for expression in expressions
+        for n in walk(expression)
+    )
+
+
+def reads_time(expression: Expression) -> bool:
+    """Whether it reads a row time."""
+    return any(isinstance(n, InputRef) and is_rowtime(n.type) for n in walk(expression))
+
+
+# Parts of the text by which EXPLAIN describes a node; columns of an input are written $0, $1, … as in Flink.
+
+
+def columns_text(indexes: Iterable[int]) -> str:
+    return ", ".join(f"${i}" for i in indexes)
+
+
+def order_text(keys: tuple[SortKey, ...]) -> str:
+    return ", ".join(f"{k} NULLS {'FIRST' if k.is_nulls_first else 'LAST'}" for k in keys)
+
+
+def join_parts(*parts: str) -> str:
+    return ", ".join(p for p in parts if p)
+
+
+# The relational plan as text: one line per node, inputs below and indented.
+
+
+LINES_MAX = 10_000
+
+
+def explain_relation(node: RelationalNode) -> str:
+    """The plan as a tree; columns of a node's input are written $0, $1, … as in Flink. A node is printed below each of its
+    readers, so the tree can be exponentially larger than the plan: it ends after LINES_MAX lines."""
+    lines = list(itertools.islice(_lines(node, "", ""), LINES_MAX + 1))
+    if len(lines) > LINES_MAX:
+        lines[LINES_MAX:] = [f"… and more than these {LINES_MAX} lines"]
+    return "\n".join(lines)
+
+
+def _lines(node: RelationalNode, first: str, rest: str) -> Iterator[str]:
+    """The lines of a node: `first` is the prefix of its own line, `rest` that of its inputs' lines."""
+    yield f"{first}{type(node).__name__}({node.describe()})"
+    for position, child in enumerate(node.inputs):
+        is_last = position == len(node.inputs) - 1
+        yield from _lines(child, rest + ("+- " if is_last else ":- "), rest + ("   " if is_last else ":  "))

@@ -9,11 +9,11 @@ Column references are indexes into the input's schema (for a join: left columns,
 from __future__ import annotations
 
 from sqlstream.planner.relational.aggregate import Aggregate
-from sqlstream.planner.relational.apply import Apply
 from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.changelog_functions import FromChangelog, ToChangelog
 from sqlstream.planner.relational.expand import Expand
-from sqlstream.planner.relational.join import Join, LookupJoin, RelationalJoinKind
+from sqlstream.planner.relational.join import Apply, Join
+from sqlstream.planner.relational.lookup_join import LookupJoin
 from sqlstream.planner.relational.match_recognize import MatchRecognize
 from sqlstream.planner.relational.node import (
     RelationalNode,
@@ -47,7 +47,6 @@ __all__ = [
     "MatchRecognize",
     "Project",
     "Rank",
-    "RelationalJoinKind",
     "RelationalNode",
     "SameColumnsNode",
     "SingleInputNode",

@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from sqlglot import exp
+import msgspec
 
-from sqlstream.batch_plan import CHANGE_COLUMNS, UNKNOWN_COLUMN
 from sqlstream.catalog import CatalogTable
-from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.expressions import Expression, inputs_of, remap
-from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.engine import refuse
-from sqlstream.planner.lower.lowering import numbered
-from sqlstream.planner.relational.node import RelationalNode
-from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, places_of
-from sqlstream.planner.relational.wording import join_parts
-from sqlstream.schema import Field
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span, UserError, choose_one_of
+from sqlstream.expressions import Expression, conjunction, inputs_of, remap
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec
 from sqlstream.specs.source import SourceWatermark
-from sqlstream.spi.changelog_options import has_tombstones
-
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.engine import EngineDialect
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
-
-
-KIND, PLACE = (field.name for field in CHANGE_COLUMNS)
-UNKNOWN = UNKNOWN_COLUMN.name
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
+from sqlstream.spi.changelog_options import has_tombstones, reads_events_by_key
+from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX
+from sqlstream.types import BIGINT, STRING
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class TableScan(RelationalNode):
+class TableScan(base.RelationalNode):
     """Physical `columns` then `metadata` columns of a table; the schema has exactly these, and the row time if `watermark`
     adds it. The binder puts computed columns and the watermark of the table into nodes above it. `options` are the table's
     options with hints applied.
 
-    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of the
-    table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
-    key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
-    rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last one of a batch.
-    `leaves_out_values`: its changes are events by key, and one that updates a row may lack values. `varying_metadata`: metadata
-    keys that a row and its retraction have different values of.
+    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of
+    the table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes. Only filters by its
+    primary key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as
+    versions of rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last
+    one of a batch. `leaves_out_values`: its changes are events by key, and one that updates a row may lack values.
+    `varying_metadata`: metadata keys that a row and its retraction have different values of.
     """
 
     table: CatalogTable
@@ -67,7 +63,7 @@ class TableScan(RelationalNode):
 
     def describe(self) -> str:
         path = self.table.path
-        return join_parts(
+        return base.join_parts(
             f"table=['{path.name}']" if self.table.is_anonymous else f"table=[{path}]",
             f"columns=[{', '.join(self.columns)}]",
             f"metadata=[{', '.join(f.name for f in self.metadata)}]" if self.metadata else "",
@@ -79,11 +75,11 @@ class TableScan(RelationalNode):
             "all changes" if self.keeps_changes else "",
         )
 
-    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         wanted = wanted | inputs_of(*self.filters) if self.filters else wanted
         wanted = wanted | self._columns_of_changes()
-        kept = tuple(sorted(wanted)) or tuple(sorted(one_column(self.schema)))
-        places = places_of(kept)
+        kept = tuple(sorted(wanted)) or tuple(sorted(base.one_column(self.schema)))
+        places = base.places_of(kept)
         count = len(self.columns)
         scan = dataclasses.replace(
             self,
@@ -103,107 +99,225 @@ class TableScan(RelationalNode):
         keys = self.table.primary_key
         return frozenset(i for i, name in enumerate(self.columns) if name in keys)
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        engine, relation = lowering.engine, lowering.relation_of(self)
-        if self.keeps_events:
-            raise refuse(engine.title, "FOR SYSTEM_TIME AS OF with a table of changes", span=self.span)
-        if relation is None:
-            raise refuse(engine.title, f'table "{self.table.path.name}"')
-        names = (*self.columns, *(field.name for field in self.metadata))
-        repeated = [name for name, count in Counter(map(str.lower, names)).items() if count > 1]
-        if repeated and self.metadata:
-            raise refuse(engine.title, f'metadata column "{repeated[0]}", which is also a column')
-        columns = [
-            engine.scanned(tree.column(name, "s", is_quoted=True), t)
-            for name, t in zip(names, self.schema.types, strict=False)
-        ]
-        count = len(columns)
-        if not self.mode.is_insert_only:
-            more = (UNKNOWN, KIND, PLACE) if self.marks_unknown else (KIND, PLACE)
-            columns += [tree.column(name, "s") for name in more]
-        made: exp.Expr = tree.select(numbered(columns), tree.alias(relation, "s"))
-        if not self.mode.is_insert_only:
-            made = self._folded(made, engine)
-            columns = columns[:count]
-        if self.watermark is not None and self.watermark.adds_rowtime:
-            rowtime = tree.alias(lowering.expression(self.watermark.rowtime), f"c{len(columns)}")
-            made = tree.select([tree.star(), rowtime], tree.subquery(made, "i"))
-        if self.filters:
-            made = tree.select_all(made, where=lowering.condition(self.filters))
-        return made
-
-    def _folded(self, changes: exp.Expr, engine: EngineDialect) -> exp.Expr:
-        """The rows that are there after all changes."""
-        count = len(self.schema) - (self.watermark is not None and self.watermark.adds_rowtime)
-        kept = [tree.input_column(i) for i in range(count)]
-        first = count + self.marks_unknown
-        kind, place = tree.input_column(first), tree.input_column(first + 1)
-        kinds = (RowKind.INSERT, RowKind.UPDATE_AFTER)
-        is_added = tree.is_in(kind, [tree.number(int(each)) for each in kinds])
-        if self.mode is ChangelogMode.UPSERT:
-            values = kept
-            if self.marks_unknown:
-                values = self._known(kept, tree.input_column(count), place, engine)
-            return self._last_of_keys(changes, values, kind, place, is_added)
-        # Of equal rows as many are left as were added more often than retracted.
-        retracted = tree.case([(is_added, tree.number(0))], tree.number(1))
-        number = tree.over(tree.call("row_number"), [*kept, retracted], [place])
-        numbered_rows = tree.select(
-            [
-                *numbered([*kept, retracted, number]),
-                tree.alias(tree.over(tree.call("sum", retracted), kept), f"c{count + 2}"),
-            ],
-            tree.subquery(changes, "i"),
-        )
-        is_left = tree.all_of(
-            [
-                tree.operate(exp.EQ, kind, tree.number(0)),
-                tree.operate(exp.GT, place, tree.input_column(count + 2)),
-            ]
-        )
-        return tree.select(kept, tree.subquery(numbered_rows, "i"), where=is_left)
-
-    def _known(
-        self, kept: list[exp.Expr], marks: exp.Expr, place: exp.Expr, engine: EngineDialect
-    ) -> list[exp.Expr]:
-        """The columns, each with the last value of it that some change of the same key has."""
-        keys = [kept[i] for i, name in enumerate(self.columns) if name in self.table.primary_key]
-        known = list(kept)
-        for number, name in enumerate(self.columns):
-            if name not in self.table.primary_key:
-                is_marked = exp.Like(this=marks.copy(), expression=tree.text(f"%,{number},%"))
-                has_value = tree.negated(tree.call("coalesce", is_marked, tree.boolean(False)))
-                known[number] = engine.last_known(kept[number], tree.case([(has_value, place)]), keys)
-        return known
-
-    def _last_of_keys(
-        self, changes: exp.Expr, values: list[exp.Expr], kind: exp.Expr, place: exp.Expr, is_added: exp.Expr
-    ) -> exp.Expr:
-        """The last row of each primary key, unless it deletes."""
-        kept = [tree.input_column(i) for i in range(len(values))]
-        keys = [kept[i] for i, name in enumerate(self.columns) if name in self.table.primary_key]
-        is_there = is_added
-        if has_tombstones(dict(self.options)):
-            names = enumerate(self.columns)
-            told = [kept[i] for i, name in names if name not in self.table.primary_key]
-            is_there = (
-                tree.any_of([tree.is_not_null(value) for value in told]) if told else tree.boolean(True)
-            )
-        last = exp.Ordered(this=place.copy(), desc=True, nulls_first=False)
-        ranked = tree.select(
-            numbered(
-                [
-                    *values,
-                    tree.case([(is_there, tree.number(1))], tree.number(0)),
-                    tree.over(tree.call("row_number"), keys, [last]),
-                ]
-            ),
-            tree.subquery(changes, "i"),
-            where=tree.operate(exp.NEQ, kind, tree.number(int(RowKind.UPDATE_BEFORE))),
-        )
-        flags = (tree.input_column(len(values)), tree.input_column(len(values) + 1))
-        is_left = tree.all_of([tree.operate(exp.EQ, flag, tree.number(1)) for flag in flags])
-        return tree.select(kept, tree.subquery(ranked, "i"), where=is_left)
-
     def scalar_expressions(self) -> tuple[Expression, ...]:
         return self.filters
+
+
+# Sources: table scans and literal rows.
+
+
+def plan_scan(planning: Planning, inputs: Inputs, node: TableScan) -> PhysicalNode:
+    """A connector's source. UserError SS3010 when the connector cannot be read."""
+    options = dict(node.options)
+    descriptor = find_connector(planning.connectors, node.table, options, node.span)
+    spec = source_spec(node, descriptor)
+    holds_changes = not node.mode.is_insert_only
+    # Without operations the rows themselves are the changes, and one with nothing but its key deletes.
+    has_kinds = holds_changes and not has_tombstones(options)
+    keys = _keys(node) if has_kinds else frozenset()
+    schema, traits = node.schema, Traits(not has_kinds, node.is_bounded, keys)
+    if has_kinds and node.mode is ChangelogMode.UPSERT:
+        traits = dataclasses.replace(traits, is_by_key=True)
+    if node.marks_unknown:
+        schema = Schema((*schema.fields, Field(UNKNOWN_VALUES, STRING)))
+    if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
+        traits = dataclasses.replace(traits, row_watermark_column=len(schema))
+        schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
+    condition = conjunction(spec.filters)
+    description = describe(
+        "TableSourceScan",
+        table=f"[{node.table.path.name}]",
+        connector=descriptor.identifier,
+        fields=f"[{', '.join(node.schema.names)}]",
+        filters="" if condition is None else f"[{describe_expression(condition, node.schema)}]",
+        limit="" if node.limit < 0 else str(node.limit),
+        watermark=""
+        if node.watermark is None
+        else f"[{describe_expression(node.watermark.expression, node.schema)}]",
+        bounded=str(node.is_bounded).lower(),
+        changelog=str(node.mode) if holds_changes else "",
+    )
+    parallelism = parallelism_option(descriptor, options, "scan.parallelism", node.span)
+    source = planning.node(
+        f"Source: {node.table.path.name}",
+        spec,
+        (),
+        schema,
+        traits,
+        description,
+        node.span,
+        # Changes of a row are applied in the order in which they stand.
+        parallelism=1 if holds_changes else parallelism,
+    )
+    if node.keeps_events:
+        return source
+    if normalizes(planning, node):
+        return plan_changelog_normalize(planning, source, node)
+    return filtered_by_key(planning, source, node) if holds_changes else source
+
+
+def _keys(node: TableScan) -> frozenset[Columns]:
+    """The primary key of the rows that the changes describe, if all of it is read."""
+    names = node.schema.names
+    primary_key = node.table.primary_key
+    if not primary_key or not set(primary_key) <= set(names):
+        return frozenset()
+    return frozenset({frozenset(names.index(name) for name in primary_key)})
+
+
+def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
+    """What a scan reads. UserError SS3010 when the connector cannot be read."""
+    if not descriptor.is_source:
+        raise UserError(
+            "SS3010",
+            f'table "{node.table.path.name}" cannot be read:'
+            f' connector "{descriptor.identifier}" is a sink only',
+            span=node.span,
+            hint="read from a table whose connector is a source",
+        )
+    for field in node.metadata:
+        if field.name.removeprefix(VALUE_PREFIX) in node.varying_metadata:
+            raise UserError(
+                "SS3498",
+                f'metadata "{field.name}" of table "{node.table.path.name}" is that of each event, so a row and the event that'
+                " retracts it differ",
+                span=node.span,
+            )
+    return scan_spec(node, descriptor)
+
+
+def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
+    """What a scan names of its table, whether it is read as a stream or by key."""
+    spec = SourceSpec(
+        table=node.table.path.name,
+        connector=descriptor.identifier,
+        options=dict(node.options),
+        schema=node.table.physical_schema(),
+        columns=node.columns,
+        metadata=node.metadata,
+        filters=node.filters if node.mode.is_insert_only else (),
+        limit=node.limit,
+        is_bounded=node.is_bounded,
+        watermark=node.watermark,
+        change_key=() if node.mode.is_insert_only else node.table.primary_key,
+        are_versions=node.keeps_events,
+    )
+    if not reads_events_by_key(dict(node.options), node.mode):
+        return spec
+    fields = msgspec.structs.asdict(spec)
+    return EventSourceSpec(**fields, keys=node.table.primary_key, marks_unknown=node.marks_unknown)
+
+
+# A table's connector, as planning reads it: descriptor and parallelism.
+
+
+def find_connector(
+    connectors: Mapping[str, ConnectorDescriptor],
+    table: CatalogTable,
+    options: dict[str, str],
+    span: Span | None,
+) -> ConnectorDescriptor:
+    """The descriptor of the table's connector. UserError SS4004 when there is no connector of that name."""
+    name = options.get("connector", "")
+    descriptor = connectors.get(name)
+    if descriptor is None:
+        raise UserError(
+            "SS4004",
+            f'table "{table.path.name}" has the unknown connector "{name}"',
+            span=span,
+            hint=choose_one_of(name, sorted(connectors)),
+        )
+    return descriptor
+
+
+def parallelism_option(
+    descriptor: ConnectorDescriptor, options: dict[str, str], key: str, span: Span | None
+) -> int:
+    """The parallelism in the table's options, 0 without one. UserError SS4002 when it is no positive number."""
+    if key not in options or key not in {o.key for o in descriptor.options}:
+        return 0
+    text = options[key].strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(
+            "SS4002", f'option "{key}" takes a positive number, not "{text}"', span=span, hint="write '2'"
+        )
+    return int(text)
+
+
+EVENTS_DUPLICATE = "table.exec.source.cdc-events-duplicate"
+
+
+def normalizes(planning: Planning, node: TableScan) -> bool:
+    """Whether the rows of a scan must be made a changelog. UserError SS3495 for events that may come twice, of a table without a
+    key."""
+    if node.mode is ChangelogMode.UPSERT:
+        return True
+    return bool(planning.setting(EVENTS_DUPLICATE)) and changes_are_doubled(node)
+
+
+def changes_are_doubled(node: TableScan) -> bool:
+    """Whether the last change of a key counts, where events may come twice. UserError SS3495 for a table without a key."""
+    if node.mode is not ChangelogMode.RETRACT:
+        return False
+    if not node.table.primary_key:
+        raise UserError(
+            "SS3495",
+            f'"{EVENTS_DUPLICATE}" is set, and table "{node.table.path.name}" has no primary key to know an event again by',
+            span=node.span,
+        )
+    return True
+
+
+def filtered_by_key(planning: Planning, source: PhysicalNode, node: TableScan) -> PhysicalNode:
+    """The changes of the rows that the filters of the scan let through."""
+    condition = conjunction(node.filters)
+    if condition is None:
+        return source
+    return plan_calc(planning, source, identity(source.schema), condition, source.schema, node.span)
+
+
+def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: TableScan) -> PhysicalNode:
+    """The last row of each primary key. Filters by the key come before it: they drop all changes of a row, or none."""
+    source = filtered_by_key(planning, source, node)
+    names = node.schema.names
+    keys = tuple(names.index(name) for name in node.table.primary_key)
+    values: tuple[int, ...] = ()
+    if source.traits.is_insert_only:
+        values = tuple(i for i, name in enumerate(node.columns) if name not in node.table.primary_key)
+    marks = len(node.schema) if node.marks_unknown else -1
+    return normalized(planning, source, keys, values, node.span, marks, keeps_changes=node.keeps_changes)
+
+
+def normalized(
+    planning: Planning,
+    source: PhysicalNode,
+    keys: tuple[int, ...],
+    values: tuple[int, ...],
+    span: Span | None,
+    marks: int = -1,
+    *,
+    keeps_changes: bool = False,
+) -> PhysicalNode:
+    """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete. `marks`:
+    the last column, which names the values that a row lacks."""
+    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms, marks, keeps_changes)
+    schema = source.schema if marks < 0 else Schema(source.schema.fields[:marks])
+    return planning.node(
+        "ChangelogNormalize",
+        spec,
+        over(source, hash_or_singleton(keys)),
+        schema,
+        Traits(
+            is_insert_only=False,
+            is_bounded=source.traits.is_bounded,
+            keys=frozenset({frozenset(keys)}),
+            times=source.traits.times,
+        ),
+        describe(
+            "ChangelogNormalize",
+            key=describe_columns(keys, source.schema),
+            fills="[values that an event lacks]" if marks >= 0 else "",
+            changes="all" if keeps_changes else "",
+        ),
+        span,
+    )

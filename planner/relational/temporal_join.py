@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
-
-from sqlglot import exp
 
 from sqlstream.expressions import Expression, inputs_of, remap
-from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.lowering import numbered
-from sqlstream.planner.relational.join import RelationalJoinKind
-from sqlstream.planner.relational.node import Key, RelationalNode, TwoInputNode
-from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
-
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits, WindowTrait
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton
+from sqlstream.planner.physical.refusals import require_insert_only, require_time
+from sqlstream.planner.relational.node import Key, Pruning, RelationalNode, Trimmed, TwoInputNode, places_of
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.specs import TemporalJoinSpec
+from sqlstream.specs.join import JoinKind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +24,7 @@ class TemporalJoin(TwoInputNode):
     A version matches only where the column `right_valid` is TRUE, as `condition` says too; -1: each one may.
     """
 
-    kind: RelationalJoinKind
+    kind: JoinKind
     left_keys: tuple[int, ...]
     right_keys: tuple[int, ...]
     left_time: int
@@ -68,33 +64,6 @@ class TemporalJoin(TwoInputNode):
         )
         return node, places
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        """A join of ranges: a version is valid until the next one of its key."""
-        left, right = inputs
-        split, width = len(self.left.schema), len(self.right.schema)
-
-        def column(index: int) -> exp.Expr:
-            return tree.input_column(index, "l") if index < split else tree.input_column(index - split, "r")
-
-        time = tree.input_column(self.right_time)
-        partition = [tree.input_column(k) for k in self.right_keys]
-        until = tree.over(tree.call("lead", time), partition, [exp.Ordered(this=time.copy(), desc=False)])
-        versions = tree.select([exp.Star(), tree.alias(until, f"c{width}")], tree.subquery(right, "i"))
-        as_of, until = tree.input_column(self.left_time, "l"), tree.input_column(width, "r")
-        parts = [
-            tree.operate(exp.EQ, tree.input_column(a, "l"), tree.input_column(b, "r"))
-            for a, b in zip(self.left_keys, self.right_keys, strict=True)
-        ]
-        parts.append(tree.operate(exp.GTE, as_of, tree.input_column(self.right_time, "r")))
-        parts.append(tree.any_of([tree.is_null(until), tree.operate(exp.LT, as_of.copy(), until.copy())]))
-        if self.condition is not None:
-            is_inner = self.kind is RelationalJoinKind.INNER
-            parts.append(lowering.join_condition(self.condition, column, split, is_inner=is_inner))
-        side = "LEFT" if self.kind is RelationalJoinKind.LEFT else None
-        join = exp.Join(this=tree.subquery(versions, "r"), side=side, on=tree.all_of(parts))
-        columns = numbered(column(i) for i in range(len(self.schema)))
-        return tree.select(columns, tree.subquery(left, "l"), joins=[join])
-
     def result_keys(self) -> tuple[Key, ...]:
         # A row has one match at most.
         return self.left.result_keys()
@@ -105,3 +74,71 @@ class TemporalJoin(TwoInputNode):
 
     def scalar_expressions(self) -> tuple[Expression, ...]:
         return () if self.condition is None else (self.condition,)
+
+
+# Joins with the versions of rows that were valid at a row time.
+#
+# Rows of a key meet in one subtask, left rows with the versions of their key. Both sides need a watermark: it says
+# when no version is missing any more.
+
+
+_VERSIONED = (
+    "join a table, of rows or of changes: with a primary key and a watermark each of its rows is a version"
+)
+
+
+def plan_temporal_join(planning: Planning, inputs: Inputs, node: TemporalJoin) -> PhysicalNode:
+    """The temporal join. UserError SS3011 for rows that are retracted, SS3412 for a row time without its watermark."""
+    left, right = inputs
+    require_insert_only(left, "a join as of a row time", node.span)
+    require_insert_only(right, "a join as of a row time", node.span, _VERSIONED)
+    for side, time in ((left, node.left_time), (right, node.right_time)):
+        require_time(side, time, "a join as of a row time", node.span)
+    spec = TemporalJoinSpec(
+        kind=node.kind,
+        left_keys=node.left_keys,
+        right_keys=node.right_keys,
+        left_time_column=node.left_time,
+        right_time_column=node.right_time,
+        condition=node.condition,
+        right_ttl_ms=planning.state_ttl_ms,
+        right_valid_column=node.right_valid,
+    )
+    keys = [hash_or_singleton(keys) for keys in (node.left_keys, node.right_keys)]
+    return planning.node(
+        "TemporalJoin",
+        spec,
+        (PhysicalInput(left, keys[0]), PhysicalInput(right, keys[1])),
+        node.schema,
+        _traits(left.traits, right.traits, node.left_time),
+        _describe(spec, left, right),
+        node.span,
+        parallelism=0 if node.left_keys else 1,
+    )
+
+
+def _traits(left: Traits, right: Traits, time: int) -> Traits:
+    """A left row waits until the watermark passes `time`; its other times may be behind the watermark then."""
+    windows: tuple[WindowTrait, ...] = tuple(w for w in left.windows if w.is_open_at(time))
+    return dataclasses.replace(
+        left,
+        is_bounded=left.is_bounded and right.is_bounded,
+        windows=windows,
+        times=frozenset({time}),
+        is_single_row_per_window=False,
+        row_watermark_column=-1,
+    )
+
+
+def _describe(spec: TemporalJoinSpec, left: PhysicalNode, right: PhysicalNode) -> str:
+    names, versions = left.schema.names, right.schema.names
+    joined = left.schema.concat(right.schema)
+    pairs = zip(spec.left_keys, spec.right_keys, strict=True)
+    return describe(
+        "TemporalJoin",
+        joinType=f"[{spec.kind.value}]",
+        where=f"[{', '.join(f'{names[a]} = {versions[b]}' for a, b in pairs)}]",
+        asOf=f"[{versions[spec.right_time_column]} <= {names[spec.left_time_column]}]",
+        condition="" if spec.condition is None else f"[{describe_expression(spec.condition, joined)}]",
+        select=describe_columns(tuple(range(len(joined))), joined),
+    )

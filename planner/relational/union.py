@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from sqlstream.planner.lower import tree
-from sqlstream.planner.relational.node import RelationalNode
-from sqlstream.planner.relational.tracing import Condition
-from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
-
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.planner.physical.calc import identity
+from sqlstream.planner.physical.description import describe, describe_select
+from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits, WindowTrait
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational.node import Condition, Pruning, RelationalNode, Trimmed, places_of
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.specs import CalcSpec
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,14 +34,62 @@ class Union(RelationalNode):
         kept = tuple(sorted(wanted))
         return dataclasses.replace(self, branches=branches, schema=self.schema.select(kept)), places_of(kept)
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        """Each branch is a subquery, since it may have an order or a limit of its own."""
-        if len(inputs) == 1:
-            return inputs[0]
-        made: exp.Expr = tree.select_all(inputs[0])
-        for branch in inputs[1:]:
-            made = exp.Union(this=made, expression=tree.select_all(branch), distinct=False)
-        return made
-
     def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
         return [[*conditions] for _ in self.branches]
+
+
+# UNION ALL: no operator, but several edges into one input.
+
+
+def plan_union(planning: Planning, inputs: Inputs, node: Union) -> PhysicalNode:
+    """All edges have one changelog mode: where one branch retracts rows, insert-only ones get a Calc that adds the row
+    kind column."""
+    branches = tuple(inputs)
+    is_insert_only = all(b.traits.is_insert_only for b in branches)
+    if not is_insert_only:
+        branches = tuple(_with_row_kinds(planning, b) if b.traits.is_insert_only else b for b in branches)
+    times = frozenset.intersection(*(b.traits.times for b in branches))
+    traits = Traits(
+        is_insert_only=is_insert_only,
+        is_bounded=all(b.traits.is_bounded for b in branches),
+        windows=_common_windows([b.traits.windows for b in branches]),
+        times=times,
+    )
+    return planning.node(
+        "Union",
+        None,
+        tuple(PhysicalInput(b) for b in branches),
+        node.schema,
+        traits,
+        describe("Union", all="[true]", union=f"[{', '.join(node.schema.names)}]"),
+        node.span,
+    )
+
+
+def _common_windows(branches: list[tuple[WindowTrait, ...]]) -> tuple[WindowTrait, ...]:
+    """Those with the same bounds in all branches, with the row times that all have."""
+    found = []
+    for window in branches[0]:
+        same = [[w for w in windows if w.has_bounds_of(window)] for windows in branches]
+        if all(same):
+            row_times = frozenset.intersection(*(windows[0].row_times for windows in same))
+            found.append(dataclasses.replace(window, row_times=row_times))
+    return tuple(found)
+
+
+def _with_row_kinds(planning: Planning, branch: PhysicalNode) -> PhysicalNode:
+    spec = CalcSpec(projections=identity(branch.schema))
+    return planning.node(
+        "Calc",
+        spec,
+        over(branch),
+        branch.schema,
+        dataclasses.replace(branch.traits, is_insert_only=False),
+        describe(
+            "Calc",
+            select=describe_select(spec.projections, branch.schema.names, branch.schema),
+            rowKinds="+I",
+        ),
+        branch.span,
+        is_reusable=False,
+    )

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from sqlstream.expressions import Call, Expression, InputRef, Literal, substitute
-from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.engine import refuse
-from sqlstream.planner.lower.lowering import numbered
-from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
-from sqlstream.planner.relational.tracing import Condition, of_columns
-from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
-from sqlstream.planner.relational.wording import columns_text, join_parts
+from sqlstream.expressions import InputRef, substitute
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.calc import UnnestSpec
 from sqlstream.types import INT, LogicalType, TypeRoot
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
 
 ORDINALITY = "ORDINALITY"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Unnest(SingleInputNode):
-    """A row per element of the ARRAY or MULTISET in column `collection`: the `columns` of the input, then the element, whose
-    fields are columns of their own if it is a ROW, then its number from 1 if `has_ordinality`. `is_outer`: a row without elements
-    occurs once, with NULLs."""
+class Unnest(base.SingleInputNode):
+    """A row per element of the ARRAY or MULTISET in column `collection`: the `columns` of the input, the element, then its
+    number from 1 if `has_ordinality`. The fields of a ROW are columns of their own. `is_outer`: a row without elements occurs
+    once, with NULLs."""
 
     collection: int
     columns: tuple[int, ...]
@@ -38,7 +30,7 @@ class Unnest(SingleInputNode):
 
     @staticmethod
     def over(
-        input: RelationalNode,
+        input: base.RelationalNode,
         collection: int,
         columns: tuple[int, ...],
         names: tuple[str, ...],
@@ -63,20 +55,20 @@ class Unnest(SingleInputNode):
         )
 
     def describe(self) -> str:
-        return join_parts(
+        return base.join_parts(
             f"unnest=[${self.collection}]",
             f"kind=[{'LEFT' if self.is_outer else 'INNER'}]",
-            f"columns=[{columns_text(self.columns)}]",
+            f"columns=[{base.columns_text(self.columns)}]",
             "ordinality=[true]" if self.has_ordinality else "",
         )
 
-    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         count = len(self.columns)
         kept = tuple(p for p in range(count) if p in wanted)
         below = frozenset(self.columns[p] for p in kept) | {self.collection}
         source, places = pruning.trim(self.input, below, time)
         output = (*kept, *range(count, len(self.schema)))
-        unnest = over_input(
+        unnest = base.over_input(
             self,
             source,
             schema=self.schema.select(output),
@@ -85,39 +77,12 @@ class Unnest(SingleInputNode):
         )
         return unnest, {old: new for new, old in enumerate(output)}
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        """First a row per element with its number, then the element by its number."""
-        engine, t = lowering.engine, self.input.schema.types[self.collection]
-        if t.root is not TypeRoot.ARRAY:
-            raise refuse(engine.title, f"UNNEST of {t.with_nullable(True)}", span=self.span)
-        width = len(self.input.schema)
-        number = engine.element_numbers(tree.input_column(self.collection), self.is_outer)
-        columns = [tree.input_column(i) for i in range(width)]
-        numbers = tree.select(numbered([*columns, number]), tree.subquery(inputs[0], "i"))
-        lowered = [lowering.expression(e) for e in self._output()]
-        return tree.select(numbered(lowered), tree.subquery(numbers, "i"))
-
-    def _output(self) -> list[Expression]:
-        """Expressions over the input's columns and the number of the element behind them."""
-        types = self.input.schema.types
-        collection, number = InputRef(self.collection, types[self.collection]), InputRef(len(types), INT)
-        assert collection.type.element is not None
-        element = Call("ITEM", (collection, number), collection.type.element.with_nullable(True))
-        output: list[Expression] = [InputRef(c, types[c]) for c in self.columns]
-        if element.type.root is TypeRoot.ROW:
-            fields = enumerate(element.type.fields)
-            places = [(Literal(i, INT.not_null()), f.type.with_nullable(True)) for i, f in fields]
-            output += [Call("FIELD", (element, place), t) for place, t in places]
-        else:
-            output.append(element)
-        return [*output, number] if self.has_ordinality else output
-
-    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
+    def passed(self, conditions: tuple[base.Condition, ...]) -> list[list[base.Condition]]:
         below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
-        found = of_columns(conditions, range(len(below)))
-        return [[Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
+        found = base.of_columns(conditions, range(len(below)))
+        return [[base.Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
 
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
         return (self.input, self.columns[column]) if column < len(self.columns) else None
 
 
@@ -128,3 +93,44 @@ def element_types(collection: LogicalType) -> tuple[LogicalType, ...]:
     if element.root is not TypeRoot.ROW:
         return (element,)
     return tuple(f.type.with_nullable(f.type.nullable or element.nullable) for f in element.fields)
+
+
+# UNNEST: the elements of a collection as rows, in the chain of the input.
+
+
+def plan_unnest(planning: Planning, inputs: Inputs, node: Unnest) -> PhysicalNode:
+    """Rows keep their kinds, so the operator consumes whatever its input is."""
+    source = inputs[0]
+    return planning.node(
+        "Unnest",
+        UnnestSpec(node.collection, node.columns, node.is_outer, node.has_ordinality),
+        over(source),
+        node.schema,
+        _unnested_traits(source.traits, node),
+        describe(
+            "Unnest",
+            unnest=source.schema.fields[node.collection].name,
+            joinType=f"[{'LeftOuterJoin' if node.is_outer else 'InnerJoin'}]",
+            columns=describe_columns(node.columns, source.schema),
+            ordinality="true" if node.has_ordinality else "",
+        ),
+        node.span,
+    )
+
+
+def _unnested_traits(below: Traits, node: Unnest) -> Traits:
+    """What is known of the columns that pass. A row is one of several, told apart by their number alone, if they have one; an
+    update may change how many there are, so that no key holds for updated rows."""
+    places: dict[int, frozenset[int]] = {}
+    for place, column in enumerate(node.columns):
+        places[column] = places.get(column, frozenset()) | {place}
+    moved = below.projected(places)
+    has_keys = below.is_insert_only and node.has_ordinality and not node.is_outer
+    number = frozenset({len(node.schema) - 1})
+    return dataclasses.replace(
+        moved,
+        keys=frozenset(key | number for key in moved.keys) if has_keys else frozenset(),
+        moving_keys=frozenset(),
+        is_single_row_per_window=False,
+        row_watermark_column=-1,
+    )

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from sqlglot import exp
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.expressions import Literal, LiteralValue
-from sqlstream.planner.lower import tree
-from sqlstream.planner.relational.node import RelationalNode
-from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
-
-if TYPE_CHECKING:
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.relational.node import Pruning, RelationalNode, Trimmed, places_of
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.specs import ValuesSpec
+from sqlstream.types import is_rowtime
 
 Row = tuple[LiteralValue, ...]
 
@@ -41,22 +38,27 @@ class Values(RelationalNode):
         rows = tuple(_chosen(self.rows, kept))
         return dataclasses.replace(self, rows=rows, schema=self.schema.select(kept)), places_of(kept)
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        types, width = self.schema.types, range(len(self.schema))
-        rows = [
-            exp.Tuple(
-                expressions=[lowering.engine.literal(Literal(v, t)) for v, t in zip(row, types, strict=True)]
-            )
-            for row in self.rows or [(None,) * len(types)]
-        ]
-        names = exp.TableAlias(
-            this=exp.to_identifier("v"), columns=[exp.to_identifier(f"c{i}") for i in width]
-        )
-        made = tree.select([tree.star()], exp.Values(expressions=rows, alias=names))
-        return made if self.rows else tree.select_all(made, where=tree.boolean(False))
-
 
 def _chosen(rows: tuple[Row, ...], kept: tuple[int, ...]) -> Iterator[Row]:
     for row in rows:
         check_not_given_up()
         yield tuple(row[i] for i in kept)
+
+
+# Literal rows.
+
+
+def plan_values(planning: Planning, inputs: Inputs, node: Values) -> PhysicalNode:
+    """Literal rows, emitted by one subtask. No row is behind the watermark where there is none."""
+    times = frozenset(i for i, t in enumerate(node.schema.types) if not node.rows and is_rowtime(t))
+    description = describe("Values", rows=str(len(node.rows)), fields=f"[{', '.join(node.schema.names)}]")
+    return planning.node(
+        "Source: Values",
+        ValuesSpec(rows=node.rows),
+        (),
+        node.schema,
+        Traits(times=times),
+        description,
+        node.span,
+        parallelism=1,
+    )

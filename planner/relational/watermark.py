@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from sqlstream.expressions import Expression, InputRef, inputs_of, remap
-from sqlstream.planner.lower import tree
+from sqlstream import types as sql
+from sqlstream.expressions import Call, Expression, InputRef, inputs_of, remap, substitute
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.description import describe, describe_expression
+from sqlstream.planner.physical.node import Columns, PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.calc import Project
-from sqlstream.planner.relational.node import RelationalNode, SameColumnsNode, SingleInputNode
-from sqlstream.planner.relational.scan import TableScan
-from sqlstream.planner.relational.trimming import Columns, Pruning, marked
-from sqlstream.planner.relational.wording import join_parts
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.scan import TableScan, normalized
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.watermark import EmitStrategy
-from sqlstream.types import BOOLEAN, LogicalType, is_rowtime
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from sqlstream.planner.lower.lowering import Lowering
-    from sqlstream.planner.relational.trimming import Trimmed
+from sqlstream.specs import CalcSpec, ChangelogNormalizeSpec
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec
+from sqlstream.types import BIGINT, LogicalType, is_rowtime
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Watermark(SameColumnsNode):
+class Watermark(base.SameColumnsNode):
     """WATERMARK FOR `column` AS `expression`; the schema marks the column as ROWTIME."""
 
     column: int
@@ -34,14 +32,14 @@ class Watermark(SameColumnsNode):
 
     def describe(self) -> str:
         strategy = self.emit_strategy
-        return join_parts(
+        return base.join_parts(
             f"rowtime=[{self.schema.names[self.column]}]",
             f"watermark=[{self.expression}]",
             f"emit=[{strategy.value}]" if strategy is not EmitStrategy.ON_PERIODIC else "",
             f"idle_timeout=[{self.idle_timeout_ms} ms]" if self.idle_timeout_ms else "",
         )
 
-    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         inner = wanted | ({self.column} | inputs_of(self.expression) if time else frozenset())
         # The scan below belongs to this source: its columns were decided with those of the watermark.
         is_scan = isinstance(self.input, TableScan)
@@ -58,25 +56,16 @@ class Watermark(SameColumnsNode):
             input=source,
             column=column,
             expression=remap(self.expression, places),
-            schema=marked(source.schema, column, type_),
+            schema=base.marked(source.schema, column, type_),
         )
         return made, places
 
-    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-        """The rows, or an error where the row time is NULL, as in a stream."""
-        field = self.input.schema.fields[self.column]
-        if not field.type.nullable:
-            return inputs[0]
-        fail = lowering.engine.failure(f'rowtime "{field.name}" is null', BOOLEAN)
-        is_null = tree.is_null(tree.input_column(self.column))
-        return tree.select_all(inputs[0], where=tree.case([(is_null, fail)], tree.boolean(True)))
 
-
-def _marked_source(node: RelationalNode, column: int, time: LogicalType) -> RelationalNode:
+def _marked_source(node: base.RelationalNode, column: int, time: LogicalType) -> base.RelationalNode:
     """A scan, or computed columns over one, whose column has the type of a time attribute."""
     if column < 0:
         return node
-    schema = marked(node.schema, column, time)
+    schema = base.marked(node.schema, column, time)
     if isinstance(node, Project):
         expression = node.expressions[column]
         if isinstance(expression, InputRef):
@@ -95,7 +84,7 @@ WATERMARK_COLUMN = "$watermark"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class LateRows(SingleInputNode):
+class LateRows(base.SingleInputNode):
     """The rows of a table whose row time is not after the watermark that the rows before them in their split have made: with
     that watermark in a last column. Row times are plain times here, since every row is behind the watermark."""
 
@@ -118,7 +107,7 @@ class LateRows(SingleInputNode):
     def describe(self) -> str:
         return f"time=[${self.time_column}]"
 
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
         return self.copied(column)
 
 
@@ -129,3 +118,105 @@ def watermark_type(time: LogicalType) -> LogicalType:
 
 def _plain(field: Field) -> Field:
     return Field(field.name, field.type.without_time_attribute()) if is_rowtime(field.type) else field
+
+
+# Watermark assigners.
+
+
+def plan_watermark(planning: Planning, inputs: Inputs, node: Watermark) -> PhysicalNode:
+    """The assigner over its input.
+
+    ON_EVENT means that the rows before a row decide whether it is late. Only window aggregates decide lateness per row:
+    for them the watermark of each row is added as a column, and for other consumers both strategies are the same. A
+    source that makes the watermarks itself adds the column for all consumers; it is dropped here for those that do not
+    read it.
+    """
+    source = inputs[0]
+    is_exact = inputs.needs_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
+    made = None if is_exact else _made_before_keys(planning, source, node)
+    source = made or source
+    idle_timeout_ms = 0 if made else node.idle_timeout_ms
+    spec = WatermarkAssignerSpec(
+        rowtime_column=node.column,
+        expression=node.expression,
+        emit_strategy=EmitStrategy.ON_EVENT if is_exact else EmitStrategy.ON_PERIODIC,
+        idle_timeout_ms=idle_timeout_ms,
+        is_by_source=made is not None or _is_by_source(node),
+    )
+    schema = node.schema
+    traits = dataclasses.replace(
+        source.traits, times=source.traits.times | {node.column}, row_watermark_column=-1
+    )
+    if is_exact:
+        traits = dataclasses.replace(traits, row_watermark_column=len(schema))
+        schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
+    description = describe(
+        "WatermarkAssigner",
+        rowtime=f"[{node.schema.fields[node.column].name}]",
+        watermark=f"[{describe_expression(node.expression, source.schema)}]",
+        emit=spec.emit_strategy.value if is_exact else "",
+        idle=f"{idle_timeout_ms} ms" if idle_timeout_ms else "",
+        by="source" if spec.is_by_source else "",
+    )
+    return planning.node("WatermarkAssigner", spec, over(source), schema, traits, description, node.span)
+
+
+def _made_before_keys(planning: Planning, source: PhysicalNode, node: Watermark) -> PhysicalNode | None:
+    """`source` with its watermark made of the changes as they come, before ChangelogNormalize distributes them by key (Flink:
+    WatermarkAssignerChangelogNormalizeTransposeRule): a subtask that gets no key would hold it back for ever. None for other
+    sources. The assigner above stays, to check the row time, which a deletion by key alone does not have."""
+    calc = source if isinstance(source.spec, CalcSpec) else None
+    normalize = source if calc is None else calc.inputs[0].node
+    if not isinstance(normalize.spec, ChangelogNormalizeSpec):
+        return None
+    expression = node.expression
+    if calc is not None:
+        assert isinstance(calc.spec, CalcSpec)
+        expression = substitute(expression, calc.spec.projections)
+    if not inputs_of(expression) or not is_deterministic(expression):
+        return None
+    changes = normalize.inputs[0].node
+    spec = WatermarkAssignerSpec(
+        rowtime_column=-1, expression=expression, idle_timeout_ms=node.idle_timeout_ms
+    )
+    description = describe(
+        "WatermarkAssigner",
+        watermark=f"[{describe_expression(expression, changes.schema)}]",
+        idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+    )
+    assigner = planning.node(
+        "WatermarkAssigner", spec, over(changes), changes.schema, changes.traits, description, node.span
+    )
+    keys, values, marks = normalize.spec.keys, normalize.spec.values, normalize.spec.marks
+    made = normalized(planning, assigner, keys, values, normalize.span, marks)
+    if calc is None:
+        return made
+    return planning.node(
+        calc.name, calc.spec, over(made), calc.schema, calc.traits, calc.description, calc.span
+    )
+
+
+def _is_by_source(node: Watermark) -> bool:
+    scan = node.input.input if isinstance(node.input, Project) else node.input
+    return isinstance(scan, TableScan) and scan.watermark is not None
+
+
+# The late rows of a table: a filter over rows that have their watermark as a column.
+
+
+def plan_late_rows(planning: Planning, inputs: Inputs, node: LateRows) -> PhysicalNode:
+    """The input has the watermark of each row. Milliseconds are compared, as operators do that find a row late."""
+    source = inputs.of(node.input, needs_row_watermark=True)
+    column = source.traits.row_watermark_column
+    time: Expression = InputRef(node.time_column, node.input.schema.types[node.time_column])
+    type_ = watermark_type(time.type)
+    watermark = Call("CURRENT_WATERMARK", (InputRef(column, sql.BIGINT),), type_)
+    if time.type.precision != 3:
+        time = Call("CAST", (time,), type_.with_nullable(time.type.nullable))
+    is_late = Call("<=", (time, watermark), sql.BOOLEAN)
+    projections = (*identity(node.schema)[:-1], watermark)
+    made = plan_calc(
+        planning, source, projections, is_late, node.schema, node.span, keeps_row_watermark=False
+    )
+    traits = dataclasses.replace(made.traits, times=frozenset(), row_watermark_column=-1)
+    return dataclasses.replace(made, traits=traits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, rewrite
-from sqlstream.planner.relational.window import merge_windows
 from sqlstream.planner.rules.column_pruning import prune_columns
 from sqlstream.planner.rules.constant_folding import fold_constants
 from sqlstream.planner.rules.decorrelation import decorrelate
@@ -27,7 +26,7 @@ from sqlstream.planner.rules.project_merge import (
     merge_projects,
     push_project_below_window_tvf,
 )
-from sqlstream.planner.rules.row_number_to_rank import turn_row_number_into_rank
+from sqlstream.planner.rules.row_number_to_rank import merge_windows, turn_row_number_into_rank
 from sqlstream.planner.rules.watermark_push_down import (
     pull_window_filter_up,
     push_limit_down,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from sqlstream.expressions import InputRef
+from sqlstream.planner.physical.node import Columns
+from sqlstream.planner.relational.node import one_column
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, TableScan, Watermark
-from sqlstream.planner.relational.trimming import Columns, one_column
 
 Trimmed = tuple[RelationalNode, dict[int, int]]
 
@@ -14,8 +15,8 @@ Trimmed = tuple[RelationalNode, dict[int, int]]
 def prune_columns(sinks: tuple[Sink, ...], is_reuse_enabled: bool = True) -> tuple[Sink, ...]:
     """Narrow every operator and scan to the columns that reach a sink or decide about rows.
 
-    With reuse, equal sources (a scan and the watermark on it) are narrowed to the union of the columns that their
-    consumers read, so that they stay equal and the table is read once. A watermark that no operator uses is dropped.
+    With reuse, equal sources (a scan and the watermark on it) are narrowed to the union of the columns that their consumers
+    read. So they stay equal, and the table is read once. A watermark that no operator uses is dropped.
     """
     pruning = _Pruning()
     if is_reuse_enabled:

@@ -20,21 +20,11 @@ from sqlstream.expressions import (
     remap,
     substitute,
 )
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import outer_columns, outer_columns_below, own_outer_columns
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Project,
-    Rank,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    Window,
-    WindowTvf,
-)
 from sqlstream.planner.rules.filter_push_down import make_filter
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import is_numeric
 
@@ -52,34 +42,34 @@ class Uncorrelated:
     `defaults`: the row that the subquery has for an outer row without any row that meets the conditions, as an aggregate without
     keys has; None when it then has none."""
 
-    node: RelationalNode
+    node: plan.RelationalNode
     conditions: Conditions = ()
     defaults: tuple[Expression, ...] | None = None
 
 
-def move_conditions_up(node: RelationalNode, depth: int) -> Uncorrelated:
+def move_conditions_up(node: plan.RelationalNode, depth: int) -> Uncorrelated:
     """The subquery without conditions that read the outer query of this depth. NotMovable."""
     if not outer_columns_below(node, depth):
         return Uncorrelated(node)
     match node:
-        case Filter():
+        case plan.Filter():
             return _filter(node, depth)
-        case Project():
+        case plan.Project():
             return _project(node, depth)
-        case Join() if type(node) is Join:
+        case plan.Join() if type(node) is plan.Join:
             return _join(node, depth)
-        case Aggregate():
+        case plan.Aggregate():
             return _aggregate(node, depth)
-        case Sort():
+        case plan.Sort():
             return _sort(node, depth)
-        case Rank() | Window():
+        case plan.Rank() | plan.Window():
             return _rank(node, depth)
-        case WindowTvf() if node.window.kind is not WindowKind.SESSION:
+        case plan.WindowTvf() if node.window.kind is not WindowKind.SESSION:
             return _window(node, depth)
     raise NotMovable
 
 
-def _filter(node: Filter, depth: int) -> Uncorrelated:
+def _filter(node: plan.Filter, depth: int) -> Uncorrelated:
     below = move_conditions_up(node.input, depth)
     if below.defaults is not None:
         raise NotMovable
@@ -89,7 +79,7 @@ def _filter(node: Filter, depth: int) -> Uncorrelated:
     return Uncorrelated(make_filter(below.node, rest, node), below.conditions + moved)
 
 
-def _project(node: Project, depth: int) -> Uncorrelated:
+def _project(node: plan.Project, depth: int) -> Uncorrelated:
     if own_outer_columns(node, depth):
         raise NotMovable
     below = move_conditions_up(node.input, depth)
@@ -108,15 +98,12 @@ def _project(node: Project, depth: int) -> Uncorrelated:
     return Uncorrelated(made, tuple(remap(c, places) for c in below.conditions), defaults)
 
 
-def _join(node: Join, depth: int) -> Uncorrelated:
+def _join(node: plan.Join, depth: int) -> Uncorrelated:
     parts = conjuncts(node.condition)
     moved = tuple(p for p in parts if outer_columns(p, depth))
-    if (
-        node.kind not in (RelationalJoinKind.INNER, RelationalJoinKind.LEFT)
-        and not node.kind.outputs_left_alone
-    ):
+    if node.kind not in (JoinKind.INNER, JoinKind.LEFT) and not node.kind.is_left_only:
         raise NotMovable
-    if node.kind is not RelationalJoinKind.INNER and (moved or outer_columns_below(node.right, depth)):
+    if node.kind is not JoinKind.INNER and (moved or outer_columns_below(node.right, depth)):
         raise NotMovable
     left, right = (move_conditions_up(side, depth) for side in node.inputs)
     if left.defaults is not None or right.defaults is not None:
@@ -126,7 +113,7 @@ def _join(node: Join, depth: int) -> Uncorrelated:
     places = {i: i for i in range(own[0])} | {own[0] + i: width + i for i in range(own[1])}
     condition = conjunction([remap(p, places) for p in parts if p not in moved])
     fields = left.node.schema.fields
-    if not node.kind.outputs_left_alone:
+    if not node.kind.is_left_only:
         extra = right.node.schema.fields[own[1] :]
         fields = (*fields, *node.schema.fields[own[0] :], *extra)
     made = dataclasses.replace(
@@ -138,11 +125,11 @@ def _join(node: Join, depth: int) -> Uncorrelated:
         *(remap(c, of_right) for c in right.conditions),
         *(remap(c, places) for c in moved),
     )
-    count = own[0] if node.kind.outputs_left_alone else own[0] + own[1]
+    count = own[0] if node.kind.is_left_only else own[0] + own[1]
     return arranged(made, [places[i] for i in range(count)], conditions)
 
 
-def _aggregate(node: Aggregate, depth: int) -> Uncorrelated:
+def _aggregate(node: plan.Aggregate, depth: int) -> Uncorrelated:
     below = move_conditions_up(node.input, depth)
     if below.defaults is not None:
         raise NotMovable
@@ -165,12 +152,12 @@ def _aggregate(node: Aggregate, depth: int) -> Uncorrelated:
     return found if node.keys else dataclasses.replace(found, defaults=_of_no_rows(node))
 
 
-def defaults_of(node: RelationalNode) -> tuple[Expression, ...] | None:
+def defaults_of(node: plan.RelationalNode) -> tuple[Expression, ...] | None:
     """The row of an aggregation without keys over no rows, which a stream does not have before the first one arrives."""
-    if isinstance(node, Project):
+    if isinstance(node, plan.Project):
         below = defaults_of(node.input)
         return None if below is None else tuple(substitute(e, below) for e in node.expressions)
-    if isinstance(node, Aggregate) and not node.keys:
+    if isinstance(node, plan.Aggregate) and not node.keys:
         try:
             return _of_no_rows(node)
         except NotMovable:
@@ -178,7 +165,7 @@ def defaults_of(node: RelationalNode) -> tuple[Expression, ...] | None:
     return None
 
 
-def _of_no_rows(node: Aggregate) -> tuple[Expression, ...]:
+def _of_no_rows(node: plan.Aggregate) -> tuple[Expression, ...]:
     """What aggregates without keys are of no rows: NULL, and 0 for those that count."""
     found = []
     for call in node.calls:
@@ -191,7 +178,7 @@ def _of_no_rows(node: Aggregate) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def _sort(node: Sort, depth: int) -> Uncorrelated:
+def _sort(node: plan.Sort, depth: int) -> Uncorrelated:
     below = move_conditions_up(node.input, depth)
     if node.offset == 0 and node.fetch < 0:
         return below
@@ -206,11 +193,11 @@ def _sort(node: Sort, depth: int) -> Uncorrelated:
     return Uncorrelated(top_rows(node, source, tuple(columns)), conditions)
 
 
-def top_rows(node: Sort, source: RelationalNode, partition: tuple[int, ...]) -> RelationalNode:
+def top_rows(node: plan.Sort, source: plan.RelationalNode, partition: tuple[int, ...]) -> plan.RelationalNode:
     """The rows that ORDER BY … LIMIT keeps of each partition. NotMovable without a LIMIT above 0."""
     if node.fetch <= 0:
         raise NotMovable
-    return Rank(
+    return plan.Rank(
         input=source,
         partition_keys=tuple(dict.fromkeys(partition)),
         # Without an order any rows may be kept.
@@ -223,7 +210,7 @@ def top_rows(node: Sort, source: RelationalNode, partition: tuple[int, ...]) -> 
     )
 
 
-def _rank(node: Rank | Window, depth: int) -> Uncorrelated:
+def _rank(node: plan.Rank | plan.Window, depth: int) -> Uncorrelated:
     below = move_conditions_up(node.input, depth)
     if below.defaults is not None:
         raise NotMovable
@@ -243,7 +230,7 @@ def _rank(node: Rank | Window, depth: int) -> Uncorrelated:
     return arranged(made, [*range(own), *range(width, width + len(number))], conditions)
 
 
-def _window(node: WindowTvf, depth: int) -> Uncorrelated:
+def _window(node: plan.WindowTvf, depth: int) -> Uncorrelated:
     below = move_conditions_up(node.input, depth)
     own, width = len(node.input.schema), len(below.node.schema)
     schema = Schema((*below.node.schema.fields, *node.schema.fields[own:]))
@@ -267,7 +254,7 @@ class _Equality:
         return Call(self.function, args, self.call.type.with_nullable(True), self.call.span)
 
 
-def _as_keys(below: Uncorrelated, depth: int) -> tuple[RelationalNode, list[int], list[_Equality]]:
+def _as_keys(below: Uncorrelated, depth: int) -> tuple[plan.RelationalNode, list[int], list[_Equality]]:
     """`below` with the inner side of each of its conditions as a column. NotMovable for other conditions than equalities."""
     equalities = [_equality(c, depth) for c in below.conditions]
     source = below.node
@@ -280,7 +267,7 @@ def _as_keys(below: Uncorrelated, depth: int) -> tuple[RelationalNode, list[int]
             expressions.append(equality.inner)
         columns.append(expressions.index(equality.inner))
     if len(fields) > len(source.schema):
-        source = Project(
+        source = plan.Project(
             input=source, expressions=tuple(expressions), schema=Schema(tuple(fields)), span=source.span
         )
     # A column of two conditions is one key.
@@ -301,7 +288,7 @@ def _equality(condition: Expression, depth: int) -> _Equality:
     raise NotMovable
 
 
-def arranged(node: RelationalNode, columns: list[int], conditions: Conditions) -> Uncorrelated:
+def arranged(node: plan.RelationalNode, columns: list[int], conditions: Conditions) -> Uncorrelated:
     """`node` with these columns first, and then those that conditions read."""
     order = [*columns, *(i for i in range(len(node.schema)) if i not in columns)]
     if order == list(range(len(order))):
@@ -311,10 +298,10 @@ def arranged(node: RelationalNode, columns: list[int], conditions: Conditions) -
     return Uncorrelated(made, tuple(remap(c, places) for c in conditions))
 
 
-def selected(node: RelationalNode, columns: list[int]) -> RelationalNode:
+def selected(node: plan.RelationalNode, columns: list[int]) -> plan.RelationalNode:
     """These columns of `node`."""
     types = node.schema.types
-    return Project(
+    return plan.Project(
         input=node,
         expressions=tuple(InputRef(c, types[c]) for c in columns),
         schema=node.schema.select(tuple(columns)),

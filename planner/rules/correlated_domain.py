@@ -13,108 +13,69 @@ from sqlstream.expressions import (
     Expression,
     InputRef,
     Literal,
-    LiteralValue,
     conjunction,
     conjuncts,
     remap,
 )
+from sqlstream.planner.physical.join_condition import null_safe_equal
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Expand,
-    Filter,
-    Join,
-    Project,
-    Rank,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    Union,
-    Unnest,
-    Values,
-    Window,
-    WindowTvf,
-)
 from sqlstream.planner.rules.correlated_conditions import NotMovable, selected, top_rows
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.specs.window import WindowKind
-from sqlstream.types import BOOLEAN, LogicalType, TypeRoot, is_numeric
+from sqlstream.types import LogicalType, is_numeric
 
 
-def domain_of(left: RelationalNode, columns: tuple[int, ...]) -> RelationalNode:
+def domain_of(left: plan.RelationalNode, columns: tuple[int, ...]) -> plan.RelationalNode:
     """The distinct values of these columns of an outer relation."""
     read = selected(left, list(columns))
     fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in read.schema.fields)
-    return Aggregate(
+    return plan.Aggregate(
         input=read, keys=tuple(range(len(columns))), calls=(), schema=Schema(fields), span=left.span
     )
-
-
-def null_safe_equal(a: Expression, b: Expression) -> Expression:
-    """Whether the values are equal, or both NULL."""
-    if not (a.type.nullable and b.type.nullable):
-        return Call("=", (a, b), BOOLEAN.with_nullable(a.type.nullable or b.type.nullable))
-    some = _SOME.get(a.type.root)
-    if some is None or a.type.root is not b.type.root:
-        return Call("IS NOT DISTINCT FROM", (a, b), BOOLEAN.not_null())
-    # Two equalities, by which a join distributes rows.
-    values = tuple(Call("COALESCE", (c, Literal(some, c.type.not_null())), c.type.not_null()) for c in (a, b))
-    nulls = tuple(Call("IS NULL", (c,), BOOLEAN.not_null()) for c in (a, b))
-    parts = (Call("=", values, BOOLEAN.not_null()), Call("=", nulls, BOOLEAN.not_null()))
-    return Call("AND", parts, BOOLEAN.not_null())
-
-
-_SOME: dict[TypeRoot, LiteralValue] = {
-    **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT), 0),
-    **dict.fromkeys((TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), 0),
-    **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY), ""),
-    **dict.fromkeys((TypeRoot.FLOAT, TypeRoot.DOUBLE), 0.0),
-    TypeRoot.DECIMAL: "0",
-    TypeRoot.BOOLEAN: False,
-}
-"""A value in place of NULL, for types of which every value may be a key."""
 
 
 class DomainJoin:
     """Joins a subquery of one depth with its domain, whose columns are those `columns` of the outer relation."""
 
-    def __init__(self, depth: int, columns: tuple[int, ...], domain: RelationalNode) -> None:
+    def __init__(self, depth: int, columns: tuple[int, ...], domain: plan.RelationalNode) -> None:
         self._depth = depth
         self._columns = columns
         self._domain = domain
 
-    def over(self, node: RelationalNode) -> RelationalNode:
+    def over(self, node: plan.RelationalNode) -> plan.RelationalNode:
         """The columns of `node`, then those of the domain. UserError SS3473 for a node that cannot be computed so."""
         if not outer_columns_below(node, self._depth):
             return self._product(node)
         match node:
-            case Filter():
+            case plan.Filter():
                 source = self.over(node.input)
                 condition = self._local(node.condition, len(node.input.schema))
                 return dataclasses.replace(node, input=source, condition=condition, schema=source.schema)
-            case Project():
+            case plan.Project():
                 return self._project(node)
-            case Aggregate():
+            case plan.Aggregate():
                 return self._aggregate(node)
-            case Sort():
+            case plan.Sort():
                 return self._sort(node)
-            case Rank() | Window():
+            case plan.Rank() | plan.Window():
                 return self._rank(node)
-            case Join() if type(node) is Join:
+            case plan.Join() if type(node) is plan.Join:
                 return self._join(node)
-            case Union():
+            case plan.Union():
                 branches = tuple(self.over(b) for b in node.branches)
                 schema = Schema((*node.schema.fields, *self._domain.schema.fields))
                 return dataclasses.replace(node, branches=branches, schema=schema)
-            case Unnest():
+            case plan.Unnest():
                 return self._unnest(node)
-            case WindowTvf():
+            case plan.WindowTvf():
                 return self._window(node)
-            case Expand():
+            case plan.Expand():
                 return self._expand(node)
         raise _refusal(node)
 
-    def _places(self, node: RelationalNode) -> tuple[int, ...]:
+    def _places(self, node: plan.RelationalNode) -> tuple[int, ...]:
         """The columns of the domain behind those of `node`."""
         width = len(node.schema)
         return tuple(range(width, width + len(self._columns)))
@@ -125,30 +86,32 @@ class DomainJoin:
             expression, self._depth, lambda column, t: InputRef(width + self._columns.index(column), t)
         )
 
-    def _product(self, node: RelationalNode) -> RelationalNode:
-        if isinstance(node, Values) and len(node.rows) == 1:
+    def _product(self, node: plan.RelationalNode) -> plan.RelationalNode:
+        if isinstance(node, plan.Values) and len(node.rows) == 1:
             # One row beside each value of the domain needs no join.
             values = (Literal(v, t) for v, t in zip(node.rows[0], node.schema.types, strict=True))
             domain = (InputRef(i, t) for i, t in enumerate(self._domain.schema.types))
             schema = Schema((*node.schema.fields, *self._domain.schema.fields))
-            return Project(input=self._domain, expressions=(*values, *domain), schema=schema, span=node.span)
-        return Join(
+            return plan.Project(
+                input=self._domain, expressions=(*values, *domain), schema=schema, span=node.span
+            )
+        return plan.Join(
             left=node,
             right=self._domain,
-            kind=RelationalJoinKind.INNER,
+            kind=JoinKind.INNER,
             condition=None,
             schema=Schema((*node.schema.fields, *self._domain.schema.fields)),
             span=node.span,
         )
 
-    def _project(self, node: Project) -> RelationalNode:
+    def _project(self, node: plan.Project) -> plan.RelationalNode:
         source, width = self.over(node.input), len(node.input.schema)
         own = tuple(self._local(e, width) for e in node.expressions)
         domain = tuple(InputRef(c, source.schema.types[c]) for c in self._places(node.input))
         schema = Schema((*node.schema.fields, *self._domain.schema.fields))
         return dataclasses.replace(node, input=source, expressions=(*own, *domain), schema=schema)
 
-    def _aggregate(self, node: Aggregate) -> RelationalNode:
+    def _aggregate(self, node: plan.Aggregate) -> plan.RelationalNode:
         source, count, extra = self.over(node.input), len(node.keys), len(self._columns)
         own = node.schema.fields
         made = dataclasses.replace(
@@ -161,16 +124,16 @@ class DomainJoin:
         found = selected(made, order)
         return found if node.keys else self._with_empty_groups(node, found)
 
-    def _with_empty_groups(self, node: Aggregate, groups: RelationalNode) -> RelationalNode:
+    def _with_empty_groups(self, node: plan.Aggregate, groups: plan.RelationalNode) -> plan.RelationalNode:
         """An aggregate without keys has a row for each value of the domain, also for one without rows."""
         own, extra = len(node.schema), len(self._columns)
         width = extra + own
         fields = groups.schema.fields
         nullable = tuple(Field(f.name, f.type.with_nullable(True)) for f in fields)
-        joined = Join(
+        joined = plan.Join(
             left=self._domain,
             right=groups,
-            kind=RelationalJoinKind.LEFT,
+            kind=JoinKind.LEFT,
             condition=conjunction(
                 [
                     null_safe_equal(InputRef(i, f.type), InputRef(width + i, f.type))
@@ -184,9 +147,11 @@ class DomainJoin:
             _counted(InputRef(extra + i, nullable[i].type), call.type) for i, call in enumerate(node.calls)
         )
         domain = tuple(InputRef(i, f.type) for i, f in enumerate(self._domain.schema.fields))
-        return Project(input=joined, expressions=(*values, *domain), schema=groups.schema, span=node.span)
+        return plan.Project(
+            input=joined, expressions=(*values, *domain), schema=groups.schema, span=node.span
+        )
 
-    def _sort(self, node: Sort) -> RelationalNode:
+    def _sort(self, node: plan.Sort) -> plan.RelationalNode:
         source = self.over(node.input)
         if node.offset == 0 and node.fetch < 0:
             return source
@@ -195,7 +160,7 @@ class DomainJoin:
         except NotMovable:
             raise _refusal(node) from None
 
-    def _rank(self, node: Rank | Window) -> RelationalNode:
+    def _rank(self, node: plan.Rank | plan.Window) -> plan.RelationalNode:
         source, own, extra = self.over(node.input), len(node.input.schema), len(self._columns)
         number = node.schema.fields[own:]
         made = dataclasses.replace(
@@ -207,7 +172,7 @@ class DomainJoin:
         order = [*range(own), *range(own + extra, own + extra + len(number)), *range(own, own + extra)]
         return selected(made, order)
 
-    def _unnest(self, node: Unnest) -> RelationalNode:
+    def _unnest(self, node: plan.Unnest) -> plan.RelationalNode:
         source, own, extra = self.over(node.input), len(node.columns), len(self._columns)
         fields = node.schema.fields
         schema = Schema((*fields[:own], *self._domain.schema.fields, *fields[own:]))
@@ -216,7 +181,7 @@ class DomainJoin:
         count = len(fields)
         return selected(made, [*range(own), *range(own + extra, count + extra), *range(own, own + extra)])
 
-    def _window(self, node: WindowTvf) -> RelationalNode:
+    def _window(self, node: plan.WindowTvf) -> plan.RelationalNode:
         source, own, extra = self.over(node.input), len(node.input.schema), len(self._columns)
         schema = Schema((*source.schema.fields, *node.schema.fields[own:]))
         keys = node.partition_keys
@@ -225,17 +190,17 @@ class DomainJoin:
         made = dataclasses.replace(node, input=source, schema=schema, partition_keys=keys)
         return selected(made, [*range(own), *range(own + extra, own + extra + 3), *range(own, own + extra)])
 
-    def _expand(self, node: Expand) -> RelationalNode:
+    def _expand(self, node: plan.Expand) -> plan.RelationalNode:
         own, extra = len(node.input.schema), len(self._columns)
-        made = Expand.over(self.over(node.input), node.grouped, node.sets)
+        made = plan.Expand.over(self.over(node.input), node.grouped, node.sets)
         return selected(made, [*range(own), own + extra, *range(own, own + extra)])
 
-    def _join(self, node: Join) -> RelationalNode:
+    def _join(self, node: plan.Join) -> plan.RelationalNode:
         """The sides that are correlated are joined with the domain, and with each other by its values."""
-        if node.kind in (RelationalJoinKind.RIGHT, RelationalJoinKind.FULL):
+        if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
             raise _refusal(node)
         is_right = bool(outer_columns_below(node.right, self._depth))
-        is_inner = node.kind is RelationalJoinKind.INNER
+        is_inner = node.kind is JoinKind.INNER
         is_own = bool(own_outer_columns(node, self._depth))
         is_left = (
             bool(outer_columns_below(node.left, self._depth)) or not is_inner or (is_own and not is_right)
@@ -259,12 +224,12 @@ class DomainJoin:
                 for i, t in enumerate(types)
             ]
         fields = left.schema.fields
-        if not node.kind.outputs_left_alone:
+        if not node.kind.is_left_only:
             fields = (*fields, *node.schema.fields[own[0] :], *right.schema.fields[own[1] :])
         made = dataclasses.replace(
             node, left=left, right=right, condition=conjunction(parts), schema=Schema(fields)
         )
-        count = own[0] if node.kind.outputs_left_alone else own[0] + own[1]
+        count = own[0] if node.kind.is_left_only else own[0] + own[1]
         return selected(made, [*(places[i] for i in range(count)), *range(domain, domain + extra)])
 
 
@@ -275,7 +240,7 @@ def _counted(column: InputRef, wanted: LogicalType) -> Expression:
     return Call("COALESCE", (column, Literal(0, wanted)), wanted)
 
 
-def _refusal(node: RelationalNode) -> UserError:
+def _refusal(node: plan.RelationalNode) -> UserError:
     return UserError(
         "SS3473",
         f"a subquery that reads columns of the outer query cannot do so below its {type(node).__name__}",

@@ -17,17 +17,9 @@ from sqlstream.expressions import (
     remap,
     transform,
 )
+from sqlstream.planner.physical.join_condition import null_safe_equal
 from sqlstream.planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
-from sqlstream.planner.relational.nodes import (
-    Apply,
-    Filter,
-    Join,
-    Project,
-    RelationalJoinKind,
-    RelationalNode,
-    Unnest,
-    Values,
-)
+from sqlstream.planner.relational.nodes import Apply, Filter, Join, Project, RelationalNode, Unnest, Values
 from sqlstream.planner.rules.correlated_conditions import (
     NotMovable,
     Uncorrelated,
@@ -35,8 +27,9 @@ from sqlstream.planner.rules.correlated_conditions import (
     move_conditions_up,
     selected,
 )
-from sqlstream.planner.rules.correlated_domain import DomainJoin, domain_of, null_safe_equal
+from sqlstream.planner.rules.correlated_domain import DomainJoin, domain_of
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import LogicalType
 
 
@@ -44,14 +37,14 @@ def decorrelate(node: RelationalNode) -> RelationalNode:
     """An Apply, whose inputs have none, as joins."""
     if not isinstance(node, Apply):
         return node
-    is_lateral = node.kind in (RelationalJoinKind.INNER, RelationalJoinKind.LEFT)
+    is_lateral = node.kind in (JoinKind.INNER, JoinKind.LEFT)
     is_plain = is_lateral and node.condition is None
     if is_plain and (computed := _computed(node)) is not None:
         return computed
     if is_plain and (computed := computed_row_wise(node)) is not None:
         return computed
     if not outer_columns_below(node.right, node.depth):
-        is_scalar = is_plain and node.kind is RelationalJoinKind.LEFT
+        is_scalar = is_plain and node.kind is JoinKind.LEFT
         return _join(node, Uncorrelated(node.right, defaults=defaults_of(node.right) if is_scalar else None))
     if is_plain and isinstance(node.right, Project) and own_outer_columns(node.right, node.depth):
         return _with_projection_above(node, node.right)
@@ -63,9 +56,7 @@ def decorrelate(node: RelationalNode) -> RelationalNode:
 
 def _accepted(node: Apply, found: Uncorrelated) -> Uncorrelated:
     """`found`, unless it lacks rows that the subquery has for every outer row, and that no LEFT join replaces."""
-    if found.defaults is not None and (
-        node.kind is not RelationalJoinKind.LEFT or node.condition is not None
-    ):
+    if found.defaults is not None and (node.kind is not JoinKind.LEFT or node.condition is not None):
         raise NotMovable
     return found
 
@@ -96,9 +87,9 @@ def _join(node: Apply, right: Uncorrelated) -> RelationalNode:
         source = _marked(source)
     parts = [*conjuncts(node.condition), *(_over_both(c, node) for c in right.conditions)]
     fields = node.left.schema.fields
-    is_half = node.kind.outputs_left_alone
+    is_half = node.kind.is_left_only
     if not is_half:
-        is_left = node.kind is RelationalJoinKind.LEFT
+        is_left = node.kind is JoinKind.LEFT
         fields = (*fields, *(_field(f, is_left) for f in source.schema.fields))
     joined = Join(
         left=node.left,
@@ -169,7 +160,7 @@ def _computed(node: Apply) -> RelationalNode | None:
 
 def _with_projection_above(node: Apply, right: Project) -> RelationalNode:
     """A projection that reads the outer row, computed above the join."""
-    is_left = node.kind is RelationalJoinKind.LEFT
+    is_left = node.kind is JoinKind.LEFT
     width = len(node.left.schema)
     source = _marked(right.input) if is_left else right.input
     fields = (*node.left.schema.fields, *(_field(f, is_left) for f in source.schema.fields))
@@ -204,12 +195,12 @@ def _nullable_inputs(expression: Expression, types: tuple[LogicalType, ...]) -> 
 
 
 def computed_row_wise(node: Apply) -> RelationalNode | None:
-    """A lateral join without a condition as nodes over its left side; None where the subquery does more than to compute, filter
-    and unnest, or where a row without a match stays and the elements alone do not say whether it has one."""
+    """A lateral join without a condition as nodes over its left side; None where the subquery does more than to compute,
+    filter and unnest. None also where a row without a match stays, and the elements alone do not say whether it has one."""
     chain = _chain(node.right)
     if chain is None:
         return None
-    if node.kind is RelationalJoinKind.LEFT and not _is_outer_unnest(chain):
+    if node.kind is JoinKind.LEFT and not _is_outer_unnest(chain):
         return None
     found: RelationalNode = node.left
     width = len(node.left.schema)
@@ -277,7 +268,7 @@ def _over(source: RelationalNode, step: RelationalNode, width: int, node: Apply)
     assert isinstance(step, Unnest)
     kept = (*range(width), *(width + c for c in step.columns))
     names = tuple(f.name for f in step.schema.fields[len(step.columns) :])
-    is_outer = step.is_outer or node.kind is RelationalJoinKind.LEFT
+    is_outer = step.is_outer or node.kind is JoinKind.LEFT
     return Unnest.over(source, width + step.collection, kept, names, is_outer, step.has_ordinality)
 
 

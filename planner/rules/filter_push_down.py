@@ -18,24 +18,8 @@ from sqlstream.expressions import (
     substitute,
 )
 from sqlstream.functions.determinism import is_deterministic, without_repetitions
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Expand,
-    Filter,
-    Join,
-    Project,
-    Rank,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    TableScan,
-    TemporalJoin,
-    Union,
-    Unnest,
-    Values,
-    Window,
-    WindowTvf,
-)
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.specs.join import JoinKind
 from sqlstream.specs.window import WindowKind
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import BOOLEAN
@@ -43,46 +27,46 @@ from sqlstream.types import BOOLEAN
 Parts = tuple[Expression, ...]
 
 
-def push_filters_down(node: RelationalNode) -> RelationalNode:
+def push_filters_down(node: plan.RelationalNode) -> plan.RelationalNode:
     """Move the conjuncts of a Filter below its input where the result stays the same.
 
     They stay above a Watermark (dropped rows still advance event time), a LIMIT (it counts rows), and the window
     function whose columns they read.
     """
-    if not isinstance(node, Filter) or not is_deterministic(node.condition):
+    if not isinstance(node, plan.Filter) or not is_deterministic(node.condition):
         return node
     parts = conjuncts(node.condition)
     match node.input:
-        case Project() as project:
+        case plan.Project() as project:
             above = window_columns(project)
             lowered = tuple(p for p in parts if not inputs_of(p) & above)
             return _through_project(node, project, parts, lowered)
-        case Union() as union:
+        case plan.Union() as union:
             branches = tuple(make_filter(b, parts, node) for b in union.branches)
             return dataclasses.replace(union, branches=branches)
-        case WindowTvf() as tvf:
+        case plan.WindowTvf() as tvf:
             own_columns = len(tvf.input.schema)
             below = _session_keys_only(
                 tvf, tuple(p for p in parts if max(inputs_of(p), default=0) < own_columns)
             )
             return _split(node, tvf, parts, below, {i: i for i in range(own_columns)})
-        case Aggregate() as aggregate if aggregate.keys:
+        case plan.Aggregate() as aggregate if aggregate.keys:
             window = window_columns(aggregate.input)
             mapping = {i: k for i, k in enumerate(aggregate.keys) if k not in window}
             return _split(node, aggregate, parts, _over(parts, frozenset(mapping)), mapping)
-        case Unnest(columns=columns) as unnest:
+        case plan.Unnest(columns=columns) as unnest:
             mapping = dict(enumerate(columns))
             return _split(node, unnest, parts, _over(parts, frozenset(mapping)), mapping)
-        case Expand(grouped=grouped) as expand:
+        case plan.Expand(grouped=grouped) as expand:
             mapping = {i: i for i in range(len(expand.input.schema)) if i not in grouped}
             return _split(node, expand, parts, _over(parts, frozenset(mapping)), mapping)
-        case Window(partition_keys=keys) | Rank(partition_keys=keys) as ranked:
+        case plan.Window(partition_keys=keys) | plan.Rank(partition_keys=keys) as ranked:
             return _split(node, ranked, parts, _over(parts, frozenset(keys)), {k: k for k in keys})
-        case Sort(offset=0, fetch=-1) as sort:
+        case plan.Sort(offset=0, fetch=-1) as sort:
             return dataclasses.replace(sort, input=make_filter(sort.input, parts, node))
-        case Join() as join:
+        case plan.Join() as join:
             return _through_join(node, join, parts)
-        case TemporalJoin() as temporal:
+        case plan.TemporalJoin() as temporal:
             # The right rows are versions: without one of them another would be valid.
             left_parts, right_parts, both = split_by_side(parts, len(temporal.left.schema))
             if left_parts:
@@ -91,26 +75,26 @@ def push_filters_down(node: RelationalNode) -> RelationalNode:
     return node
 
 
-def make_filter(node: RelationalNode, parts: Parts, origin: RelationalNode) -> RelationalNode:
+def make_filter(node: plan.RelationalNode, parts: Parts, origin: plan.RelationalNode) -> plan.RelationalNode:
     """A Filter of the conjuncts over `node`, with the position of `origin`; `node` itself without conjuncts."""
     condition = conjunction(parts)
     if condition is None:
         return node
-    return Filter(schema=node.schema, span=origin.span, input=node, condition=condition)
+    return plan.Filter(schema=node.schema, span=origin.span, input=node, condition=condition)
 
 
 def _over(parts: Parts, columns: frozenset[int]) -> Parts:
     return tuple(p for p in parts if inputs_of(p) and inputs_of(p) <= columns)
 
 
-def _session_keys_only(tvf: WindowTvf, parts: Parts) -> Parts:
+def _session_keys_only(tvf: plan.WindowTvf, parts: Parts) -> Parts:
     # A row dropped below a session window could have merged two sessions: only conditions on its keys move below it.
     return parts if tvf.window.kind is not WindowKind.SESSION else _over(parts, frozenset(tvf.partition_keys))
 
 
 def _split(
-    node: Filter, below: RelationalNode, parts: Parts, moved: Parts, mapping: dict[int, int]
-) -> RelationalNode:
+    node: plan.Filter, below: plan.RelationalNode, parts: Parts, moved: Parts, mapping: dict[int, int]
+) -> plan.RelationalNode:
     if not moved:
         return node
     source = below.inputs[0]
@@ -119,15 +103,15 @@ def _split(
     return make_filter(below.with_inputs((filtered,)), rest, node)
 
 
-def window_columns(node: RelationalNode) -> frozenset[int]:
+def window_columns(node: plan.RelationalNode) -> frozenset[int]:
     """The columns of `node` that a window function below appended, and that filters and projections pass on."""
     match node:
-        case WindowTvf():
+        case plan.WindowTvf():
             own = len(node.input.schema)
             return frozenset(range(own, own + 3))
-        case Filter():
+        case plan.Filter():
             return window_columns(node.input)
-        case Project():
+        case plan.Project():
             below = window_columns(node.input)
             return frozenset(
                 i for i, e in enumerate(node.expressions) if isinstance(e, InputRef) and e.index in below
@@ -135,7 +119,9 @@ def window_columns(node: RelationalNode) -> frozenset[int]:
     return frozenset()
 
 
-def _through_project(node: Filter, project: Project, parts: Parts, candidates: Parts) -> RelationalNode:
+def _through_project(
+    node: plan.Filter, project: plan.Project, parts: Parts, candidates: Parts
+) -> plan.RelationalNode:
     def is_movable(part: Expression) -> bool:
         return is_deterministic(*(project.expressions[i] for i in inputs_of(part)))
 
@@ -147,16 +133,16 @@ def _through_project(node: Filter, project: Project, parts: Parts, candidates: P
     return make_filter(project.with_inputs((filtered,)), tuple(p for p in parts if p not in moved), node)
 
 
-def _through_join(node: Filter, join: Join, parts: Parts) -> RelationalNode:
+def _through_join(node: plan.Filter, join: plan.Join, parts: Parts) -> plan.RelationalNode:
     left_count = len(join.left.schema)
     left_parts, right_parts, both = split_by_side(parts, left_count)
-    if join.kind is RelationalJoinKind.INNER:
+    if join.kind is JoinKind.INNER:
         # The rule for join conditions moves conjuncts further down to one side.
         condition = conjunction(conjuncts(join.condition) + parts)
         return dataclasses.replace(join, condition=condition)
-    if join.kind in (RelationalJoinKind.SEMI, RelationalJoinKind.ANTI):
+    if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return dataclasses.replace(join, left=make_filter(join.left, parts, node))
-    if join.kind is RelationalJoinKind.LEFT and left_parts:
+    if join.kind is JoinKind.LEFT and left_parts:
         pushed = dataclasses.replace(join, left=make_filter(join.left, left_parts, node))
         return make_filter(pushed, right_parts + both, node)
     return node
@@ -180,17 +166,17 @@ def split_by_side(parts: Parts, left_count: int) -> tuple[Parts, Parts, Parts]:
 # Merge filters over filters; drop those that are TRUE and empty those that are never TRUE.
 
 
-def merge_filters(node: RelationalNode) -> RelationalNode:
+def merge_filters(node: plan.RelationalNode) -> plan.RelationalNode:
     """Filter(Filter(x)) becomes one Filter without repeated conjuncts; FALSE and NULL become Values without
     rows."""
-    if not isinstance(node, Filter):
+    if not isinstance(node, plan.Filter):
         return node
     inner = node.input
-    below = conjuncts(inner.condition) if isinstance(inner, Filter) else ()
+    below = conjuncts(inner.condition) if isinstance(inner, plan.Filter) else ()
     parts = unique(below + conjuncts(node.condition))
     if any(isinstance(p, Literal) and p.value is not True for p in parts):
-        return Values(schema=node.schema, span=node.span, rows=())
-    source = inner.input if isinstance(inner, Filter) else inner
+        return plan.Values(schema=node.schema, span=node.span, rows=())
+    source = inner.input if isinstance(inner, plan.Filter) else inner
     condition = conjunction(parts)
     if condition is None:
         return source
@@ -208,11 +194,11 @@ def unique(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
 # the join where one is never TRUE.
 
 
-def simplify_join_condition(node: RelationalNode) -> RelationalNode:
+def simplify_join_condition(node: plan.RelationalNode) -> plan.RelationalNode:
     """INNER and SEMI: conjuncts over one side become filters below it. LEFT and ANTI: only those over the right side,
     since a left row that fails the condition is still emitted. FALSE and NULL leave no match: INNER and SEMI have no rows then,
     LEFT and ANTI those of the left side."""
-    if not isinstance(node, Join) or node.condition is None:
+    if not isinstance(node, plan.Join) or node.condition is None:
         return node
     parts = unique(conjuncts(node.condition))
     if any(isinstance(p, Literal) for p in parts):
@@ -221,10 +207,10 @@ def simplify_join_condition(node: RelationalNode) -> RelationalNode:
         return node
     left_count = len(node.left.schema)
     left_parts, right_parts, both = split_by_side(parts, left_count)
-    if node.kind in (RelationalJoinKind.LEFT, RelationalJoinKind.ANTI):
+    if node.kind in (JoinKind.LEFT, JoinKind.ANTI):
         both = tuple(p for p in parts if p not in right_parts)
         left_parts = ()
-    elif node.kind not in (RelationalJoinKind.INNER, RelationalJoinKind.SEMI):
+    elif node.kind not in (JoinKind.INNER, JoinKind.SEMI):
         return node
     condition = conjunction(both)
     if condition == node.condition:
@@ -238,46 +224,50 @@ def simplify_join_condition(node: RelationalNode) -> RelationalNode:
     )
 
 
-def _without_matches(node: Join) -> RelationalNode:
+def _without_matches(node: plan.Join) -> plan.RelationalNode:
     left_count = len(node.left.schema)
     match node.kind:
-        case RelationalJoinKind.INNER | RelationalJoinKind.SEMI:
-            return Values(schema=node.schema, span=node.span, rows=())
-        case RelationalJoinKind.ANTI:
+        case JoinKind.INNER | JoinKind.SEMI:
+            return plan.Values(schema=node.schema, span=node.span, rows=())
+        case JoinKind.ANTI:
             return node.left
-        case RelationalJoinKind.LEFT:
+        case JoinKind.LEFT:
             fields = node.schema.fields
             own = tuple(InputRef(i, f.type) for i, f in enumerate(fields[:left_count]))
             missing = tuple(Literal(None, f.type) for f in fields[left_count:])
-            return Project(schema=node.schema, span=node.span, input=node.left, expressions=own + missing)
+            return plan.Project(
+                schema=node.schema, span=node.span, input=node.left, expressions=own + missing
+            )
     return node
 
 
 # Copy filters and limits into scans whose connector can use them.
 
 
-def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescriptor]) -> RelationalNode:
+def push_into_scan(
+    node: plan.RelationalNode, connectors: Mapping[str, ConnectorDescriptor]
+) -> plan.RelationalNode:
     """The scan below a Filter or a Limit receives its conjuncts or count. A Filter stays above the scan unless the
     connector filters exactly.
 
     A limit is a hint for each subtask of the source, so the Limit itself always stays.
     """
     scan = node.inputs[0] if node.inputs else None
-    if not isinstance(scan, TableScan):
+    if not isinstance(scan, plan.TableScan):
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
     if descriptor is None:
         return node
     if not scan.mode.is_insert_only:
-        return _by_key(node, scan) if isinstance(node, Filter) else node
-    if isinstance(node, Filter) and descriptor.reading.filters and is_deterministic(node.condition):
+        return _by_key(node, scan) if isinstance(node, plan.Filter) else node
+    if isinstance(node, plan.Filter) and descriptor.reading.filters and is_deterministic(node.condition):
         filters = unique(scan.filters + conjuncts(node.condition))
         filtered = dataclasses.replace(scan, filters=filters)
         if descriptor.reading.filters_exactly:
             return filtered
         return node if filters == scan.filters else dataclasses.replace(node, input=filtered)
     if (
-        isinstance(node, Sort)
+        isinstance(node, plan.Sort)
         and not node.order
         and node.fetch >= 0
         and descriptor.reading.limits
@@ -292,7 +282,7 @@ def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescr
     return node
 
 
-def _by_key(node: Filter, scan: TableScan) -> RelationalNode:
+def _by_key(node: plan.Filter, scan: plan.TableScan) -> plan.RelationalNode:
     """Over changes of rows: the conjuncts by the primary key, which the scan applies itself."""
     names = scan.columns
     keys = {i for i, name in enumerate(names) if name in scan.table.primary_key}
@@ -308,21 +298,21 @@ def _by_key(node: Filter, scan: TableScan) -> RelationalNode:
 # these.
 
 
-def simplify_conditions(node: RelationalNode) -> RelationalNode:
+def simplify_conditions(node: plan.RelationalNode) -> plan.RelationalNode:
     """The condition of a Filter or a Join, TRUE for the same rows:
 
     * `(a AND b) OR (a AND c)` is `a AND (b OR c)`
     * `x = y OR (x IS NULL AND y IS NULL)` is `x IS NOT DISTINCT FROM y`
     * `(x = y) IS TRUE` and `(x = y) = TRUE` are `x = y`, and so is `x IN (y)`
     """
-    if not isinstance(node, Filter | Join) or node.condition is None:
+    if not isinstance(node, plan.Filter | plan.Join) or node.condition is None:
         return node
     before = conjuncts(node.condition)
     parts = tuple(part for old in before for part in _plain(old))
     if parts == before:
         return node
     condition = conjunction(unique(parts))
-    if isinstance(node, Filter):
+    if isinstance(node, plan.Filter):
         return dataclasses.replace(node, condition=condition or TRUE)
     return dataclasses.replace(node, condition=condition)
 

@@ -19,34 +19,26 @@ from sqlstream.expressions import (
     walk,
 )
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    LookupJoin,
-    Project,
-    Rank,
-    RelationalJoinKind,
-    RelationalNode,
-    Window,
-)
+from sqlstream.planner.physical.join_condition import equality_sides
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.rules.correlated_conditions import selected
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, LogicalType, is_interval, is_timestamp
 
 
-def project_join_keys(node: RelationalNode) -> RelationalNode:
+def project_join_keys(node: plan.RelationalNode) -> plan.RelationalNode:
     """`f(left) = g(right)` becomes an equality of two columns that Projects below the join compute.
 
-    Equalities of times that are moved by intervals stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds, and
-    for other joins of streams their sides are computed when it is known that they are none (physical/computed_keys.py).
+    Equalities of times that are moved by intervals stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds. For
+    other joins of streams the sides are computed when it is known that they are none (physical/join_condition.py).
     """
-    if not isinstance(node, Join) or node.condition is None:
+    if not isinstance(node, plan.Join) or node.condition is None:
         return node
-    return with_projected_keys(node, has_bounds=not isinstance(node, LookupJoin))
+    return with_projected_keys(node, has_bounds=not isinstance(node, plan.LookupJoin))
 
 
-def with_projected_keys(node: Join, has_bounds: bool) -> RelationalNode:
+def with_projected_keys(node: plan.Join, has_bounds: bool) -> plan.RelationalNode:
     """The same for one join; without bounds, an equality of moved times is one like any other."""
     left_count = len(node.left.schema)
     extra_left: list[Expression] = []
@@ -69,23 +61,6 @@ def with_projected_keys(node: Join, has_bounds: bool) -> RelationalNode:
     return _with_computed(node, tuple(extra_left), tuple(extra_right))
 
 
-def equality_sides(
-    part: Expression, left_count: int, function: str = "="
-) -> tuple[Expression, Expression] | None:
-    """(expression over left columns, expression over right columns still numbered as the join's), or None."""
-    if not isinstance(part, Call) or part.function != function:
-        return None
-    first, second = part.args
-    a, b = inputs_of(first), inputs_of(second)
-    if not a or not b:
-        return None
-    if max(a) < left_count <= min(b):
-        return first, second
-    if max(b) < left_count <= min(a):
-        return second, first
-    return None
-
-
 def _is_moved_time(side: Expression) -> bool:
     """Whether a side is a time as an interval join reads it: a column, perhaps moved, perhaps of another precision."""
     nodes = list(walk(side))
@@ -98,7 +73,9 @@ def _is_column_pair(sides: tuple[Expression, Expression]) -> bool:
     return isinstance(sides[0], InputRef) and isinstance(sides[1], InputRef)
 
 
-def _with_computed(join: Join, left: tuple[Expression, ...], right: tuple[Expression, ...]) -> RelationalNode:
+def _with_computed(
+    join: plan.Join, left: tuple[Expression, ...], right: tuple[Expression, ...]
+) -> plan.RelationalNode:
     left_count, right_count = len(join.left.schema), len(join.right.schema)
     new_left = _append(join.left, left, 0)
     new_right = _append(join.right, right, left_count)
@@ -127,13 +104,13 @@ def _with_computed(join: Join, left: tuple[Expression, ...], right: tuple[Expres
         schema=_wide_schema(join, left, right),
     )
     back = tuple(InputRef(moved[i], f.type) for i, f in enumerate(join.schema.fields))
-    return Project(schema=join.schema, span=join.span, input=wide, expressions=back)
+    return plan.Project(schema=join.schema, span=join.span, input=wide, expressions=back)
 
 
-def _wide_schema(join: Join, left: tuple[Expression, ...], right: tuple[Expression, ...]) -> Schema:
+def _wide_schema(join: plan.Join, left: tuple[Expression, ...], right: tuple[Expression, ...]) -> Schema:
     left_count = len(join.left.schema)
     fields = join.schema.fields
-    if join.kind in (RelationalJoinKind.SEMI, RelationalJoinKind.ANTI):
+    if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return Schema(fields + _key_fields(left))
     return Schema(fields[:left_count] + _key_fields(left) + fields[left_count:] + _key_fields(right))
 
@@ -144,13 +121,13 @@ def _key_fields(keys: tuple[Expression, ...]) -> tuple[Field, ...]:
     )
 
 
-def _append(node: RelationalNode, keys: tuple[Expression, ...], offset: int) -> RelationalNode:
+def _append(node: plan.RelationalNode, keys: tuple[Expression, ...], offset: int) -> plan.RelationalNode:
     if not keys:
         return node
     own = tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
     shift = {offset + i: i for i in range(len(own))}
     schema = Schema(node.schema.fields + _key_fields(keys))
-    return Project(
+    return plan.Project(
         schema=schema, span=node.span, input=node, expressions=own + tuple(remap(k, shift) for k in keys)
     )
 
@@ -158,9 +135,9 @@ def _append(node: RelationalNode, keys: tuple[Expression, ...], offset: int) -> 
 # RIGHT JOIN is LEFT JOIN with the sides swapped.
 
 
-def turn_right_join(node: RelationalNode) -> RelationalNode:
+def turn_right_join(node: plan.RelationalNode) -> plan.RelationalNode:
     """A RIGHT b becomes b LEFT a under a Project that restores the order of the columns."""
-    if not isinstance(node, Join) or node.kind is not RelationalJoinKind.RIGHT:
+    if not isinstance(node, plan.Join) or node.kind is not JoinKind.RIGHT:
         return node
     left_count, right_count = len(node.left.schema), len(node.right.schema)
     moved = {i: right_count + i for i in range(left_count)}
@@ -170,29 +147,29 @@ def turn_right_join(node: RelationalNode) -> RelationalNode:
         node,
         left=node.right,
         right=node.left,
-        kind=RelationalJoinKind.LEFT,
+        kind=JoinKind.LEFT,
         ttls_ms=(node.ttls_ms[1], node.ttls_ms[0]),
         condition=None if node.condition is None else remap(node.condition, moved),
         schema=Schema(fields[left_count:] + fields[:left_count]),
     )
     back = tuple(InputRef(moved[i], fields[i].type) for i in range(left_count + right_count))
-    return Project(schema=node.schema, span=node.span, input=swapped, expressions=back)
+    return plan.Project(schema=node.schema, span=node.span, input=swapped, expressions=back)
 
 
 # Join tables that are equated before those that are not: FROM a, b, c joins a with b first, whatever WHERE says of
 # them.
 
 
-def join_equated_first(node: RelationalNode) -> RelationalNode:
+def join_equated_first(node: plan.RelationalNode) -> plan.RelationalNode:
     """`(a CROSS JOIN b) JOIN c ON a.x = c.x AND …` becomes `(a JOIN c ON a.x = c.x) JOIN b ON …`; the same with b in the place of
     a. All pairs of a and b would be kept otherwise. A join with any condition stays, which may be by time."""
     if not _is_plain_inner(node):
         return node
-    assert isinstance(node, Join)
+    assert isinstance(node, plan.Join)
     inner, columns = _renamed(node.left)
     if not _is_plain_inner(inner):
         return node
-    assert isinstance(inner, Join)
+    assert isinstance(inner, plan.Join)
     a, b, c = inner.left, inner.right, node.right
     width_a, width_b, width_c = (len(side.schema) for side in (a, b, c))
     # The conditions over the columns of a, b and c, in this order.
@@ -214,10 +191,10 @@ def join_equated_first(node: RelationalNode) -> RelationalNode:
     moved = [remap(p, places) for p in parts]
     below = [p for p in moved if max(inputs_of(p), default=0) < width]
     fields = (*early.schema.fields, *c.schema.fields)
-    joined = Join(
+    joined = plan.Join(
         left=early,
         right=c,
-        kind=RelationalJoinKind.INNER,
+        kind=JoinKind.INNER,
         condition=conjunction(below),
         schema=Schema(fields),
         span=inner.span,
@@ -231,16 +208,16 @@ def join_equated_first(node: RelationalNode) -> RelationalNode:
     )
     shown: list[Expression] = [*columns, *of_c]
     back = tuple(remap(e, places) for e in shown)
-    return Project(schema=node.schema, span=node.span, input=whole, expressions=back)
+    return plan.Project(schema=node.schema, span=node.span, input=whole, expressions=back)
 
 
-def _is_plain_inner(node: RelationalNode) -> bool:
-    return type(node) is Join and node.kind is RelationalJoinKind.INNER and node.ttls_ms == (None, None)
+def _is_plain_inner(node: plan.RelationalNode) -> bool:
+    return type(node) is plan.Join and node.kind is JoinKind.INNER and node.ttls_ms == (None, None)
 
 
-def _renamed(node: RelationalNode) -> tuple[RelationalNode, tuple[Expression, ...]]:
+def _renamed(node: plan.RelationalNode) -> tuple[plan.RelationalNode, tuple[Expression, ...]]:
     """What is below a projection that computes nothing, and the columns of `node` as columns of that."""
-    if isinstance(node, Project) and all(isinstance(e, InputRef) for e in node.expressions):
+    if isinstance(node, plan.Project) and all(isinstance(e, InputRef) for e in node.expressions):
         return node.input, node.expressions
     return node, tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
 
@@ -264,24 +241,24 @@ ENCODED = "KEY_BYTES"
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")
 
 
-def encode_nested_keys(node: RelationalNode) -> RelationalNode:
+def encode_nested_keys(node: plan.RelationalNode) -> plan.RelationalNode:
     """The node with encodings in place of its nested keys, and with the columns that it has."""
     match node:
-        case Aggregate():
+        case plan.Aggregate():
             return _aggregate(node)
-        case Rank() | Window():
+        case plan.Rank() | plan.Window():
             return _partitioned(node)
-        case Filter():
+        case plan.Filter():
             condition = _encoded_equalities(node.condition)
             return node if condition is node.condition else dataclasses.replace(node, condition=condition)
-        case Join() if type(node) is Join and node.condition is not None:
+        case plan.Join() if type(node) is plan.Join and node.condition is not None:
             condition = _encoded_equalities(node.condition)
             return node if condition is node.condition else dataclasses.replace(node, condition=condition)
         case _:
             return node
 
 
-def _aggregate(node: Aggregate) -> RelationalNode:
+def _aggregate(node: plan.Aggregate) -> plan.RelationalNode:
     """One value of each nested key is kept beside the group, whose rows all have it."""
     nested = _nested(node.input, node.keys)
     if not nested:
@@ -310,10 +287,10 @@ def _aggregate(node: Aggregate) -> RelationalNode:
     )
     columns = [*(firsts.get(k, i) for i, k in enumerate(node.keys)), *range(count, len(fields))]
     values = tuple(InputRef(c, made.schema.types[c]) for c in columns)
-    return Project(input=made, expressions=values, schema=node.schema, span=node.span)
+    return plan.Project(input=made, expressions=values, schema=node.schema, span=node.span)
 
 
-def _partitioned(node: Rank | Window) -> RelationalNode:
+def _partitioned(node: plan.Rank | plan.Window) -> plan.RelationalNode:
     nested = _nested(node.input, node.partition_keys)
     if not nested:
         return node
@@ -347,12 +324,14 @@ def _encoding(value: Expression) -> Expression:
     return Call(ENCODED, (value,), sql.BYTES.not_null())
 
 
-def _with_encodings(node: RelationalNode, columns: Sequence[int]) -> tuple[RelationalNode, dict[int, int]]:
+def _with_encodings(
+    node: plan.RelationalNode, columns: Sequence[int]
+) -> tuple[plan.RelationalNode, dict[int, int]]:
     """The columns of `node`, then the encodings of these, and where that of each is."""
     width, types = len(node.schema), node.schema.types
     own = tuple(InputRef(i, t) for i, t in enumerate(types))
     fields = tuple(Field(f"$key{i}", sql.BYTES.not_null()) for i in range(len(columns)))
-    made = Project(
+    made = plan.Project(
         input=node,
         expressions=(*own, *(_encoding(own[c]) for c in columns)),
         schema=Schema((*node.schema.fields, *fields)),
@@ -361,7 +340,7 @@ def _with_encodings(node: RelationalNode, columns: Sequence[int]) -> tuple[Relat
     return made, {c: width + i for i, c in enumerate(columns)}
 
 
-def _nested(node: RelationalNode, columns: Sequence[int]) -> list[int]:
+def _nested(node: plan.RelationalNode, columns: Sequence[int]) -> list[int]:
     return [c for c in dict.fromkeys(columns) if _is_nested(node.schema.types[c])]
 
 

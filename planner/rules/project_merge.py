@@ -6,8 +6,9 @@ import dataclasses
 
 import msgspec
 
-from sqlstream.expressions import Expression, InputRef, Literal, inputs_of, remap, substitute, walk
+from sqlstream.expressions import Expression, InputRef, inputs_of, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.expression_facts import can_substitute
 from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode, WindowTvf
 from sqlstream.schema import Field, Schema
 
@@ -34,21 +35,6 @@ def is_identity(node: Project) -> bool:
 
 
 # Which expressions may be computed over another input without being computed twice.
-
-
-def can_substitute(expressions: tuple[Expression, ...], projections: tuple[Expression, ...]) -> bool:
-    """Whether `expressions` may be computed directly over the input of `projections`.
-
-    A computed column that is read more than once would be computed more than once, so only references,
-    literals and columns read once are substituted.
-    """
-    uses: dict[int, int] = {}
-    for expression in expressions:
-        for node in walk(expression):
-            if isinstance(node, InputRef):
-                uses[node.index] = uses.get(node.index, 0) + 1
-    computed = [i for i in uses if not isinstance(projections[i], InputRef | Literal)]
-    return all(uses[i] == 1 for i in computed)
 
 
 # Merge a projection of references into the aggregation above it, with the keys in canonical order.

@@ -83,3 +83,17 @@ def _without_cast(expression: Expression) -> Expression:
             if width >= inner_width or is_count:
                 return inner
     return expression
+
+
+def merge_windows(node: RelationalNode) -> RelationalNode:
+    """Two sets of calls over the same partitions and order are one."""
+    if not isinstance(node, Window) or not isinstance(node.input, Window):
+        return node
+    below = node.input
+    width = len(below.input.schema)
+    reads = {*node.partition_keys, *(k.column for k in node.order)}.union(*(c.columns() for c in node.calls))
+    if (node.partition_keys, node.order) != (below.partition_keys, below.order) or max(
+        reads, default=0
+    ) >= width:
+        return node
+    return dataclasses.replace(node, input=below.input, calls=below.calls + node.calls)

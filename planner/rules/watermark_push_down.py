@@ -7,16 +7,7 @@ from collections.abc import Mapping
 
 from sqlstream.expressions import Expression, InputRef, conjuncts, inputs_of, remap, substitute, transform
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Filter,
-    Project,
-    RelationalNode,
-    Sort,
-    TableScan,
-    Watermark,
-    WindowTvf,
-)
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.rules.filter_push_down import make_filter, window_columns
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.source import SourceWatermark
@@ -24,19 +15,19 @@ from sqlstream.spi.connector import ConnectorDescriptor
 
 
 def push_watermark_into_scan(
-    node: RelationalNode, connectors: Mapping[str, ConnectorDescriptor]
-) -> RelationalNode:
+    node: plan.RelationalNode, connectors: Mapping[str, ConnectorDescriptor]
+) -> plan.RelationalNode:
     """In Watermark(TableScan) and Watermark(Project(TableScan)) the scan receives the expression; the Watermark stays, to
     check the row time and to turn idle (Flink: PushWatermarkIntoTableSourceScanRule, and …AcrossCalcRule).
 
     Computed columns are substituted in the expression, and a computed row time becomes a column of the scan. A row time
     that is not deterministic would differ between the scan and the rows: its watermark stays above the scan only.
     """
-    if not isinstance(node, Watermark):
+    if not isinstance(node, plan.Watermark):
         return node
-    project = node.input if isinstance(node.input, Project) else None
+    project = node.input if isinstance(node.input, plan.Project) else None
     scan = node.input if project is None else project.input
-    if not isinstance(scan, TableScan) or scan.watermark is not None:
+    if not isinstance(scan, plan.TableScan) or scan.watermark is not None:
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
     if descriptor is None or not descriptor.reading.watermarks or not scan.mode.is_insert_only:
@@ -70,16 +61,16 @@ def _replace(expression: Expression, computed: Expression, column: InputRef) -> 
 # Move filters on window columns above the aggregation of the window, so that it can assign the windows itself.
 
 
-def pull_window_filter_up(node: RelationalNode) -> RelationalNode:
+def pull_window_filter_up(node: plan.RelationalNode) -> plan.RelationalNode:
     """Aggregate(Filter(WindowTvf)) becomes Filter(Aggregate(WindowTvf)) for conjuncts on window columns
     that are keys.
 
     A Project between Aggregate and Filter first swaps places with the Filter: it is then right above the window
     function, below which its expressions can move.
     """
-    if isinstance(node, Project) and isinstance(node.input, Filter):
+    if isinstance(node, plan.Project) and isinstance(node.input, plan.Filter):
         return _above_project(node, node.input)
-    if not isinstance(node, Aggregate) or not isinstance(node.input, Filter):
+    if not isinstance(node, plan.Aggregate) or not isinstance(node.input, plan.Filter):
         return node
     below = node.input
     movable = window_columns(below.input) & frozenset(node.keys)
@@ -93,10 +84,10 @@ def pull_window_filter_up(node: RelationalNode) -> RelationalNode:
     return make_filter(aggregate, tuple(remap(p, places) for p in moved), below)
 
 
-def _above_project(node: Project, below: Filter) -> RelationalNode:
+def _above_project(node: plan.Project, below: plan.Filter) -> plan.RelationalNode:
     """Project(Filter on window columns(WindowTvf)) with computed columns becomes
     Filter(Project(WindowTvf))."""
-    if not isinstance(below.input, WindowTvf) or all(isinstance(e, InputRef) for e in node.expressions):
+    if not isinstance(below.input, plan.WindowTvf) or all(isinstance(e, InputRef) for e in node.expressions):
         return node
     columns = window_columns(below.input)
     places: dict[int, int] = {}
@@ -113,22 +104,22 @@ def _above_project(node: Project, below: Filter) -> RelationalNode:
 # Move a plain LIMIT below projections, where fewer rows are computed.
 
 
-def push_limit_down(node: RelationalNode) -> RelationalNode:
+def push_limit_down(node: plan.RelationalNode) -> plan.RelationalNode:
     """Limit(Project(x)) becomes Project(Limit(x)); a limit over a limit becomes the smaller one."""
-    if not isinstance(node, Sort) or node.order:
+    if not isinstance(node, plan.Sort) or node.order:
         return node
     if node.offset == 0 and node.fetch < 0:
         return node.input
     inner = node.input
-    if isinstance(inner, Project):
+    if isinstance(inner, plan.Project):
         limit = dataclasses.replace(node, input=inner.input, schema=inner.input.schema)
         return dataclasses.replace(inner, input=limit)
-    if isinstance(inner, Sort) and not inner.order:
+    if isinstance(inner, plan.Sort) and not inner.order:
         return _merge(node, inner)
     return node
 
 
-def _merge(outer: Sort, inner: Sort) -> RelationalNode:
+def _merge(outer: plan.Sort, inner: plan.Sort) -> plan.RelationalNode:
     left = -1 if inner.fetch < 0 else max(inner.fetch - outer.offset, 0)
     fetches = [f for f in (outer.fetch, left) if f >= 0]
     return dataclasses.replace(

@@ -10,26 +10,9 @@ from sqlglot import exp
 from sqlstream import catalog
 from sqlstream.catalog import CatalogObject, CatalogTable, CatalogView, PutObject
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import find_object, object_path, suggest
+from sqlstream.planner.bind.context import BindContext, find_object, object_path, suggest
 from sqlstream.planner.bind.relations.table_options import check_altered_options
-from sqlstream.planner.dialect.statements import (
-    AlterTable,
-    AlterTableOptions,
-    AlterView,
-    ColumnKind,
-    CreateTable,
-    DropColumn,
-    DropPrimaryKey,
-    DropWatermark,
-    Identifier,
-    PutColumn,
-    PutPrimaryKey,
-    PutWatermark,
-    RenameColumn,
-    RenameObject,
-    TableChange,
-)
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.statements.create_table import apply_create_table
 from sqlstream.planner.statements.create_view import bind_view
 from sqlstream.planner.statements.result import DdlResult
@@ -37,7 +20,7 @@ from sqlstream.planner.statements.show_create import constraint_name
 from sqlstream.planner.statements.table_like import declared
 
 
-def rename(statement: RenameObject, context: BindContext) -> DdlResult:
+def rename(statement: statements.RenameObject, context: BindContext) -> DdlResult:
     """Give a table or view another name in its database."""
     kind = "view" if statement.is_view else "table"
     found = _find(statement.name, context, statement.is_view, statement.if_exists)
@@ -62,7 +45,7 @@ def rename(statement: RenameObject, context: BindContext) -> DdlResult:
     return DdlResult.ok(catalog.RenameObject(found, path.name), done=done)
 
 
-def alter_table_options(statement: AlterTableOptions, context: BindContext) -> DdlResult:
+def alter_table_options(statement: statements.AlterTableOptions, context: BindContext) -> DdlResult:
     """Set options of a table, or reset them to their defaults."""
     found = _find(statement.name, context, False, statement.if_exists)
     if found is None:
@@ -79,7 +62,7 @@ def alter_table_options(statement: AlterTableOptions, context: BindContext) -> D
     )
 
 
-def alter_table(statement: AlterTable, context: BindContext) -> DdlResult:
+def alter_table(statement: statements.AlterTable, context: BindContext) -> DdlResult:
     """Add, change, drop or rename columns, the primary key or the watermark of a table."""
     found = _find(statement.name, context, False, statement.if_exists)
     if found is None:
@@ -88,7 +71,7 @@ def alter_table(statement: AlterTable, context: BindContext) -> DdlResult:
     return alter_columns(statement, found, context)
 
 
-def alter_view(statement: AlterView, context: BindContext) -> DdlResult:
+def alter_view(statement: statements.AlterView, context: BindContext) -> DdlResult:
     """Give a view another query. Its column names become those of the query, as in Flink."""
     found = _find(statement.name, context, True, False)
     assert isinstance(found, CatalogView)
@@ -97,7 +80,9 @@ def alter_view(statement: AlterView, context: BindContext) -> DdlResult:
     return DdlResult.ok(PutObject(altered, found), done=f'view "{found.path.name}" altered')
 
 
-def _find(name: Identifier, context: BindContext, is_view: bool, if_exists: bool) -> CatalogObject | None:
+def _find(
+    name: statements.Identifier, context: BindContext, is_view: bool, if_exists: bool
+) -> CatalogObject | None:
     """The visible object of that name and kind; None when there is none and the statement says IF EXISTS."""
     path = object_path(name.parts, context, name.span)
     if if_exists and context.catalog.get(path) is None:
@@ -114,14 +99,14 @@ def _find(name: Identifier, context: BindContext, is_view: bool, if_exists: bool
     return found
 
 
-def _absent(name: Identifier, kind: str) -> DdlResult:
+def _absent(name: statements.Identifier, kind: str) -> DdlResult:
     return DdlResult.ok(done=f'{kind} "{name.parts[-1]}" does not exist: nothing changed')
 
 
 # ALTER TABLE: columns, primary key and watermark of a table, which is declared anew with them.
 
 
-def alter_columns(statement: AlterTable, table: CatalogTable, context: BindContext) -> DdlResult:
+def alter_columns(statement: statements.AlterTable, table: CatalogTable, context: BindContext) -> DdlResult:
     """The table with the changes made one after the other. UserError with a position for one that contradicts the table."""
     written = declared(table, statement.name, statement.text, statement.span)
     for change in statement.changes:
@@ -130,24 +115,24 @@ def alter_columns(statement: AlterTable, table: CatalogTable, context: BindConte
     return DdlResult.ok(PutObject(altered, table), done=f'table "{table.path.name}" altered')
 
 
-def _changed(table: CreateTable, change: TableChange) -> CreateTable:
+def _changed(table: statements.CreateTable, change: statements.TableChange) -> statements.CreateTable:
     match change:
-        case PutColumn():
+        case statements.PutColumn():
             return _with_column(table, change)
-        case DropColumn(name):
+        case statements.DropColumn(name):
             return _without_column(table, name)
-        case RenameColumn():
+        case statements.RenameColumn():
             return _renamed(table, change)
-        case PutWatermark(watermark, is_new):
+        case statements.PutWatermark(watermark, is_new):
             _check_put("watermark", table.watermark is not None, is_new, watermark.span)
             return dataclasses.replace(table, watermark=watermark)
-        case DropWatermark(span):
+        case statements.DropWatermark(span):
             _check_put("watermark", table.watermark is not None, False, span)
             return dataclasses.replace(table, watermark=None)
-        case PutPrimaryKey(columns, is_new, name):
+        case statements.PutPrimaryKey(columns, is_new, name):
             _check_put("primary key", bool(table.primary_key), is_new, columns[0].span)
             return dataclasses.replace(table, primary_key=columns, key_name=name)
-        case DropPrimaryKey(span, name):
+        case statements.DropPrimaryKey(span, name):
             _check_put("primary key", bool(table.primary_key), False, span)
             actual = constraint_name(table.key_name, tuple(k.parts[0] for k in table.primary_key))
             if name and name != actual:
@@ -167,7 +152,7 @@ def _check_put(what: str, is_there: bool, is_new: bool, span: Span) -> None:
         )
 
 
-def _with_column(table: CreateTable, change: PutColumn) -> CreateTable:
+def _with_column(table: statements.CreateTable, change: statements.PutColumn) -> statements.CreateTable:
     # Its key, if it has one, is a change of its own.
     column = dataclasses.replace(change.column, is_primary_key=False)
     if column.expression is not None and not column.stored_text:
@@ -183,7 +168,7 @@ def _with_column(table: CreateTable, change: PutColumn) -> CreateTable:
                 span=column.span,
                 hint="change it with ALTER TABLE … MODIFY",
             )
-        raise _no_column(Identifier((column.name,), column.span), names)
+        raise _no_column(statements.Identifier((column.name,), column.span), names)
     kept = [c for c in table.columns if c.name != column.name]
     place_at = len(kept) if change.is_new else names.index(column.name)
     if change.is_first:
@@ -196,7 +181,7 @@ def _with_column(table: CreateTable, change: PutColumn) -> CreateTable:
     return dataclasses.replace(table, columns=(*kept[:place_at], column, *kept[place_at:]))
 
 
-def _without_column(table: CreateTable, name: Identifier) -> CreateTable:
+def _without_column(table: statements.CreateTable, name: statements.Identifier) -> statements.CreateTable:
     names = [c.name for c in table.columns]
     if name.parts[0] not in names:
         raise _no_column(name, names)
@@ -204,7 +189,7 @@ def _without_column(table: CreateTable, name: Identifier) -> CreateTable:
     return dataclasses.replace(table, columns=tuple(c for c in table.columns if c.name != name.parts[0]))
 
 
-def _renamed(table: CreateTable, change: RenameColumn) -> CreateTable:
+def _renamed(table: statements.CreateTable, change: statements.RenameColumn) -> statements.CreateTable:
     names = [c.name for c in table.columns]
     old, new = change.name.parts[0], change.target.parts[0]
     if old not in names:
@@ -219,7 +204,7 @@ def _renamed(table: CreateTable, change: RenameColumn) -> CreateTable:
     _check_unused(table, change.name, has_keys=False)
     columns = tuple(dataclasses.replace(c, name=new) if c.name == old else c for c in table.columns)
 
-    def renamed(keys: tuple[Identifier, ...]) -> tuple[Identifier, ...]:
+    def renamed(keys: tuple[statements.Identifier, ...]) -> tuple[statements.Identifier, ...]:
         return tuple(change.target if k.parts[0] == old else k for k in keys)
 
     return dataclasses.replace(
@@ -230,13 +215,13 @@ def _renamed(table: CreateTable, change: RenameColumn) -> CreateTable:
     )
 
 
-def _check_unused(table: CreateTable, name: Identifier, has_keys: bool = True) -> None:
+def _check_unused(table: statements.CreateTable, name: statements.Identifier, has_keys: bool = True) -> None:
     """UserError SS2011 for a column that another part of the table is made of."""
     wanted = name.parts[0]
     users = [
         f'computed column "{c.name}"'
         for c in table.columns
-        if c.kind is ColumnKind.COMPUTED and c.name != wanted and _reads(c.expression, wanted)
+        if c.kind is statements.ColumnKind.COMPUTED and c.name != wanted and _reads(c.expression, wanted)
     ]
     if table.watermark is not None and (
         table.watermark.column.parts[0] == wanted or _reads(table.watermark.expression, wanted)
@@ -260,7 +245,7 @@ def _reads(expression: exp.Expression | None, name: str) -> bool:
     return any(str(column.parts[0].name) == name for column in expression.find_all(exp.Column))
 
 
-def _no_column(name: Identifier, names: list[str]) -> UserError:
+def _no_column(name: statements.Identifier, names: list[str]) -> UserError:
     return UserError(
         "SS2003",
         f'column "{name.parts[0]}" does not exist',

@@ -13,27 +13,15 @@ from sqlstream.catalog import (
     UseDatabase,
 )
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import check_catalog, database_path, suggest
+from sqlstream.planner.bind.context import BindContext, check_catalog, database_path, suggest
 from sqlstream.planner.bind.relations.table_options import written_options
-from sqlstream.planner.dialect.statements import (
-    AlterCatalog,
-    AlterDatabase,
-    CreateCatalog,
-    CreateDatabase,
-    DescribeNamespace,
-    DropCatalog,
-    DropDatabase,
-    Identifier,
-    Option,
-    Use,
-)
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.statements.result import DdlResult, literal, quoted
 from sqlstream.secrets import masked
 from sqlstream.spi.catalog import CatalogDescriptor
 
 
-def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
+def create_catalog(statement: statements.CreateCatalog, context: BindContext) -> DdlResult:
     """The change that adds the catalog; none for IF NOT EXISTS when it exists."""
     name = statement.name.parts[-1]
     if name in context.catalog.catalogs():
@@ -50,7 +38,7 @@ def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
     return DdlResult.ok(PutCatalog(name, definition), done=f'catalog "{name}" created')
 
 
-def alter_catalog(statement: AlterCatalog, context: BindContext) -> DdlResult:
+def alter_catalog(statement: statements.AlterCatalog, context: BindContext) -> DdlResult:
     """Set or reset options of the catalog, or replace its comment; tables stay where they are (Flink: AlterCatalog*Operation).
 
     Another `path` makes the catalog one of what is kept there. A default database that is missing is made.
@@ -71,7 +59,7 @@ def alter_catalog(statement: AlterCatalog, context: BindContext) -> DdlResult:
 
 
 def _changed_options(
-    statement: AlterCatalog, before: CatalogDefinition, context: BindContext
+    statement: statements.AlterCatalog, before: CatalogDefinition, context: BindContext
 ) -> dict[str, str]:
     fixed = [(o.key, o.key_span) for o in statement.options] + [
         (key.parts[0], key.span) for key in statement.reset
@@ -101,7 +89,7 @@ def _unknown_option(
     return UserError("SS4003", message, span=span, hint=suggest(key, list(keys), "options"))
 
 
-def _check_values(options: tuple[Option, ...]) -> None:
+def _check_values(options: tuple[statements.Option, ...]) -> None:
     for option in options:
         if not option.value:
             hint = "give it a value, or leave it out"
@@ -109,7 +97,9 @@ def _check_values(options: tuple[Option, ...]) -> None:
             raise UserError("SS4002", message, span=option.value_span, hint=hint)
 
 
-def _check_options(options: tuple[Option, ...], name: Identifier, context: BindContext) -> None:
+def _check_options(
+    options: tuple[statements.Option, ...], name: statements.Identifier, context: BindContext
+) -> None:
     written = {o.key: o for o in options}
     kind = written.get("type")
     if kind is None:
@@ -130,7 +120,7 @@ def _check_options(options: tuple[Option, ...], name: Identifier, context: BindC
         raise UserError("SS4005", message, span=kind.value_span, hint=f"add '{missing}' = '…'")
 
 
-def drop_catalog(statement: DropCatalog, context: BindContext) -> DdlResult:
+def drop_catalog(statement: statements.DropCatalog, context: BindContext) -> DdlResult:
     """Forget the catalog, which is not the current one; what it keeps in files stays there."""
     name, span = statement.name.parts[-1], statement.name.span
     if name not in context.catalog.catalogs() and statement.if_exists:
@@ -146,7 +136,7 @@ def drop_catalog(statement: DropCatalog, context: BindContext) -> DdlResult:
     return DdlResult.ok(RemoveCatalog(name), done=f'catalog "{name}" dropped')
 
 
-def describe_catalog(statement: DescribeNamespace, context: BindContext) -> DdlResult:
+def describe_catalog(statement: statements.DescribeNamespace, context: BindContext) -> DdlResult:
     """Name, type and comment, with EXTENDED its options too (Flink: DescribeCatalogOperation)."""
     definition = _find_catalog(statement.name, context)
     rows: list[tuple[str, str | None]] = [("name", statement.name.parts[-1]), ("type", definition.type)]
@@ -157,7 +147,7 @@ def describe_catalog(statement: DescribeNamespace, context: BindContext) -> DdlR
     return DdlResult.info(rows)
 
 
-def show_create_catalog(name: Identifier, context: BindContext) -> str:
+def show_create_catalog(name: statements.Identifier, context: BindContext) -> str:
     """CREATE CATALOG in Flink's layout; it creates the same catalog again, except for masked values of secrets."""
     definition = _find_catalog(name, context)
     comment = f"COMMENT {literal(definition.comment)}\n" if definition.comment else ""
@@ -167,7 +157,7 @@ def show_create_catalog(name: Identifier, context: BindContext) -> str:
     return f"CREATE CATALOG {quoted(name.parts[-1])}\n{comment}WITH (\n{options}\n)\n"
 
 
-def _find_catalog(name: Identifier, context: BindContext) -> CatalogDefinition:
+def _find_catalog(name: statements.Identifier, context: BindContext) -> CatalogDefinition:
     check_catalog(name.parts[-1], context, name.span)
     definition = context.catalog.definition(name.parts[-1])
     assert definition is not None
@@ -177,7 +167,7 @@ def _find_catalog(name: Identifier, context: BindContext) -> CatalogDefinition:
 # CREATE, ALTER, DROP and DESCRIBE of databases, and USE of a database or catalog.
 
 
-def create_database(statement: CreateDatabase, context: BindContext) -> DdlResult:
+def create_database(statement: statements.CreateDatabase, context: BindContext) -> DdlResult:
     """The change that adds the database; none for IF NOT EXISTS when it exists."""
     name = statement.name
     catalog, database = database_path(name.parts, context, name.span, exists=False)
@@ -194,7 +184,7 @@ def create_database(statement: CreateDatabase, context: BindContext) -> DdlResul
     return DdlResult.ok(PutDatabase(catalog, database, made), done=f'database "{database}" created')
 
 
-def alter_database(statement: AlterDatabase, context: BindContext) -> DdlResult:
+def alter_database(statement: statements.AlterDatabase, context: BindContext) -> DdlResult:
     """Set properties of the database; the others stay."""
     catalog, database, before = _find_database(statement.name, context)
     properties = before.properties | written_options(statement.options)
@@ -202,7 +192,7 @@ def alter_database(statement: AlterDatabase, context: BindContext) -> DdlResult:
     return DdlResult.ok(change, done=f'database "{database}" altered')
 
 
-def drop_database(statement: DropDatabase, context: BindContext) -> DdlResult:
+def drop_database(statement: statements.DropDatabase, context: BindContext) -> DdlResult:
     """Remove the database, which is empty unless CASCADE is written, and not the current one."""
     name = statement.name
     catalog, database = database_path(name.parts, context, name.span, exists=False)
@@ -233,7 +223,7 @@ def drop_database(statement: DropDatabase, context: BindContext) -> DdlResult:
     return DdlResult.ok(change, done=f'database "{database}" dropped')
 
 
-def use(statement: Use, context: BindContext) -> DdlResult:
+def use(statement: statements.Use, context: BindContext) -> DdlResult:
     """Make a database, or a catalog with its default database, the current one."""
     name = statement.name
     if statement.is_catalog:
@@ -248,7 +238,7 @@ def use(statement: Use, context: BindContext) -> DdlResult:
     return DdlResult.ok(UseDatabase(catalog, database), done=done)
 
 
-def describe_database(statement: DescribeNamespace, context: BindContext) -> DdlResult:
+def describe_database(statement: statements.DescribeNamespace, context: BindContext) -> DdlResult:
     """Name, catalog and comment, with EXTENDED its properties too."""
     catalog, database, found = _find_database(statement.name, context)
     rows: list[tuple[str, str | None]] = [("name", database), ("catalog", catalog)]
@@ -258,7 +248,7 @@ def describe_database(statement: DescribeNamespace, context: BindContext) -> Ddl
     return DdlResult.info(rows)
 
 
-def _find_database(name: Identifier, context: BindContext) -> tuple[str, str, CatalogDatabase]:
+def _find_database(name: statements.Identifier, context: BindContext) -> tuple[str, str, CatalogDatabase]:
     catalog, database = database_path(name.parts, context, name.span)
     found = context.catalog.database(catalog, database)
     assert found is not None

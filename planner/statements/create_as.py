@@ -7,9 +7,8 @@ import dataclasses
 from sqlstream.catalog import CatalogTable, PutObject
 from sqlstream.errors import UserError
 from sqlstream.planner.bind.binder import bind_query
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, created_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly
-from sqlstream.planner.bind.names import created_path, suggest
 from sqlstream.planner.bind.sink import insert_into
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, Identifier, Insert

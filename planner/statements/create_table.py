@@ -13,17 +13,10 @@ from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, Water
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.planner.bind.binder import root_namespace
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, created_path, object_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast, plain
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.names import created_path, object_path, suggest
-from sqlstream.planner.bind.relations.table_options import (
-    check_table_changes,
-    check_table_options,
-    find_connector,
-    metadata_of,
-    written_options,
-)
+from sqlstream.planner.bind.relations import table_options
 from sqlstream.planner.bind.relations.tables import define_files
 from sqlstream.planner.bind.scope import Scope
 from sqlstream.planner.dialect import statements
@@ -65,18 +58,20 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
         return _table_of_files(statement, statement.like, context)
     written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
     span = statement.name.span
-    descriptor = check_table_options(statement.options, written_physical, context, span)
-    options = written_options(statement.options)
+    descriptor = table_options.check_table_options(statement.options, written_physical, context, span)
+    options = table_options.written_options(statement.options)
     fixed = _fixed_schema(descriptor, options)
     _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
     _refuse_values_alone(statement)
-    metadata = _metadata_columns(statement, descriptor, metadata_of(descriptor, options, context))
+    metadata = _metadata_columns(
+        statement, descriptor, table_options.metadata_of(descriptor, options, context)
+    )
     columns = _all_columns(statement, physical + metadata, context)
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
     table = replace(table, partition_keys=keys)
-    check_table_changes(table, options, context, span)
+    table_options.check_table_changes(table, options, context, span)
     return table
 
 
@@ -131,8 +126,8 @@ def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContex
         else c
         for c in inferred.columns
     )
-    descriptor = find_connector(inferred.options, context, like.span)
-    keys = metadata_of(descriptor, inferred.options, context)
+    descriptor = table_options.find_connector(inferred.options, context, like.span)
+    keys = table_options.metadata_of(descriptor, inferred.options, context)
     stored = physical + _metadata_columns(statement, descriptor, keys)
     # Inferred columns stay in the order of the files, whichever of them are written.
     added = [c for c in statement.columns if c.kind is not statements.ColumnKind.PHYSICAL]

@@ -10,8 +10,7 @@ from sqlglot import exp
 from sqlstream.catalog import CatalogView, ObjectPath, PutObject
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.bind.binder import bind_subquery, root_namespace
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import created_path, object_path
+from sqlstream.planner.bind.context import BindContext, created_path, object_path
 from sqlstream.planner.dialect.statements import CreateView, Identifier
 from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema

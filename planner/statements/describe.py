@@ -9,9 +9,8 @@ from sqlstream.expressions import LiteralValue
 from sqlstream.functions import CALLABLE, REWRITTEN_SCALARS, SCALAR_FUNCTIONS
 from sqlstream.functions.signature import AGGREGATED
 from sqlstream.planner.bind.binder import bind_query
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, find_object, object_path
 from sqlstream.planner.bind.expressions.calls import unknown_function
-from sqlstream.planner.bind.names import find_object, object_path
 from sqlstream.planner.bind.relations.table_options import own_options
 from sqlstream.planner.bind.relations.tables import find_side_table
 from sqlstream.planner.dialect.statements import Describe, DescribedKind, DescribeExtension, Identifier

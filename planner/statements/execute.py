@@ -6,36 +6,9 @@ from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
 from sqlstream.errors import InternalError, UserError
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import check_database, object_path, suggest
-from sqlstream.planner.depth import refuse_depth
-from sqlstream.planner.dialect.statements import (
-    AlterCatalog,
-    AlterDatabase,
-    AlterFunction,
-    AlterTable,
-    AlterTableOptions,
-    AlterView,
-    ChangeModules,
-    CreateCatalog,
-    CreateDatabase,
-    CreateFunction,
-    CreateTable,
-    CreateView,
-    Describe,
-    DescribeExtension,
-    DescribeNamespace,
-    DropCatalog,
-    DropDatabase,
-    DropFunction,
-    DropObject,
-    RenameObject,
-    ResetOption,
-    SetOption,
-    Show,
-    Statement,
-    Use,
-)
+from sqlstream.planner.bind.context import BindContext, check_database, object_path, suggest
+from sqlstream.planner.dialect import statements
+from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.statements import alter, catalogs, functions
 from sqlstream.planner.statements.create_table import create_table
 from sqlstream.planner.statements.create_view import create_view
@@ -47,75 +20,84 @@ from sqlstream.schema import Schema
 from sqlstream.secrets import masked
 
 
-@refuse_depth
-def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
+@refuse_depth()
+def execute_ddl(statement: statements.Statement, context: BindContext) -> DdlResult:
     """Rows and changes of a CREATE, ALTER, DROP, USE, SET, RESET, SHOW or DESCRIBE. UserError with a position for a wrong one."""
     match statement:
-        case CreateTable():
+        case statements.CreateTable():
             return create_table(statement, context)
-        case CreateView():
+        case statements.CreateView():
             return create_view(statement, context)
-        case DropObject():
+        case statements.DropObject():
             return drop(statement, context)
-        case RenameObject():
+        case statements.RenameObject():
             return alter.rename(statement, context)
-        case AlterTableOptions():
+        case statements.AlterTableOptions():
             return alter.alter_table_options(statement, context)
-        case AlterTable():
+        case statements.AlterTable():
             return alter.alter_table(statement, context)
-        case AlterView():
+        case statements.AlterView():
             return alter.alter_view(statement, context)
-        case CreateFunction():
+        case statements.CreateFunction():
             return functions.create_function(statement, context)
-        case AlterFunction():
+        case statements.AlterFunction():
             return functions.alter_function(statement, context)
-        case DropFunction():
+        case statements.DropFunction():
             return functions.drop_function(statement, context)
-        case CreateDatabase() | AlterDatabase() | DropDatabase() | Use():
+        case (
+            statements.CreateDatabase()
+            | statements.AlterDatabase()
+            | statements.DropDatabase()
+            | statements.Use()
+        ):
             return _execute_database(statement, context)
-        case ChangeModules():
+        case statements.ChangeModules():
             return change_modules(statement)
-        case CreateCatalog():
+        case statements.CreateCatalog():
             return catalogs.create_catalog(statement, context)
-        case AlterCatalog():
+        case statements.AlterCatalog():
             return catalogs.alter_catalog(statement, context)
-        case DropCatalog():
+        case statements.DropCatalog():
             return catalogs.drop_catalog(statement, context)
-        case DescribeNamespace():
+        case statements.DescribeNamespace():
             is_catalog = statement.is_catalog
             describe_it = catalogs.describe_catalog if is_catalog else catalogs.describe_database
             return describe_it(statement, context)
-        case SetOption():
+        case statements.SetOption():
             return set_option(statement, context)
-        case ResetOption():
+        case statements.ResetOption():
             return reset_option(statement)
-        case Show():
+        case statements.Show():
             return show(statement, context)
-        case Describe():
+        case statements.Describe():
             return describe(statement, context)
-        case DescribeExtension():
+        case statements.DescribeExtension():
             return describe_extension(statement, context)
     raise InternalError(f"{type(statement).__name__} is no DDL statement")
 
 
 def _execute_database(
-    statement: CreateDatabase | AlterDatabase | DropDatabase | Use, context: BindContext
+    statement: statements.CreateDatabase
+    | statements.AlterDatabase
+    | statements.DropDatabase
+    | statements.Use,
+    context: BindContext,
 ) -> DdlResult:
     match statement:
-        case CreateDatabase():
+        case statements.CreateDatabase():
             return catalogs.create_database(statement, context)
-        case AlterDatabase():
+        case statements.AlterDatabase():
             return catalogs.alter_database(statement, context)
-        case DropDatabase():
+        case statements.DropDatabase():
             return catalogs.drop_database(statement, context)
-        case Use():
+        case statements.Use():
             return catalogs.use(statement, context)
 
 
 # DROP TABLE and DROP VIEW.
 
 
-def drop(statement: DropObject, context: BindContext) -> DdlResult:
+def drop(statement: statements.DropObject, context: BindContext) -> DdlResult:
     """Remove the object from the catalog; a missing one is an error unless IF EXISTS."""
     path = object_path(statement.name.parts, context, statement.name.span)
     kind = "VIEW" if statement.is_view else "TABLE"
@@ -157,7 +139,7 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
 # SET and RESET.
 
 
-def set_option(statement: SetOption, context: BindContext) -> DdlResult:
+def set_option(statement: statements.SetOption, context: BindContext) -> DdlResult:
     """Check and set one option; without one, list those that are set."""
     written = statement.option
     if written is None:
@@ -169,7 +151,7 @@ def set_option(statement: SetOption, context: BindContext) -> DdlResult:
     return DdlResult.ok(SetConfig(key, value), done=f"'{key}' is '{masked(key, value)}'", note=note)
 
 
-def reset_option(statement: ResetOption) -> DdlResult:
+def reset_option(statement: statements.ResetOption) -> DdlResult:
     """Reset one option, or all, to the default."""
     if statement.key is None:
         return DdlResult.ok(ResetConfig(None), done="all settings have their defaults")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from msgspec.structs import replace
@@ -20,28 +21,20 @@ from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
 from sqlstream.functions.user import skips_null
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, check_database, suggest
 from sqlstream.planner.bind.expressions.calls import is_builtin
 from sqlstream.planner.bind.expressions.user_functions import function_path
-from sqlstream.planner.bind.names import check_database, suggest
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.parser import parse_type
-from sqlstream.planner.dialect.statements import (
-    AlterFunction,
-    ChangeModules,
-    CreateFunction,
-    DropFunction,
-    FunctionBody,
-    Identifier,
-    ModuleAction,
-)
 from sqlstream.planner.statements.result import DdlResult, literal, quoted
 from sqlstream.schema import Schema
+from sqlstream.spi.packages import Guest, Kind, find_guest, guest_names, load_guest
 from sqlstream.types import LogicalType, TypeRoot
 
 _CLASS_NAME = re.compile(r"([^\W\d]\w*\.)+[^\W\d]\w*")
 
 
-def create_function(statement: CreateFunction, context: BindContext) -> DdlResult:
+def create_function(statement: statements.CreateFunction, context: BindContext) -> DdlResult:
     """The change that adds the function; none for IF NOT EXISTS when it exists. UserError SS2031 for an object that is no
     function,
     at the place of its name."""
@@ -66,7 +59,7 @@ def create_function(statement: CreateFunction, context: BindContext) -> DdlResul
     return DdlResult.ok(PutFunction(entry), done=f'{kind} "{path.name}" created', note=note)
 
 
-def alter_function(statement: AlterFunction, context: BindContext) -> DdlResult:
+def alter_function(statement: statements.AlterFunction, context: BindContext) -> DdlResult:
     """The change that replaces the function."""
     path = _path(statement, context)
     kind = _kind(statement)
@@ -79,7 +72,7 @@ def alter_function(statement: AlterFunction, context: BindContext) -> DdlResult:
     return DdlResult.ok(PutFunction(entry, found), done=f'{kind} "{path.name}" altered')
 
 
-def drop_function(statement: DropFunction, context: BindContext) -> DdlResult:
+def drop_function(statement: statements.DropFunction, context: BindContext) -> DdlResult:
     """Remove the function; a missing one is an error unless IF EXISTS."""
     path = _path(statement, context)
     kind = _kind(statement)
@@ -99,12 +92,14 @@ def drop_function(statement: DropFunction, context: BindContext) -> DdlResult:
     return DdlResult.ok(RemoveFunction(found), done=f'{kind} "{path.name}" dropped')
 
 
-def show_create_function(name: Identifier, context: BindContext) -> str:
+def show_create_function(name: statements.Identifier, context: BindContext) -> str:
     """CREATE FUNCTION, which makes the same function again. UserError SS2005 when there is none."""
     return _create_text(find_function(name, context))
 
 
-def describe_user_function(name: Identifier, is_extended: bool, context: BindContext) -> DdlResult | None:
+def describe_user_function(
+    name: statements.Identifier, is_extended: bool, context: BindContext
+) -> DdlResult | None:
     """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
     from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog
 
@@ -156,7 +151,7 @@ def _extended(found: CatalogFunction) -> list[tuple[str, str | None]]:
     return rows
 
 
-def find_function(name: Identifier, context: BindContext) -> CatalogFunction:
+def find_function(name: statements.Identifier, context: BindContext) -> CatalogFunction:
     """The user's function of a name, a temporary one first. UserError SS2005 when there is none."""
     path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
     candidates = [system_path(path.name)] if len(name.parts) == 1 else []
@@ -170,7 +165,10 @@ def find_function(name: Identifier, context: BindContext) -> CatalogFunction:
     raise _missing(path, "function", name, context)
 
 
-def _path(statement: CreateFunction | AlterFunction | DropFunction, context: BindContext) -> ObjectPath:
+def _path(
+    statement: statements.CreateFunction | statements.AlterFunction | statements.DropFunction,
+    context: BindContext,
+) -> ObjectPath:
     name = statement.name
     if statement.is_system:
         if len(name.parts) > 1:
@@ -183,19 +181,19 @@ def _path(statement: CreateFunction | AlterFunction | DropFunction, context: Bin
     return path
 
 
-def _kind(statement: CreateFunction | AlterFunction | DropFunction) -> str:
+def _kind(statement: statements.CreateFunction | statements.AlterFunction | statements.DropFunction) -> str:
     system = "system " if statement.is_system else ""
     return f"temporary {system}function" if statement.is_temporary else "function"
 
 
-def _missing(path: ObjectPath, kind: str, name: Identifier, context: BindContext) -> UserError:
+def _missing(path: ObjectPath, kind: str, name: statements.Identifier, context: BindContext) -> UserError:
     known = [f.path.name for f in context.catalog.functions(path.catalog, path.database)]
     hint = suggest(path.name, known, "functions") if known else "SHOW USER FUNCTIONS lists those there are"
     return UserError("SS2005", f'{kind} "{path.name}" does not exist', span=name.span, hint=hint)
 
 
 def _resolved(
-    path: ObjectPath, body: FunctionBody, is_temporary: bool, context: BindContext
+    path: ObjectPath, body: statements.FunctionBody, is_temporary: bool, context: BindContext
 ) -> CatalogFunction:
     """The function as the Python object declares it."""
     if _CLASS_NAME.fullmatch(body.class_name) is None:
@@ -285,7 +283,7 @@ def _create_text(found: CatalogFunction) -> str:
 CORE = "core"
 
 
-def change_modules(statement: ChangeModules) -> DdlResult:
+def change_modules(statement: statements.ChangeModules) -> DdlResult:
     """UserError SS3524 for another module than `core`, and where `core` could not stay as it is."""
     seen: set[str] = set()
     for name in statement.names:
@@ -302,9 +300,9 @@ def change_modules(statement: ChangeModules) -> DdlResult:
                 "SS2012", f'module "{module}" is named twice', span=name.span, hint="name it once"
             )
         seen.add(module)
-    if statement.action is ModuleAction.USE:
+    if statement.action is statements.ModuleAction.USE:
         return DdlResult.ok(done=f'modules in use: "{CORE}"')
-    is_loading = statement.action is ModuleAction.LOAD
+    is_loading = statement.action is statements.ModuleAction.LOAD
     raise UserError(
         "SS3524",
         f'module "{CORE}" is loaded already' if is_loading else f'module "{CORE}" cannot be unloaded',
@@ -318,3 +316,48 @@ def show_modules(is_full: bool) -> DdlResult:
     if is_full:
         return DdlResult(Schema.of(("module name", sql.STRING), ("used", sql.BOOLEAN)), ((CORE, True),))
     return DdlResult.column("module name", [CORE])
+
+
+# The functions that other packages bring, as calls find them: their plain names mean them where nothing else has the
+# name.
+
+
+class PackageFunctions:
+    """Implements `InstalledFunctions` by entry points. A package's module is imported when its function is first asked for."""
+
+    def find(self, name: str) -> CatalogFunction | None:
+        """The function of a name in small letters. UserError SS4014, SS4015 for a package that cannot be used."""
+        guest = find_guest(Kind.FUNCTION, name)
+        return None if guest is None else _declared(guest)
+
+    def names(self) -> list[str]:
+        return guest_names(Kind.FUNCTION)
+
+
+@functools.cache
+def _declared(guest: Guest) -> CatalogFunction:
+    from sqlstream.python_functions import UserFunction
+
+    found = load_guest(guest)
+    if not isinstance(found, UserFunction):
+        raise UserError(
+            "SS4015",
+            f'{guest.label} is "{guest.place}", which is no function of sqlstream',
+            hint="decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function",
+        )
+    module, _, attribute = guest.place.partition(":")
+    try:
+        ref = function_ref(guest.name, module, attribute, found.declared)
+    except UserError as error:
+        raise UserError(
+            "SS4015",
+            f"{guest.label} is declared wrongly: {error.message}",
+            hint=error.hint or f"report it to the authors of {guest.distribution}",
+        ) from None
+    return CatalogFunction(
+        system_path(guest.name),
+        f"{module}.{attribute}",
+        ref,
+        comment=found.declared.comment,
+        package=guest.package,
+    )

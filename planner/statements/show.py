@@ -6,15 +6,15 @@ import re
 
 from sqlstream.catalog import CatalogFunction, CatalogView
 from sqlstream.errors import UserError
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.expressions.calls import callable_names
-from sqlstream.planner.bind.names import (
+from sqlstream.planner.bind.context import (
+    BindContext,
     check_catalog,
     check_database,
     database_path,
     find_object,
     object_path,
 )
+from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.dialect.statements import Show, ShowKind
 from sqlstream.planner.statements.catalogs import show_create_catalog
 from sqlstream.planner.statements.describe import connector_rows, describe_object

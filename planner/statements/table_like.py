@@ -6,25 +6,17 @@ import dataclasses
 
 from sqlstream.catalog import CatalogTable, Column
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import find_table, object_path
+from sqlstream.planner.bind.context import BindContext, find_table, object_path
+from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.parser import parse_expression
-from sqlstream.planner.dialect.statements import (
-    ColumnDef,
-    ColumnKind,
-    CreateTable,
-    Identifier,
-    LikeOption,
-    LikeTable,
-    Option,
-    WatermarkDef,
-)
 
 _FEATURES = ("CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS", "WATERMARKS")
 _INCLUDING, _EXCLUDING, _OVERWRITING = "INCLUDING", "EXCLUDING", "OVERWRITING"
 
 
-def like_table(statement: CreateTable, like: LikeTable, context: BindContext) -> CreateTable:
+def like_table(
+    statement: statements.CreateTable, like: statements.LikeTable, context: BindContext
+) -> statements.CreateTable:
     """The statement with what it takes of the other table written out (Flink: MergeTableLikeUtil). Columns of the other table
     come first. UserError SS2012 for a part that both have, unless it is OVERWRITING."""
     base = find_table(object_path(like.name.parts, context, like.name.span), context, like.name.span)
@@ -58,9 +50,9 @@ def like_table(statement: CreateTable, like: LikeTable, context: BindContext) ->
     )
 
 
-def _strategies(options: tuple[LikeOption, ...]) -> dict[str, str]:
+def _strategies(options: tuple[statements.LikeOption, ...]) -> dict[str, str]:
     """By feature: what is done with that of the other table. Without a word it is included, and options are overwritten."""
-    seen: dict[str, LikeOption] = {}
+    seen: dict[str, statements.LikeOption] = {}
     for option in options:
         if option.feature in seen:
             hint = "keep one of the two"
@@ -74,10 +66,12 @@ def _strategies(options: tuple[LikeOption, ...]) -> dict[str, str]:
 
 
 def _columns(
-    written: tuple[ColumnDef, ...], others: tuple[ColumnDef, ...], strategies: dict[str, str]
-) -> tuple[ColumnDef, ...]:
-    by_kind = {ColumnKind.COMPUTED: "GENERATED", ColumnKind.METADATA: "METADATA"}
-    merged: dict[str, ColumnDef] = {}
+    written: tuple[statements.ColumnDef, ...],
+    others: tuple[statements.ColumnDef, ...],
+    strategies: dict[str, str],
+) -> tuple[statements.ColumnDef, ...]:
+    by_kind = {statements.ColumnKind.COMPUTED: "GENERATED", statements.ColumnKind.METADATA: "METADATA"}
+    merged: dict[str, statements.ColumnDef] = {}
     for column in others:
         feature = by_kind.get(column.kind)
         if feature is None or strategies[feature] != _EXCLUDING:
@@ -93,7 +87,9 @@ def _columns(
     return tuple(merged.values())
 
 
-def _options(written: tuple[Option, ...], others: tuple[Option, ...], strategy: str) -> tuple[Option, ...]:
+def _options(
+    written: tuple[statements.Option, ...], others: tuple[statements.Option, ...], strategy: str
+) -> tuple[statements.Option, ...]:
     if strategy == _EXCLUDING:
         return written
     keys = {o.key for o in others}
@@ -113,44 +109,46 @@ def _repeated(what: str, span: Span, way: str) -> UserError:
 # with.
 
 
-def declared(table: CatalogTable, name: Identifier, text: str, span: Span) -> CreateTable:
+def declared(
+    table: CatalogTable, name: statements.Identifier, text: str, span: Span
+) -> statements.CreateTable:
     """The CREATE TABLE of `table` under another `name`; each of its parts stands at the place of the name."""
     place = name.span
-    keys = tuple(Identifier((key,), place) for key in table.primary_key)
+    keys = tuple(statements.Identifier((key,), place) for key in table.primary_key)
     watermark = table.watermark
-    return CreateTable(
+    return statements.CreateTable(
         text,
         span,
         name=name,
         columns=tuple(_column(column, place) for column in table.columns),
         watermark=None
         if watermark is None
-        else WatermarkDef(
-            Identifier((watermark.column,), place),
+        else statements.WatermarkDef(
+            statements.Identifier((watermark.column,), place),
             parse_expression(watermark.expression),
             place,
             watermark.expression,
         ),
         primary_key=keys,
         key_name=table.key_name,
-        partition_keys=tuple(Identifier((key,), place) for key in table.partition_keys),
+        partition_keys=tuple(statements.Identifier((key,), place) for key in table.partition_keys),
         options=written_options(table.options, place),
         is_temporary=table.is_temporary,
         comment=table.comment,
     )
 
 
-def written_options(options: dict[str, str], place: Span) -> tuple[Option, ...]:
-    return tuple(Option(key, value, place, place) for key, value in options.items())
+def written_options(options: dict[str, str], place: Span) -> tuple[statements.Option, ...]:
+    return tuple(statements.Option(key, value, place, place) for key, value in options.items())
 
 
-def _column(column: Column, place: Span) -> ColumnDef:
-    kind = ColumnKind(column.kind.value)
-    made = ColumnDef(column.name, kind, place, comment=column.comment)
-    if kind is ColumnKind.COMPUTED:
+def _column(column: Column, place: Span) -> statements.ColumnDef:
+    kind = statements.ColumnKind(column.kind.value)
+    made = statements.ColumnDef(column.name, kind, place, comment=column.comment)
+    if kind is statements.ColumnKind.COMPUTED:
         expression = parse_expression(column.expression)
         return dataclasses.replace(made, expression=expression, stored_text=column.expression)
     made = dataclasses.replace(made, type=column.type.without_time_attribute())
-    if kind is ColumnKind.METADATA:
+    if kind is statements.ColumnKind.METADATA:
         return dataclasses.replace(made, metadata_key=column.metadata_key, is_virtual=column.is_virtual)
     return made

@@ -54,7 +54,7 @@ from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 if TYPE_CHECKING:
     Spec = OperatorSpec
 else:
-    Spec = Union[tuple(entry.load_spec() for entry in OPERATORS)]  # noqa: UP007
+    Spec = Union[tuple(entry.load_spec() for entry in OPERATORS if entry.spec)]  # noqa: UP007
 """The union of all specs, by whose tags messages are decoded."""
 
 __all__ = [

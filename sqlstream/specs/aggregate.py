@@ -88,8 +88,8 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     (>= 0: SINGLE and LOCAL) holds the watermark in force for each row (specs.watermark.ROW_WATERMARK_COLUMN).
     SESSION has no LOCAL phase. Without keys an empty window has no row. `is_retracting` (SINGLE, not SESSION): rows may be
     retracted; a key whose rows all were has no row, and retractions are late as rows are.
-    With `emit` a window emits before it is final, and the output is a changelog: +I, updates (-U only when the
-    output mode is RETRACT), and -D for a key whose rows were all retracted and for a session that has other bounds now. A row is
+    With `emit` a window emits before it is final, and the output is a changelog: +I and updates (-U only when the
+    output mode is RETRACT). -D is for a key whose rows were all retracted, and for a session that has other bounds now. A row is
     late when the watermark has passed the end of all its windows by `lateness_ms`. When a window closes, and again when it is
     forgotten, it emits what it has not yet.
     """

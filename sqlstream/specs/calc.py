@@ -55,10 +55,10 @@ class KeptValuesSpec(OperatorSpec, frozen=True, tag="kept_values"):
 class SingleRowCheckSpec(OperatorSpec, frozen=True, tag="single_row_check"):
     """Passes on the rows for which `has_several` is not TRUE, and holds back the others until they are retracted.
 
-    Changes come from several subtasks, so a subquery may have two rows for a moment while one takes the place of the other. The
-    job fails for a row that is held back at the end of the input, and where the input does not end (`is_bounded` is false) for
-    one that has been held back for 10 seconds: by evaluating `checks`, calls of SINGLE_ROW, for it. `distribution` are the
-    columns by which rows are distributed.
+    Changes come from several subtasks, so a subquery may have two rows for a moment while one takes the place of the other.
+    The job fails for a row that is held back at the end of the input. Where the input does not end (`is_bounded` is false) it
+    fails for one that has been held back for 10 seconds: by evaluating `checks`, calls of SINGLE_ROW, for it. `distribution`
+    are the columns by which rows are distributed.
     """
 
     has_several: Expression
@@ -91,8 +91,8 @@ class MarkChangesSpec(OperatorSpec, frozen=True, tag="mark_changes"):
 
 
 class ExpandSpec(OperatorSpec, frozen=True, tag="expand"):
-    """Output each row once per set of `sets`, with NULL in the columns `grouped` that are not in it, and the number of the set as
-    last column (INT, from 0). A batch is output set by set; the row kind passes through. No state."""
+    """Output each row once per set of `sets`, with NULL in the columns `grouped` that are not in it. The last column is the
+    number of the set (INT, from 0). A batch is output set by set; the row kind passes through. No state."""
 
     grouped: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]

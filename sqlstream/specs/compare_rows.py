@@ -31,9 +31,9 @@ class CompareRowsSpec(OperatorSpec, frozen=True, tag="compare_rows"):
 
 
 class ComparisonReport(msgspec.Struct, frozen=True):
-    """Rows and milliseconds of each side. `surplus` and `missing` count the rows that only the stream and only the batch have,
-    `near` the pairs of rows that were taken as equal within the tolerance. `explained`: without a tolerance, the pairs of
-    differing rows that the order of addition explains."""
+    """Rows and milliseconds of each side. `surplus` and `missing` count the rows that only the stream and only the batch have.
+    `near` counts the pairs of rows that were taken as equal within the tolerance. `explained`: without a tolerance, the pairs
+    of differing rows that the order of addition explains."""
 
     stream_rows: int
     batch_rows: int

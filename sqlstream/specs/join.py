@@ -66,14 +66,13 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
 class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     """Join of two insert-only streams whose times are close (Flink: StreamExecIntervalJoin).
 
-    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is TRUE. A row
-    is forgotten when the watermark (or clock) excludes further matches. Outer joins then emit an unmatched row
-    with NULLs, and ANTI a left one. SEMI emits a left row at its first match. The output watermark is held back so
-    that no output row is late. A time column may be a rowtime or a window bound (`window_start`, `window_end`,
-    `window_time`) that its producer emits before it forwards the watermark that closed the window.
-    `broadcast_input` (0 or 1; -1: none): every subtask receives all rows of that input and any rows of the other
-    (INNER only). Each subtask saves that input as a `shared` table. Every subtask restores the table of the old
-    subtask with the least event time, which holds all rows of the others.
+    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is TRUE. A row is
+    forgotten when the watermark (or clock) excludes further matches. Outer joins then emit an unmatched row with NULLs, and
+    ANTI a left one. SEMI emits a left row at its first match. The output watermark is held back so that no output row is late.
+    A time column may be a rowtime, or a window bound (`window_start`, `window_end`, `window_time`). Its producer emits such a
+    row before it forwards the watermark that closed the window. `broadcast_input` (0 or 1; -1: none): every subtask receives
+    all rows of that input and any rows of the other (INNER only). Each subtask saves that input as a `shared` table. Every
+    subtask restores the table of the old subtask with the least event time, which holds all rows of the others.
     """
 
     kind: JoinKind

@@ -81,8 +81,8 @@ class OverCall(msgspec.Struct, frozen=True):
 
     @property
     def needs_all_before(self) -> bool:
-        """Whether any row before it may decide what a later row reads: not where a few rows of a partition do (the first or last
-        ones, the first of equal ones), and rows are not counted to the end of the frame."""
+        """Whether any row before it may decide what a later row reads: not where a few rows of a partition do (the first or
+        last ones, the first of equal ones). Rows are not counted to the end of the frame."""
         if self.function in NEIGHBOURS:
             return False
         if self.frame.start is not None or self.frame.end != 0:

@@ -134,8 +134,8 @@ class TemporalSortSpec(OperatorSpec, frozen=True, tag="temporal_sort"):
     output are insert-only; parallelism is 1.
 
     By row time the rows up to a watermark are output in order when it comes; a row behind the last one is late: dropped and
-    counted in `numLateRecordsDropped`. By processing time (`time_column` -1) rows are output as they come, those of a batch,
-    which come at the same time, in the order of the further columns.
+    counted in `numLateRecordsDropped`. By processing time (`time_column` -1) rows are output as they come. Those of a batch
+    come at the same time, and are output in the order of the further columns.
     """
 
     order: tuple[SortKey, ...]

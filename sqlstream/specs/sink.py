@@ -44,10 +44,11 @@ class SinkAction(enum.Enum):
 class ChangingSinkSpec(SinkSpec, frozen=True, tag="changing_sink"):
     """A sink whose commit also removes rows: old ones and new ones change places at once, when the input has ended.
 
-    OVERWRITE: the rows of the table, or of a partitioned table those of the partitions that rows come into and of `partition`,
-    the literal values of columns by their indexes. TRUNCATE: all rows; none come. UPDATE and DELETE: the input is a changelog. A
-    sink of upserts is told of the changed rows alone (+U or -D); any other gets the whole table, unchanged rows as +I, and puts
-    what is not deleted in its place. `version`: that of the table before its rows were read, where the connector knows one.
+    OVERWRITE: the rows of the table. Of a partitioned table they are those of the partitions that rows come into, and of
+    `partition`, the literal values of columns by their indexes. TRUNCATE: all rows; none come. UPDATE and DELETE: the input is
+    a changelog. A sink of upserts is told of the changed rows alone (+U or -D); any other gets the whole table, unchanged rows
+    as +I, and puts what is not deleted in its place. `version`: that of the table before its rows were read, where the
+    connector knows one.
     """
 
     action: SinkAction = SinkAction.OVERWRITE

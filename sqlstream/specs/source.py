@@ -36,9 +36,9 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     descriptor, the connector applies them exactly. `limit` < 0 means none. The name of a metadata field is its metadata key.
     `watermark` is None unless, by the descriptor, readers create watermarks.
 
-    Of a table whose rows are changes, `change_key` has the columns that rows are known by. When its rows are read as versions,
-    `are_versions`, a change of the key ends the version of the old key at the time of the row behind it: the -D has the old key,
-    and the other values of that row.
+    Of a table whose rows are changes, `change_key` has the columns that rows are known by. `are_versions`: its rows are read
+    as versions. A change of the key then ends the version of the old key at the time of the row behind it: the -D has the old
+    key, and the other values of that row.
     """
 
     table: str

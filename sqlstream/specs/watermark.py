@@ -28,8 +28,8 @@ class WatermarkAssignerSpec(OperatorSpec, frozen=True, tag="watermark_assigner")
     turns idle. A row whose `rowtime_column` is NULL fails the job, as in Flink. With ON_EVENT the output schema ends with
     ROW_WATERMARK_COLUMN. A `rowtime_column` of -1 is checked by another assigner, above.
 
-    With `is_by_source` the reader of the table creates the watermarks (SourceSpec.watermark) and, if the table's strategy is
-    ON_EVENT, the column, which is then the last of the input. Both are forwarded, the column only with ON_EVENT here.
+    With `is_by_source` the reader of the table creates the watermarks (SourceSpec.watermark). If the table's strategy is
+    ON_EVENT, it also creates the column, as the last of the input. Both are forwarded, the column only with ON_EVENT here.
     """
 
     rowtime_column: int

@@ -19,7 +19,8 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import HostedFunctions, lower_expression
+from sqlstream.planner.lower.engine import HostedFunctions
+from sqlstream.planner.lower.expression import lower_expression
 from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.planner.relational.nodes import Project, Sink
 from sqlstream.runtime.batch.spark.errors import described

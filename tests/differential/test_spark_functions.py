@@ -15,7 +15,8 @@ from spark_harness.sql import evaluate_in_spark, is_same, plain
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import REFUSED, HostedFunctions, lower_expression
+from sqlstream.planner.lower.engine import HostedFunctions
+from sqlstream.planner.lower.expression import REFUSED, lower_expression
 from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.times import check_time_zone

@@ -11,7 +11,7 @@ from plan_harness import compile_script
 
 from sqlstream.errors import UserError, render_error
 from sqlstream.planner.explain import explain_physical, explain_stream_graph
-from sqlstream.planner.relational.wording import explain_relation
+from sqlstream.planner.relational.node import explain_relation
 
 OPERATORS = Path(__file__).parent / "operators"
 SCRIPTS = sorted(p for p in OPERATORS.glob("*.sql") if p.stem != "tables")

@@ -13,7 +13,7 @@ from plan_harness import compile_script
 
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.compile import explain
-from sqlstream.planner.translate.rescale import rescaled_job_graph
+from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.runtime.connectors.duckdb.connector import DuckDb
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.generators.nexmark import Nexmark

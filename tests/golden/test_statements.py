@@ -9,8 +9,8 @@ import pytest
 from planner_harness import TABLES, Planner
 
 from sqlstream.errors import UserError, render_error
+from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import RelationalNode
-from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.planner.statements.result import DdlResult
 
 SCRIPTS = sorted((Path(__file__).parent / "statements").glob("*.sql"))

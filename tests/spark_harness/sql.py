@@ -19,7 +19,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.planner.lower.relation import lower, to_sql
 from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.planner.relational.nodes import RelationalNode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -13,17 +12,15 @@ from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.json import RETURNING
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import cast_to, checked, plain
+from sqlstream.planner.bind.scope import ExpressionBinder
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.json_functions import CONSTRUCTORS
 from sqlstream.types import LogicalType, TypeRoot
 
-if TYPE_CHECKING:
-    from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-
 _TEXTS_OF_JSON = CONSTRUCTORS | {"JSON_ITEMS", "JSON_MEMBERS"}
 
 
-def bind_json(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def bind_json(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     """A call of a JSON function with clauses."""
     return _BINDERS[str(node.this)](binder, node)
 
@@ -33,7 +30,7 @@ def is_json_constructor(value: Expression) -> bool:
     return isinstance(value, Call) and value.function in ("JSON_OBJECT", "JSON_ARRAY")
 
 
-def bind_is_json(binder: ScalarBinder, node: exp.Is, *, is_negated: bool) -> Expression:
+def bind_is_json(binder: ExpressionBinder, node: exp.Is, *, is_negated: bool) -> Expression:
     kind = str(node.args["expression"].this).removeprefix("JSON ")
     span = binder.span(node)
     test = bind_call("IS JSON", (binder.bind(node.this), _symbol(kind)), span)
@@ -44,7 +41,7 @@ def _symbol(word: str) -> Literal:
     return Literal(word, sql.STRING.not_null())
 
 
-def _document_and_path(binder: ScalarBinder, node: nodes.JsonCall) -> tuple[Expression, Expression]:
+def _document_and_path(binder: ExpressionBinder, node: nodes.JsonCall) -> tuple[Expression, Expression]:
     """Both as texts; a document may be a number or a BOOLEAN, which are JSON."""
     document, path = (binder.bind(a) for a in node.expressions)
     span = binder.span(node.expressions[0])
@@ -67,12 +64,12 @@ def _document_and_path(binder: ScalarBinder, node: nodes.JsonCall) -> tuple[Expr
     return document, path
 
 
-def _checked(binder: ScalarBinder, node: nodes.JsonCall, call: Call) -> Expression:
+def _checked(binder: ExpressionBinder, node: nodes.JsonCall, call: Call) -> Expression:
     """The call; an error in its path is underlined there."""
     return checked(call, binder.span(node.expressions[1]))
 
 
-def _json_value(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_value(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     document, path = _document_and_path(binder, node)
     span = binder.span(node)
     returning = node.args.get("returning")
@@ -90,7 +87,7 @@ def _json_value(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
     return _checked(binder, node, Call("JSON_VALUE", args, target.with_nullable(True), span))
 
 
-def _default(binder: ScalarBinder, node: exp.Expr | None, target: LogicalType) -> Expression:
+def _default(binder: ExpressionBinder, node: exp.Expr | None, target: LogicalType) -> Expression:
     """A default as the type that is returned, or as a text that is read as that type."""
     if node is None:
         return Literal(None, target.with_nullable(True))
@@ -113,7 +110,7 @@ def _converts(source: LogicalType, target: LogicalType) -> bool:
     return sql.is_numeric(source) and sql.is_numeric(target)
 
 
-def _json_query(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_query(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     document, path = _document_and_path(binder, node)
     span = binder.span(node)
     returning = node.args.get("returning")
@@ -140,7 +137,7 @@ def _json_query(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
     )
 
 
-def _json_exists(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_exists(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     document, path = _document_and_path(binder, node)
     behaviour = str(node.args.get("on_error") or "FALSE")
     more = () if behaviour == "FALSE" else (_symbol(behaviour),)
@@ -148,7 +145,7 @@ def _json_exists(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
     return _checked(binder, node, Call("JSON_EXISTS", (document, path, *more), result, binder.span(node)))
 
 
-def _json_text(binder: ScalarBinder, node: exp.Expr) -> Expression:
+def _json_text(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     """A value as JSON: what is JSON already as it is."""
     if isinstance(node, nodes.JsonCall) and str(node.this) in _TEXTS_OF_JSON:
         if node.this == "JSON":
@@ -166,7 +163,7 @@ def _json_text(binder: ScalarBinder, node: exp.Expr) -> Expression:
         raise UserError("SS3102", message, span=span, hint=hint) from error
 
 
-def _json_object(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_object(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     """The members ascending by name, as Flink writes them; of members of one name the last."""
     span, on_null = binder.span(node), str(node.args["on_null"])
     members: dict[str, Expression] = {}
@@ -187,26 +184,26 @@ def _constant_name(key: Expression, span: Span | None) -> str:
     return key.value
 
 
-def _json_array(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_array(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     values = tuple(_json_text(binder, value) for value in node.expressions)
     args = (_symbol(str(node.args["on_null"])), *values)
     return Call("JSON_ARRAY", args, sql.STRING.not_null(), binder.span(node))
 
 
-def _misplaced_json(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _misplaced_json(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     hint = "pass the text as it is, or write JSON_ARRAY(JSON(text))"
     message = "JSON(text) has its place inside of JSON_OBJECT, JSON_ARRAY and JSON aggregates only"
     raise UserError("SS3452", message, span=binder.span(node), hint=hint)
 
 
-def _json_item(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_item(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     text = _json_text(binder, node.expressions[0])
     if node.args["on_null"] == "ABSENT":
         return text
     return bind_call("COALESCE", (text, _symbol("null")), binder.span(node))
 
 
-def _json_member(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _json_member(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     written, value = node.expressions
     key, span = binder.bind(written), binder.span(written)
     if not sql.is_string(key.type):
@@ -218,12 +215,12 @@ def _json_member(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
     return Call("JSON_MEMBER", args, sql.STRING, span)
 
 
-def _finished(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
+def _finished(binder: ExpressionBinder, node: nodes.JsonCall) -> Expression:
     span = binder.span(node)
     return Call(str(node.this), (binder.bind(node.expressions[0]),), sql.STRING.not_null(), span)
 
 
-_BINDERS: dict[str, Callable[[ScalarBinder, nodes.JsonCall], Expression]] = {
+_BINDERS: dict[str, Callable[[ExpressionBinder, nodes.JsonCall], Expression]] = {
     "JSON_VALUE": _json_value,
     "JSON_QUERY": _json_query,
     "JSON_EXISTS": _json_exists,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
@@ -12,13 +11,9 @@ from sqlstream.functions import REWRITTEN_SCALARS
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import plain
-from sqlstream.planner.bind.scope import nested_field
+from sqlstream.planner.bind.scope import ExpressionBinder, nested_field
 from sqlstream.planner.dialect import nodes
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_rowtime
-
-if TYPE_CHECKING:
-    from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
@@ -121,7 +116,7 @@ def check_current_watermark(args: tuple[Expression, ...], place: str, span: Span
 # Functions of the rows that an aggregate WITHIN GROUP has collected.
 
 
-def bind_ordered(binder: ScalarBinder, node: nodes.OrderedCall) -> Expression:
+def bind_ordered(binder: ExpressionBinder, node: nodes.OrderedCall) -> Expression:
     """The texts joined, or the array, in the order of the keys. UserError SS3461 for keys without an order, and for LISTAGG of
     what is no text."""
     span, letters = binder.span(node), str(node.args["keys"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -28,24 +27,13 @@ from sqlstream.expressions import (
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.planner.bind.expressions.calls import bind_call, resolve_types
+from sqlstream.planner.bind.scope import ExpressionBinder
 from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import outer_reference, replace_outer, with_expressions
-from sqlstream.planner.relational.nodes import (
-    Aggregate,
-    Apply,
-    Filter,
-    Project,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    Values,
-    rewrite,
-)
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, LogicalType
-
-if TYPE_CHECKING:
-    from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 
 PLACEHOLDER = "SUBQUERY"
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -66,7 +54,7 @@ class _Subquery:
     """One subquery: `operands` are compared with its columns by `operator`."""
 
     kind: _Kind
-    query: RelationalNode
+    query: plan.RelationalNode
     type: LogicalType
     span: Span | None = dataclasses.field(compare=False)
     operands: tuple[Expression, ...] = ()
@@ -84,11 +72,11 @@ class Subqueries:
     def __init__(self) -> None:
         self._found: list[_Subquery] = []
 
-    def exists(self, binder: ScalarBinder, query: exp.Expr, span: Span | None) -> Expression:
+    def exists(self, binder: ExpressionBinder, query: exp.Expr, span: Span | None) -> Expression:
         bound = _unordered(self._query(binder, query))
         return self._placeholder(_Subquery(_Kind.EXISTS, bound, BOOLEAN.not_null(), span))
 
-    def scalar(self, binder: ScalarBinder, query: exp.Expr, span: Span | None) -> Expression:
+    def scalar(self, binder: ExpressionBinder, query: exp.Expr, span: Span | None) -> Expression:
         bound = self._query(binder, query)
         if len(bound.schema) > 1:
             bound = _as_rows(bound)
@@ -96,7 +84,7 @@ class Subqueries:
         return self._placeholder(_Subquery(_Kind.SCALAR, bound, type_, span))
 
     def in_query(
-        self, binder: ScalarBinder, value: exp.Expr, query: exp.Expr, span: Span | None
+        self, binder: ExpressionBinder, value: exp.Expr, query: exp.Expr, span: Span | None
     ) -> Expression:
         bound = _unordered(self._query(binder, query))
         is_row = isinstance(value, nodes.FunctionCall) and str(value.this) == "ROW"
@@ -111,7 +99,7 @@ class Subqueries:
 
     def quantified(
         self,
-        binder: ScalarBinder,
+        binder: ExpressionBinder,
         operator: str,
         value: exp.Expr,
         query: exp.Expr,
@@ -134,7 +122,7 @@ class Subqueries:
         bind_call(operator, (operand, InputRef(0, bound.schema.types[0])), span)
         return self._placeholder(_Subquery(_Kind.ANY, bound, BOOLEAN, span, (operand,), operator))
 
-    def _query(self, binder: ScalarBinder, query: exp.Expr) -> RelationalNode:
+    def _query(self, binder: ExpressionBinder, query: exp.Expr) -> plan.RelationalNode:
         """The bound subquery, whose references to this level are columns of this place's rows."""
         namespace = binder.namespace.within(binder.scope)
         depth = binder.namespace.depth
@@ -149,7 +137,7 @@ class Subqueries:
 
             return replace_outer(part, depth, reference)
 
-        return rewrite(bound, lambda node: with_expressions(node, placed))
+        return plan.rewrite(bound, lambda node: with_expressions(node, placed))
 
     def _placeholder(self, subquery: _Subquery) -> Expression:
         if subquery not in self._found:
@@ -158,8 +146,8 @@ class Subqueries:
         return Call(PLACEHOLDER, (Literal(number, sql.INT.not_null()),), subquery.type, subquery.span)
 
     def filtered(
-        self, node: RelationalNode, condition: Expression, depth: int, span: Span | None
-    ) -> RelationalNode:
+        self, node: plan.RelationalNode, condition: Expression, depth: int, span: Span | None
+    ) -> plan.RelationalNode:
         """The rows of `node` where `condition` holds, with the columns of `node`."""
         parts = conjuncts(condition)
         plain = [p for p in parts if not _placeholders(p)]
@@ -180,16 +168,18 @@ class Subqueries:
         wide, replaced = self.attached(node, values, depth)
         return _first_columns(_filter(wide, conjunction(replaced), span), width)
 
-    def _semi_joined(self, node: RelationalNode, part: Expression, depth: int) -> RelationalNode | None:
+    def _semi_joined(
+        self, node: plan.RelationalNode, part: Expression, depth: int
+    ) -> plan.RelationalNode | None:
         """`node` without the rows that a lone EXISTS or IN excludes; None for another condition, and for a NOT IN that NULLs can
         make unknown."""
-        kind = RelationalJoinKind.SEMI
+        kind = JoinKind.SEMI
         if isinstance(part, Call) and part.function == "NOT":
-            part, kind = part.args[0], RelationalJoinKind.ANTI
+            part, kind = part.args[0], JoinKind.ANTI
         subquery = self._subquery(part)
         if subquery is None or subquery.kind not in (_Kind.EXISTS, _Kind.IN):
             return None
-        if subquery.kind is _Kind.IN and kind is RelationalJoinKind.ANTI and subquery.is_nullable:
+        if subquery.kind is _Kind.IN and kind is JoinKind.ANTI and subquery.is_nullable:
             return None
         # An operand may have a subquery of its own.
         wide, operands = self.attached(node, list(subquery.operands), depth)
@@ -197,7 +187,7 @@ class Subqueries:
         if subquery.kind is _Kind.IN:
             equalities = _equalities(tuple(operands), subquery.query, subquery.span, len(wide.schema))
             condition = conjunction(equalities)
-        joined = Apply(
+        joined = plan.Apply(
             left=wide,
             right=subquery.query,
             kind=kind,
@@ -209,8 +199,8 @@ class Subqueries:
         return _first_columns(joined, len(node.schema))
 
     def attached(
-        self, node: RelationalNode, expressions: list[Expression], depth: int
-    ) -> tuple[RelationalNode, list[Expression]]:
+        self, node: plan.RelationalNode, expressions: list[Expression], depth: int
+    ) -> tuple[plan.RelationalNode, list[Expression]]:
         """`node` with further columns for the subqueries of `expressions`, and the expressions over these."""
         values: dict[Expression, Expression] = {}
         for placeholder in dict.fromkeys(p for e in expressions for p in _placeholders(e)):
@@ -235,7 +225,7 @@ class Subqueries:
 class _Attaching:
     """Appends what one subquery needs to the rows of `node`, so that its value is an expression over them."""
 
-    def __init__(self, subquery: _Subquery, node: RelationalNode, depth: int) -> None:
+    def __init__(self, subquery: _Subquery, node: plan.RelationalNode, depth: int) -> None:
         self.node = node
         self._subquery = subquery
         self._query = subquery.query
@@ -255,23 +245,25 @@ class _Attaching:
     def _call(self, name: str, *args: Expression) -> Expression:
         return bind_call(name, args, self._subquery.span)
 
-    def _applied(self, right: RelationalNode) -> list[Expression]:
+    def _applied(self, right: plan.RelationalNode) -> list[Expression]:
         """The columns of the one row that `right` has for each row, NULL where it has none."""
         width = len(self.node.schema)
         fields = tuple(
             Field(f.name, f.type.without_time_attribute().with_nullable(True)) for f in right.schema.fields
         )
-        self.node = Apply(
+        self.node = plan.Apply(
             left=self.node,
             right=right,
-            kind=RelationalJoinKind.LEFT,
+            kind=JoinKind.LEFT,
             depth=self._depth,
             schema=Schema((*self.node.schema.fields, *fields)),
             span=self._subquery.span,
         )
         return [InputRef(width + i, f.type) for i, f in enumerate(fields)]
 
-    def _aggregated(self, query: RelationalNode, *calls: tuple[str, tuple[int, ...]]) -> list[Expression]:
+    def _aggregated(
+        self, query: plan.RelationalNode, *calls: tuple[str, tuple[int, ...]]
+    ) -> list[Expression]:
         """Aggregates over all rows of `query`."""
         made = []
         for name, args in calls:
@@ -279,7 +271,7 @@ class _Attaching:
             result, _ = resolve_types(AGGREGATE_FUNCTIONS[name], types, self._subquery.span)
             made.append(AggregateCall(name, args, result))
         schema = Schema(tuple(Field(f"$agg{i}", c.type) for i, c in enumerate(made)))
-        aggregate = Aggregate(
+        aggregate = plan.Aggregate(
             input=query, keys=(), calls=tuple(made), schema=schema, span=self._subquery.span
         )
         return self._applied(aggregate)
@@ -323,20 +315,22 @@ class _Attaching:
         (has_null,) = self._aggregated(self._marked(), ("MAX", (0,)))
         return self._three_valued(is_found, has_null)
 
-    def _has_rows(self, query: RelationalNode) -> Expression:
+    def _has_rows(self, query: plan.RelationalNode) -> Expression:
         """Whether the query has a row. A count would change with every row, and all results that it is a part of."""
-        one = Project(
+        one = plan.Project(
             input=query, expressions=(_ONE,), schema=Schema.of(("$one", _ONE.type)), span=query.span
         )
         (found,) = self._aggregated(one, ("MAX", (0,)))
         return self._call("IS NOT NULL", found)
 
-    def _marked(self) -> RelationalNode:
+    def _marked(self) -> plan.RelationalNode:
         """The rows of the query, of one column, and behind it 1 where that is NULL, else 0."""
         value = InputRef(0, self._query.schema.types[0])
         mark = self._call("CASE", self._call("IS NULL", value), _ONE, _NONE)
         schema = Schema.of(("$null", mark.type), (self._query.schema.names[0], value.type))
-        return Project(input=self._query, expressions=(mark, value), schema=schema, span=self._query.span)
+        return plan.Project(
+            input=self._query, expressions=(mark, value), schema=schema, span=self._query.span
+        )
 
     def _three_valued(self, is_found: Expression, has_null: Expression) -> Expression:
         """TRUE where found; else FALSE over no rows, and UNKNOWN where a NULL was compared. `has_null` is NULL over no rows."""
@@ -353,7 +347,7 @@ class _Attaching:
         assert equal is not None
         small = [Literal(n, sql.INT.not_null()) for n in range(3)]
         rank = self._call("CASE", equal, small[2], self._call("IS NULL", equal), small[1], small[0])
-        ranked = Project(
+        ranked = plan.Project(
             input=self._query,
             expressions=(rank,),
             schema=Schema.of(("$rank", rank.type)),
@@ -380,16 +374,16 @@ def has_subquery(expression: Expression) -> bool:
     return bool(_placeholders(expression))
 
 
-def has_one_row(query: RelationalNode) -> bool:
+def has_one_row(query: plan.RelationalNode) -> bool:
     """Whether a query has one row at most."""
     match query:
-        case Aggregate():
+        case plan.Aggregate():
             return not query.keys
-        case Sort():
+        case plan.Sort():
             return 0 <= query.fetch <= 1 or has_one_row(query.input)
-        case Project() | Filter():
+        case plan.Project() | plan.Filter():
             return has_one_row(query.input)
-        case Values():
+        case plan.Values():
             return len(query.rows) <= 1
     return False
 
@@ -399,14 +393,14 @@ def _placeholders(expression: Expression) -> list[Expression]:
 
 
 def _equalities(
-    operands: tuple[Expression, ...], query: RelationalNode, span: Span | None, offset: int = 0
+    operands: tuple[Expression, ...], query: plan.RelationalNode, span: Span | None, offset: int = 0
 ) -> list[Expression]:
     """`operand = column` for each column of `query`, whose columns stand behind `offset` others."""
     columns = [InputRef(offset + i, t) for i, t in enumerate(query.schema.types)]
     return [bind_call("=", (o, c), span) for o, c in zip(operands, columns, strict=True)]
 
 
-def _check_width(query: RelationalNode, width: int, span: Span | None) -> None:
+def _check_width(query: plan.RelationalNode, width: int, span: Span | None) -> None:
     count = len(query.schema)
     if count != width:
         raise UserError(
@@ -417,40 +411,42 @@ def _check_width(query: RelationalNode, width: int, span: Span | None) -> None:
         )
 
 
-def _as_rows(query: RelationalNode) -> RelationalNode:
+def _as_rows(query: plan.RelationalNode) -> plan.RelationalNode:
     """A query of one column, which has the query's columns as the fields of a ROW."""
     fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in query.schema.fields)
     row = sql.row(*((f.name, f.type) for f in fields)).not_null()
     columns = tuple(InputRef(i, f.type) for i, f in enumerate(fields))
     made = Call("ROW", columns, row, query.span)
-    return Project(input=query, expressions=(made,), schema=Schema.of(("$row", row)), span=query.span)
+    return plan.Project(input=query, expressions=(made,), schema=Schema.of(("$row", row)), span=query.span)
 
 
-def _unordered(query: RelationalNode) -> RelationalNode:
+def _unordered(query: plan.RelationalNode) -> plan.RelationalNode:
     """The rows of a query whose order does not matter."""
-    if isinstance(query, Project) and isinstance(query.input, Sort):
+    if isinstance(query, plan.Project) and isinstance(query.input, plan.Sort):
         return query.with_inputs((_unordered(query.input),))
-    is_sort = isinstance(query, Sort) and query.fetch < 0 and query.offset == 0
+    is_sort = isinstance(query, plan.Sort) and query.fetch < 0 and query.offset == 0
     return query.inputs[0] if is_sort else query
 
 
-def _filter(node: RelationalNode, condition: Expression | None, span: Span | None) -> RelationalNode:
+def _filter(
+    node: plan.RelationalNode, condition: Expression | None, span: Span | None
+) -> plan.RelationalNode:
     assert condition is not None
-    return Filter(input=node, condition=condition, schema=node.schema, span=span)
+    return plan.Filter(input=node, condition=condition, schema=node.schema, span=span)
 
 
-def _first_columns(node: RelationalNode, width: int) -> RelationalNode:
+def _first_columns(node: plan.RelationalNode, width: int) -> plan.RelationalNode:
     if len(node.schema) == width:
         return node
     fields = node.schema.fields[:width]
     columns = tuple(InputRef(i, f.type) for i, f in enumerate(fields))
-    return Project(input=node, expressions=columns, schema=Schema(fields), span=node.span)
+    return plan.Project(input=node, expressions=columns, schema=Schema(fields), span=node.span)
 
 
-def _with_columns(node: RelationalNode, added: list[Expression]) -> RelationalNode:
+def _with_columns(node: plan.RelationalNode, added: list[Expression]) -> plan.RelationalNode:
     if not added:
         return node
     own = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
     fields = tuple(Field(f"$f{len(own) + i}", e.type) for i, e in enumerate(added))
     schema = Schema((*node.schema.fields, *fields))
-    return Project(input=node, expressions=(*own, *added), schema=schema, span=node.span)
+    return plan.Project(input=node, expressions=(*own, *added), schema=schema, span=node.span)

@@ -10,10 +10,9 @@ from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Call, Expression
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions.user import scalar_signature
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, resolve_path
 from sqlstream.planner.bind.expressions.calls import check_argument_count, is_builtin, resolve_types
 from sqlstream.planner.bind.expressions.casts import cast_to
-from sqlstream.planner.bind.names import resolve_path
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.dialect import nodes
 from sqlstream.spi.inspection import InstalledFunctions

@@ -11,21 +11,13 @@ from sqlstream import types as sql
 from sqlstream.changelog import RowKind
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import require_key
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.names import suggest
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.changelog_functions import ordered_columns
-from sqlstream.planner.relational.nodes import (
-    Filter,
-    FromChangelog,
-    Project,
-    RelationalNode,
-    TableScan,
-    ToChangelog,
-    Watermark,
-)
 from sqlstream.schema import Field, Schema
 
 OP = "op"
@@ -58,7 +50,7 @@ def _from_changelog(
         hint = "write TABLE t PARTITION BY key, so that an update replaces the row with its key, or map UPDATE_BEFORE too"
         raise _refusal("an UPDATE_AFTER without UPDATE_BEFORE does not say which row it replaces", span, hint)
     output = schema.select(ordered_columns(len(schema), op, keys))
-    made = FromChangelog(
+    made = plan.FromChangelog(
         input=input.node,
         op=op,
         codes=tuple(codes.items()),
@@ -86,7 +78,7 @@ def _to_changelog(
     fields = [Field(f.name, f.type.without_time_attribute()) for f in schema.fields]
     rest = [f for i, f in enumerate(fields) if i not in keys]
     output = Schema((*(fields[key] for key in keys), Field(name, sql.STRING.not_null()), *rest))
-    made = ToChangelog(
+    made = plan.ToChangelog(
         input=_telling_all(input.node),
         codes=tuple(codes.get(kind) for kind in RowKind),
         keys=keys,
@@ -96,11 +88,11 @@ def _to_changelog(
     return FromItem(made, Scope.of(output, input.qualifier))
 
 
-def _telling_all(node: RelationalNode) -> RelationalNode:
+def _telling_all(node: plan.RelationalNode) -> plan.RelationalNode:
     """The input, whose table tells all changes of a row, and not only the last one of a batch."""
-    if isinstance(node, TableScan):
+    if isinstance(node, plan.TableScan):
         return node if node.mode.is_insert_only else dataclasses.replace(node, keeps_changes=True)
-    if isinstance(node, Project | Filter | Watermark):
+    if isinstance(node, plan.Project | plan.Filter | plan.Watermark):
         return dataclasses.replace(node, input=_telling_all(node.input))
     return node
 

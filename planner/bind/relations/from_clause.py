@@ -7,25 +7,18 @@ from sqlglot import exp
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.bind.relations.changelog_functions import bind_changelog_function
+from sqlstream.planner.bind.relations.hints import LookupHint, StateTtl, check_hints_used, read_lookup_hints
 from sqlstream.planner.bind.relations.joins import apply_lateral, bind_join
-from sqlstream.planner.bind.relations.lookup_join import (
-    LookupHint,
-    bind_lookup_join,
-    check_hints_used,
-    read_lookup_hints,
-    refuse_system_time,
-)
 from sqlstream.planner.bind.relations.match_recognize import bind_match_recognize
 from sqlstream.planner.bind.relations.pivot import bind_pivot, bind_unpivot
-from sqlstream.planner.bind.relations.state_ttl import StateTtl
 from sqlstream.planner.bind.relations.table_functions import (
     bind_join_table_function,
     bind_join_unnest,
     bind_table_function,
     bind_unnest,
-    is_table_function,
 )
 from sqlstream.planner.bind.relations.tables import bind_file, bind_table, rename
+from sqlstream.planner.bind.relations.temporal_join import bind_lookup_join
 from sqlstream.planner.bind.relations.windows import bind_window_tvf
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, column_aliases
 from sqlstream.planner.dialect import nodes
@@ -183,3 +176,20 @@ def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Names
     """`node` with the column names of `AS t (x, y)`. UserError SS2012 when their number differs or one is repeated."""
     names = column_aliases(alias, node.schema.names, namespace)
     return rename(node, names) if names else node
+
+
+def refuse_system_time(item: exp.Expr, namespace: Namespace) -> None:
+    """UserError SS3001 where FOR SYSTEM_TIME stands at a table that is not joined to another."""
+    version = item.args.get("version") if isinstance(item, exp.Table) else None
+    if version is not None:
+        raise UserError(
+            "SS3001",
+            "FOR SYSTEM_TIME AS OF needs a table on its left to look up for",
+            span=namespace.span(version),
+            hint="write orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.proctime AS d ON o.k = d.k",
+        )
+
+
+def is_table_function(node: exp.Expr) -> bool:
+    """Whether an item of FROM is a call of a table function."""
+    return isinstance(node, exp.Lateral) and isinstance(node.this, nodes.FunctionCall)

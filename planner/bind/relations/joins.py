@@ -13,12 +13,13 @@ from sqlstream.planner.bind.expressions.over import append_columns
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.expressions.subqueries import Subqueries, has_subquery
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn
-from sqlstream.planner.relational.nodes import Apply, Join, RelationalJoinKind
+from sqlstream.planner.relational.nodes import Apply, Join
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 
-_LEFT_NULLABLE = frozenset({RelationalJoinKind.RIGHT, RelationalJoinKind.FULL})
-_LEFT_ONLY = frozenset({RelationalJoinKind.SEMI, RelationalJoinKind.ANTI})
-_RIGHT_NULLABLE = frozenset({RelationalJoinKind.LEFT, RelationalJoinKind.FULL})
+_LEFT_NULLABLE = frozenset({JoinKind.RIGHT, JoinKind.FULL})
+_LEFT_ONLY = frozenset({JoinKind.SEMI, JoinKind.ANTI})
+_RIGHT_NULLABLE = frozenset({JoinKind.LEFT, JoinKind.FULL})
 
 
 def bind_join(left: FromItem, right: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
@@ -49,13 +50,13 @@ def _with_subqueries(
     right: FromItem,
     on: exp.Expr,
     condition: Expression,
-    kind: RelationalJoinKind,
+    kind: JoinKind,
     binder: ScalarBinder,
 ) -> FromItem:
-    """A join whose condition has subqueries: of an INNER join they filter its rows, of a LEFT, SEMI or ANTI join those of the
-    right side, which then are all that they may compare."""
+    """A join whose condition has subqueries: of an INNER join they filter its rows. Of a LEFT, SEMI or ANTI join they filter
+    those of the right side, and may compare no others."""
     namespace, span = binder.namespace, binder.span(on)
-    if kind is RelationalJoinKind.INNER:
+    if kind is JoinKind.INNER:
         assert binder.subqueries is not None
         plain = [p for p in conjuncts(condition) if not has_subquery(p)]
         other = conjunction([p for p in conjuncts(condition) if has_subquery(p)])
@@ -79,7 +80,7 @@ def _with_subqueries(
             raise UserError("SS3470", message, span=binder.span(part), hint=hint) from error
         assert own.subqueries is not None
         node = own.subqueries.filtered(node, of_right, namespace.depth, span)
-    if kind not in (RelationalJoinKind.LEFT, *_LEFT_ONLY):
+    if kind not in (JoinKind.LEFT, *_LEFT_ONLY):
         hint = "compare in WHERE, or in a subquery in FROM"
         raise UserError(
             "SS3470", f"a subquery has no place in the ON of a {kind.value} JOIN", span=span, hint=hint
@@ -99,7 +100,7 @@ def apply_lateral(
     """`left` joined with the rows that LATERAL has for each of its rows: CROSS, INNER or LEFT, with a condition or ON TRUE."""
     _check_distinct_names(left.scope, right.scope, namespace.span(join.this) or span)
     kind = _kind(join)
-    if kind not in (RelationalJoinKind.INNER, RelationalJoinKind.LEFT) or join.args.get("using"):
+    if kind not in (JoinKind.INNER, JoinKind.LEFT) or join.args.get("using"):
         hint = "write CROSS JOIN LATERAL, or LEFT JOIN LATERAL … ON TRUE"
         raise UserError("SS3474", "LATERAL takes an INNER, CROSS or LEFT JOIN … ON", span=span, hint=hint)
     scope = _joined_scope(left.scope, right.scope)
@@ -119,9 +120,9 @@ def apply_lateral(
     return FromItem(node, joined.scope)
 
 
-def _kind(join: exp.Join) -> RelationalJoinKind:
+def _kind(join: exp.Join) -> JoinKind:
     half = join.args.get("kind")
-    return RelationalJoinKind(half if half in ("SEMI", "ANTI") else join.args.get("side") or "INNER")
+    return JoinKind(half if half in ("SEMI", "ANTI") else join.args.get("side") or "INNER")
 
 
 def _equated_names(
@@ -139,7 +140,7 @@ def _bind_using(
     left: FromItem,
     right: FromItem,
     join: exp.Join,
-    kind: RelationalJoinKind,
+    kind: JoinKind,
     names: list[tuple[str, Span | None]],
     namespace: Namespace,
 ) -> FromItem:
@@ -161,7 +162,7 @@ def _bind_using(
 
 
 def _merge_columns(
-    joined: FromItem, pairs: list[tuple[int, int]], kind: RelationalJoinKind, span: Span | None
+    joined: FromItem, pairs: list[tuple[int, int]], kind: JoinKind, span: Span | None
 ) -> FromItem:
     """The scope of JOIN … USING: one plain column per pair, which `*` lists first. The columns of both sides keep
     their qualified names."""
@@ -170,8 +171,8 @@ def _merge_columns(
     node = joined.node
     shown: list[int] = []
     for left, right in pairs:
-        kept = right if kind is RelationalJoinKind.RIGHT else left
-        if kind is RelationalJoinKind.FULL:
+        kept = right if kind is JoinKind.RIGHT else left
+        if kind is JoinKind.FULL:
             sides = (InputRef(left, types[left]), InputRef(right, types[right]))
             node, (kept,) = append_columns(node, [bind_call("COALESCE", sides, span)])
             columns.append(ScopeColumn(columns[left].name, node.schema.types[kept]))
@@ -186,7 +187,7 @@ def _merge_columns(
 def _join(
     left: FromItem,
     right: FromItem,
-    kind: RelationalJoinKind,
+    kind: JoinKind,
     condition: Expression | None,
     scope: Scope,
     span: Span | None,

@@ -12,23 +12,14 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, transform
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.calls import check_argument_count, resolve_types
 from sqlstream.planner.bind.expressions.casts import cast_to, require_key, to_boolean
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder, field_of
 from sqlstream.planner.bind.expressions.user_functions import user_function
-from sqlstream.planner.bind.names import suggest
 from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.dialect import nodes
-from sqlstream.specs.match_recognize import (
-    Classifier,
-    MatchAggregate,
-    MatchExpression,
-    MatchNumber,
-    MatchTime,
-    Navigation,
-    Operand,
-    RowsPerMatch,
-)
+from sqlstream.specs import match_recognize
 from sqlstream.types import LogicalType
 
 _LOGICAL, _PHYSICAL = ("FIRST", "LAST"), ("PREV", "NEXT")
@@ -123,7 +114,7 @@ class MatchBinder(_ColumnBinder):
         namespace: Namespace,
         scope: Scope,
         variables: MatchVariables,
-        rows: RowsPerMatch,
+        rows: match_recognize.RowsPerMatch,
         time_column: int,
         has_all_times: bool,
     ) -> None:
@@ -133,25 +124,25 @@ class MatchBinder(_ColumnBinder):
         self._time_column = time_column
         self._has_all_times = has_all_times
         self._own: int | None = None
-        self._operands: dict[Operand, int] = {}
+        self._operands: dict[match_recognize.Operand, int] = {}
 
-    def bind_definition(self, node: exp.Expr, variable: int) -> MatchExpression:
+    def bind_definition(self, node: exp.Expr, variable: int) -> match_recognize.MatchExpression:
         """The condition of a variable."""
         self.place, self._own = "DEFINE", variable
         bound = self._bind_operands(node)
         condition = to_boolean(bound.expression, "DEFINE", self.span(node))
-        return MatchExpression(condition, bound.operands)
+        return match_recognize.MatchExpression(condition, bound.operands)
 
-    def bind_measure(self, node: exp.Expr) -> MatchExpression:
+    def bind_measure(self, node: exp.Expr) -> match_recognize.MatchExpression:
         self.place, self._own = "MEASURES", None
         return self._bind_operands(node)
 
-    def _bind_operands(self, node: exp.Expr) -> MatchExpression:
+    def _bind_operands(self, node: exp.Expr) -> match_recognize.MatchExpression:
         self._operands = {}
         expression = self.bind(node)
-        return MatchExpression(expression, tuple(self._operands))
+        return match_recognize.MatchExpression(expression, tuple(self._operands))
 
-    def _operand(self, operand: Operand, t: LogicalType) -> Expression:
+    def _operand(self, operand: match_recognize.Operand, t: LogicalType) -> Expression:
         return InputRef(self._operands.setdefault(operand, len(self._operands)), t)
 
     # -- columns and navigation ----------------------------------------------------------------------
@@ -178,7 +169,9 @@ class MatchBinder(_ColumnBinder):
             if not isinstance(node, InputRef):
                 return node
             t = node.type.without_time_attribute()
-            found = Navigation(node.index, variables, way.is_first, way.offset, way.shift, way.is_final)
+            found = match_recognize.Navigation(
+                node.index, variables, way.is_first, way.offset, way.shift, way.is_final
+            )
             return self._operand(found, t if has_row else t.with_nullable(True))
 
         return transform(expression, operand)
@@ -205,7 +198,7 @@ class MatchBinder(_ColumnBinder):
             message = "DEFINE sees the rows that are mapped so far, so that FINAL has no meaning"
             raise UserError("SS3423", message, span=self.span(node), hint=hint)
         # One row per match is its last, where both are the same.
-        return is_final and self._rows is not RowsPerMatch.ONE
+        return is_final and self._rows is not match_recognize.RowsPerMatch.ONE
 
     def _bind_navigation(self, node: nodes.FunctionCall, is_final: bool) -> Expression:
         name = str(node.this)
@@ -261,7 +254,7 @@ class MatchBinder(_ColumnBinder):
             variables = found
         if self._own in variables and not way.is_first and way.offset == 0:
             variables = ()
-        operand = Classifier(variables, way.is_first, way.offset, way.is_final)
+        operand = match_recognize.Classifier(variables, way.is_first, way.offset, way.is_final)
         return self._operand(operand, sql.STRING)
 
     def _bind_match_value(self, node: nodes.FunctionCall) -> Expression:
@@ -271,11 +264,11 @@ class MatchBinder(_ColumnBinder):
             raise UserError("SS3423", message, span=span, hint="use it in MEASURES")
         if node.expressions and name != "MATCH_ROWTIME":
             raise UserError("SS2006", f"{name} takes no arguments", span=span, hint=f"write {name}()")
-        nullable = self._rows is RowsPerMatch.ALL_WITH_UNMATCHED
+        nullable = self._rows is match_recognize.RowsPerMatch.ALL_WITH_UNMATCHED
         if name == "MATCH_NUMBER":
-            return self._operand(MatchNumber(), sql.BIGINT.with_nullable(nullable))
+            return self._operand(match_recognize.MatchNumber(), sql.BIGINT.with_nullable(nullable))
         if name == "MATCH_PROCTIME":
-            return self._operand(MatchTime(), sql.PROCTIME)
+            return self._operand(match_recognize.MatchTime(), sql.PROCTIME)
         return self._bind_row_time(node, span)
 
     def _bind_row_time(self, node: nodes.FunctionCall, span: Span | None) -> Expression:
@@ -292,8 +285,8 @@ class MatchBinder(_ColumnBinder):
         t = self.scope.columns[self._time_column].type
         if not self._has_all_times:
             t = t.without_time_attribute().with_nullable(True)
-        is_final = self._rows is not RowsPerMatch.ONE
-        return self._operand(Navigation(self._time_column, is_final=is_final), t)
+        is_final = self._rows is not match_recognize.RowsPerMatch.ONE
+        return self._operand(match_recognize.Navigation(self._time_column, is_final=is_final), t)
 
     # -- aggregates -------------------------------------------------------------------------------------
 
@@ -317,7 +310,7 @@ class MatchBinder(_ColumnBinder):
                 require_key(arg, f"{name}(DISTINCT …)", self.span(written))
         result, wanted = resolve_types(function, args, span)
         condition = node.args.get("filter")
-        operand = MatchAggregate(
+        operand = match_recognize.MatchAggregate(
             function.name,
             tuple(cast_to(a, t, span) for a, t in zip(args, wanted, strict=True)),
             variables,

@@ -10,10 +10,10 @@ from sqlglot import exp
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef, SortKey
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import require_key, require_order
 from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.names import suggest
 from sqlstream.planner.bind.ordering import sort_key
 from sqlstream.planner.bind.relations.match_expressions import MatchBinder, MatchVariables
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
@@ -30,29 +30,20 @@ from sqlstream.planner.dialect.match_recognize import (
 )
 from sqlstream.planner.relational.nodes import MatchRecognize
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.match_recognize import (
-    ACCEPT,
-    CONSUME,
-    JUMP,
-    SPLIT,
-    AfterMatch,
-    Instruction,
-    MatchExpression,
-    RowsPerMatch,
-)
+from sqlstream.specs import match_recognize
 from sqlstream.types import TimeAttribute, TypeRoot
 
 _ROWS = {
-    "ONE": RowsPerMatch.ONE,
-    "ALL": RowsPerMatch.ALL,
-    "ALL OMIT": RowsPerMatch.ALL_OMIT_EMPTY,
-    "ALL UNMATCHED": RowsPerMatch.ALL_WITH_UNMATCHED,
+    "ONE": match_recognize.RowsPerMatch.ONE,
+    "ALL": match_recognize.RowsPerMatch.ALL,
+    "ALL OMIT": match_recognize.RowsPerMatch.ALL_OMIT_EMPTY,
+    "ALL UNMATCHED": match_recognize.RowsPerMatch.ALL_WITH_UNMATCHED,
 }
 _AFTER = {
-    "PAST": AfterMatch.PAST_LAST_ROW,
-    "NEXT": AfterMatch.NEXT_ROW,
-    "FIRST": AfterMatch.FIRST,
-    "LAST": AfterMatch.LAST,
+    "PAST": match_recognize.AfterMatch.PAST_LAST_ROW,
+    "NEXT": match_recognize.AfterMatch.NEXT_ROW,
+    "FIRST": match_recognize.AfterMatch.FIRST,
+    "LAST": match_recognize.AfterMatch.LAST,
 }
 
 
@@ -64,14 +55,16 @@ def bind_match_recognize(node: nodes.MatchRecognize, input: FromItem, namespace:
     rows = _ROWS[str(node.args["rows"])]
     is_event_time = sql.is_rowtime(input.node.schema.types[order[0].column])
     pattern = node.args["pattern"]
-    has_all_times = rows is not RowsPerMatch.ALL_WITH_UNMATCHED and not can_be_empty(pattern)
+    has_all_times = rows is not match_recognize.RowsPerMatch.ALL_WITH_UNMATCHED and not can_be_empty(pattern)
     binder = MatchBinder(
         namespace, input.scope, variables, rows, order[0].column if is_event_time else -1, has_all_times
     )
     conditions = _conditions(node, binder, variables)
     measures, fields = _measures(node, binder)
     own = input.node.schema.fields
-    schema = Schema((*(own if rows is not RowsPerMatch.ONE else (own[k] for k in partition)), *fields))
+    schema = Schema(
+        (*(own if rows is not match_recognize.RowsPerMatch.ONE else (own[k] for k in partition)), *fields)
+    )
     after = node.args["after"]
     match = MatchRecognize(
         input=input.node,
@@ -170,8 +163,8 @@ def _order(node: nodes.MatchRecognize, input: FromItem, namespace: Namespace) ->
 
 def _conditions(
     node: nodes.MatchRecognize, binder: MatchBinder, variables: MatchVariables
-) -> tuple[MatchExpression | None, ...]:
-    found: dict[str, MatchExpression] = {}
+) -> tuple[match_recognize.MatchExpression | None, ...]:
+    found: dict[str, match_recognize.MatchExpression] = {}
     for item in node.args["define"]:
         name, span = str(item.alias), binder.span(item)
         if name not in variables.numbers:
@@ -189,8 +182,8 @@ def _conditions(
 
 def _measures(
     node: nodes.MatchRecognize, binder: MatchBinder
-) -> tuple[tuple[MatchExpression, ...], tuple[Field, ...]]:
-    measures: list[MatchExpression] = []
+) -> tuple[tuple[match_recognize.MatchExpression, ...], tuple[Field, ...]]:
+    measures: list[match_recognize.MatchExpression] = []
     fields: list[Field] = []
     # Unmatched rows have no measures.
     has_others = node.args["rows"] == "ALL UNMATCHED"
@@ -295,21 +288,21 @@ def _wrapped(pattern: Pattern) -> str:
 
 def compile_pattern(
     pattern: Pattern, numbers: Mapping[str, int], span: Span | None
-) -> tuple[Instruction, ...]:
+) -> tuple[match_recognize.Instruction, ...]:
     """The program of the pattern, whose variables have these numbers. UserError SS3421 when it is too long."""
     compiler = _Compiler(numbers, span)
     compiler.add(pattern, is_excluded=False)
-    compiler.emit(Instruction(ACCEPT))
+    compiler.emit(match_recognize.Instruction(match_recognize.ACCEPT))
     return tuple(compiler.program)
 
 
 class _Compiler:
     def __init__(self, numbers: Mapping[str, int], span: Span | None) -> None:
-        self.program: list[Instruction] = []
+        self.program: list[match_recognize.Instruction] = []
         self._numbers = numbers
         self._span = span
 
-    def emit(self, instruction: Instruction) -> int:
+    def emit(self, instruction: match_recognize.Instruction) -> int:
         if len(self.program) >= PROGRAM_MAX:
             raise UserError("SS3421", f"the pattern needs more than {PROGRAM_MAX} steps", span=self._span)
         self.program.append(instruction)
@@ -318,7 +311,11 @@ class _Compiler:
     def add(self, pattern: Pattern, is_excluded: bool) -> None:
         match pattern:
             case PatternVariable():
-                self.emit(Instruction(CONSUME, self._numbers[pattern.name], is_excluded=is_excluded))
+                self.emit(
+                    match_recognize.Instruction(
+                        match_recognize.CONSUME, self._numbers[pattern.name], is_excluded=is_excluded
+                    )
+                )
             case Concatenation():
                 for part in pattern.parts:
                     self.add(part, is_excluded)
@@ -337,17 +334,19 @@ class _Compiler:
         ends, before = [], -1
         for part in parts:  # type: ignore[attr-defined]
             if before >= 0:
-                ends.append(self.emit(Instruction(JUMP)))
+                ends.append(self.emit(match_recognize.Instruction(match_recognize.JUMP)))
                 self._second(before, len(self.program))
-            before = self.emit(Instruction(SPLIT, len(self.program) + 1))
+            before = self.emit(match_recognize.Instruction(match_recognize.SPLIT, len(self.program) + 1))
             self.add(part, is_excluded)
         # The last part has no other alternative.
-        self.program[before] = Instruction(JUMP, before + 1)
+        self.program[before] = match_recognize.Instruction(match_recognize.JUMP, before + 1)
         for end in ends:
-            self.program[end] = Instruction(JUMP, len(self.program))
+            self.program[end] = match_recognize.Instruction(match_recognize.JUMP, len(self.program))
 
     def _second(self, place: int, target: int) -> None:
-        self.program[place] = Instruction(SPLIT, self.program[place].first, target)
+        self.program[place] = match_recognize.Instruction(
+            match_recognize.SPLIT, self.program[place].first, target
+        )
 
     def _repeat(self, pattern: Quantified, is_excluded: bool) -> None:
         for _ in range(pattern.least):
@@ -357,14 +356,14 @@ class _Compiler:
         if turn is None:
             return
         if pattern.most is None:
-            start = self.emit(Instruction(SPLIT))
+            start = self.emit(match_recognize.Instruction(match_recognize.SPLIT))
             self.add(turn, is_excluded)
-            self.emit(Instruction(JUMP, start))
+            self.emit(match_recognize.Instruction(match_recognize.JUMP, start))
             self._choose([start], pattern.is_reluctant)
             return
         choices = []
         for _ in range(pattern.most - pattern.least):
-            choices.append(self.emit(Instruction(SPLIT)))
+            choices.append(self.emit(match_recognize.Instruction(match_recognize.SPLIT)))
             self.add(turn, is_excluded)
         self._choose(choices, pattern.is_reluctant)
 
@@ -372,7 +371,7 @@ class _Compiler:
         end = len(self.program)
         for place in choices:
             targets = (end, place + 1) if is_reluctant else (place + 1, end)
-            self.program[place] = Instruction(SPLIT, *targets)
+            self.program[place] = match_recognize.Instruction(match_recognize.SPLIT, *targets)
 
 
 def consuming(pattern: Pattern) -> Pattern | None:

@@ -25,11 +25,6 @@ from sqlstream.types import LogicalType, TypeRoot
 _OUTER_HINT = "compute the condition in the function, or filter its rows in a CROSS JOIN"
 
 
-def is_table_function(node: exp.Expr) -> bool:
-    """Whether an item of FROM is a call of a table function."""
-    return isinstance(node, exp.Lateral) and isinstance(node.this, nodes.FunctionCall)
-
-
 def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, namespace: Namespace) -> FromItem:
     """`left` with a row per row that the function makes. The call is an array of rows, which are then elements of their own.
     UserError SS2005 for a function that there is none of, SS2030 for one that returns a value."""

@@ -26,10 +26,9 @@ from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
-from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.context import BindContext, find_object, find_table, resolve_path
 from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.names import find_object, find_table, resolve_path
 from sqlstream.planner.bind.relations.table_options import (
     check_hints,
     check_table_changes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -18,37 +19,32 @@ from sqlstream.expressions import (
     remap,
     substitute,
 )
+from sqlstream.planner.bind.expressions.casts import plain
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.relations.hints import LookupHint
 from sqlstream.planner.bind.relations.joins import bind_join
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn
-from sqlstream.planner.relational.nodes import (
-    Filter,
-    Join,
-    Project,
-    RelationalNode,
-    TableScan,
-    TemporalJoin,
-    ToChangelog,
-    Watermark,
-    Window,
-)
-from sqlstream.planner.rules.join_keys import equality_sides, with_projected_keys
+from sqlstream.planner.physical.join_condition import equality_sides
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.planner.rules.join_keys import with_projected_keys
 from sqlstream.planner.rules.row_number_to_rank import rank_bounds
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.changelog_options import OP_COLUMN, has_tombstones
-from sqlstream.types import BIGINT, BOOLEAN, STRING, are_stored_alike, is_integer, is_rowtime
+from sqlstream.types import BIGINT, BOOLEAN, STRING, are_stored_alike, is_integer, is_proctime, is_rowtime
 
 _VERSION_TIME, _IS_VALID = "$version_time", "$is_valid"
 _HINT = (
     "it needs a primary key and a watermark, or a view of the last row of each key: SELECT … FROM (SELECT *, ROW_NUMBER()"
     " OVER (PARTITION BY k ORDER BY rowtime DESC) AS n FROM t) WHERE n = 1"
 )
+_KINDS = ("INNER", "LEFT")
 
 
 def bind_temporal_join(
     left: FromItem, right: FromItem, join: exp.Join, as_of: Expression, namespace: Namespace
 ) -> FromItem:
-    """`left` joined with the rows of `right` that were valid at `as_of`, a row time of `left`. UserError SS3410 for a condition
-    without the whole key of `right`, SS3411 for a `right` without versions, or one of changes that do not tell them."""
+    """`left` joined with the rows of `right` that were valid at `as_of`, a row time of `left`. UserError SS3410 for a
+    condition without the whole key of `right`. SS3411 for a `right` without versions, or one of changes that do not tell them."""
     span, name = namespace.span(join.this.args["version"]), str(join.this.name)
     versions = versions_of(right.node)
     if versions is None:
@@ -70,13 +66,13 @@ def bind_temporal_join(
             hint="declare both row times with one type, TIMESTAMP or TIMESTAMP_LTZ",
         )
     joined = bind_join(left, _with_versions(right, versions), join, namespace)
-    assert isinstance(joined.node, Join)
+    assert isinstance(joined.node, plan.Join)
     wide = with_projected_keys(joined.node, has_bounds=False)
-    inner = wide.input if isinstance(wide, Project) else wide
-    assert isinstance(inner, Join)
+    inner = wide.input if isinstance(wide, plan.Project) else wide
+    assert isinstance(inner, plan.Join)
     temporal = _temporal(inner, as_of.index, versions, len(right.node.schema), name, namespace.span(join))
-    node: RelationalNode = (
-        dataclasses.replace(wide, input=temporal) if isinstance(wide, Project) else temporal
+    node: plan.RelationalNode = (
+        dataclasses.replace(wide, input=temporal) if isinstance(wide, plan.Project) else temporal
     )
     return FromItem(node, joined.scope)
 
@@ -88,7 +84,7 @@ def _with_versions(right: FromItem, versions: Versions) -> FromItem:
     time = InputRef(versions.time, source.schema.types[versions.time])
     fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in right.node.schema.fields)
     extra = (Field(_VERSION_TIME, time.type), Field(_IS_VALID, is_valid.type))
-    node = Project(
+    node = plan.Project(
         input=source,
         expressions=(*versions.expressions, time, is_valid),
         schema=Schema((*fields, *extra)),
@@ -102,8 +98,8 @@ def _with_versions(right: FromItem, versions: Versions) -> FromItem:
 
 
 def _temporal(
-    join: Join, time: int, versions: Versions, width: int, name: str, span: Span | None
-) -> TemporalJoin:
+    join: plan.Join, time: int, versions: Versions, width: int, name: str, span: Span | None
+) -> plan.TemporalJoin:
     """`width`: the number of columns of the right table, before its hidden ones."""
     left_count = len(join.left.schema)
     pairs: dict[int, tuple[int, int]] = {}
@@ -127,7 +123,7 @@ def _temporal(
     is_valid = InputRef(left_count + width + 1, join.right.schema.types[width + 1])
     if versions.conditions:
         rest.append(is_valid)
-    return TemporalJoin(
+    return plan.TemporalJoin(
         left=join.left,
         right=join.right,
         kind=join.kind,
@@ -154,13 +150,13 @@ def _equal_columns(part: Expression, left_count: int) -> tuple[int, int] | None:
     return (left.index, right.index - left_count) if is_same else None
 
 
-def _key(right: RelationalNode, column: int, versions: Versions, width: int) -> int | None:
+def _key(right: plan.RelationalNode, column: int, versions: Versions, width: int) -> int | None:
     """The key column of the versions that a right column has the values of, perhaps as a wider integer."""
-    assert isinstance(right, Project)
+    assert isinstance(right, plan.Project)
     expression = right.expressions[column]
     if right.input is not versions.node:
         # A column that the condition computes stands in a projection of its own above the versions'.
-        assert isinstance(right.input, Project)
+        assert isinstance(right.input, plan.Project)
         expression = substitute(expression, right.input.expressions)
     if isinstance(expression, Call) and expression.function == "CAST" and is_integer(expression.type):
         (expression,) = expression.args if is_integer(expression.args[0].type) else (expression,)
@@ -181,7 +177,7 @@ class Versions:
     known to be 1. `is_table`: they are rows of a table, each as it came, and not of a query.
     """
 
-    node: RelationalNode
+    node: plan.RelationalNode
     keys: tuple[int, ...]
     time: int
     expressions: tuple[Expression, ...]
@@ -190,48 +186,48 @@ class Versions:
     is_table: bool = False
 
 
-def versions_of(node: RelationalNode) -> Versions | None:
-    """The versions of a table with a primary key and a watermark, or of a query that keeps the last row of each key by row time
-    (ROW_NUMBER() … ORDER BY rowtime DESC = 1), with projections and filters above; None for any other query."""
+def versions_of(node: plan.RelationalNode) -> Versions | None:
+    """The versions of a table with a primary key and a watermark. So are those of a query that keeps the last row of each key
+    by row time (ROW_NUMBER() … ORDER BY rowtime DESC = 1), also below projections and filters; None for any other query."""
     found = _versions(node)
     return None if found is None or found.is_numbered else found
 
 
-def _versions(node: RelationalNode) -> Versions | None:
+def _versions(node: plan.RelationalNode) -> Versions | None:
     match node:
-        case Project():
+        case plan.Project():
             below = _versions(node.input)
             if below is None:
                 return None
             expressions = tuple(substitute(e, below.expressions) for e in node.expressions)
             return dataclasses.replace(below, expressions=expressions)
-        case Filter():
+        case plan.Filter():
             below = _versions(node.input)
             if below is None:
                 return None
             own = tuple(substitute(p, below.expressions) for p in conjuncts(node.condition))
             return _filtered(below, own)
-        case Window(order=(key,), calls=(call,)) if (
+        case plan.Window(order=(key,), calls=(call,)) if (
             call.function == "ROW_NUMBER"
             and key.is_descending
             and is_rowtime(node.input.schema.types[key.column])
         ):
             return Versions(node.input, node.partition_keys, key.column, _columns(node), is_numbered=True)
-        case Watermark():
+        case plan.Watermark():
             return _of_table(node)
     return None
 
 
-def _of_table(node: Watermark) -> Versions | None:
-    scan = node.input.input if isinstance(node.input, Project) else node.input
-    if not isinstance(scan, TableScan) or not scan.table.primary_key:
+def _of_table(node: plan.Watermark) -> Versions | None:
+    scan = node.input.input if isinstance(node.input, plan.Project) else node.input
+    if not isinstance(scan, plan.TableScan) or not scan.table.primary_key:
         return None
     names = node.schema.names
     keys = tuple(names.index(name) for name in scan.table.primary_key)
     return Versions(node, keys, node.column, _columns(node), is_table=True)
 
 
-def _columns(node: RelationalNode) -> tuple[Expression, ...]:
+def _columns(node: plan.RelationalNode) -> tuple[Expression, ...]:
     return tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
 
 
@@ -263,9 +259,9 @@ _OP, _IS_THERE = "$op", "$is_there"
 _CODES = tuple(None if kind is RowKind.UPDATE_BEFORE else kind.symbol for kind in RowKind)
 
 
-def reads_changes(node: RelationalNode) -> bool:
+def reads_changes(node: plan.RelationalNode) -> bool:
     """Whether rows of a table below are replaced or deleted by later ones."""
-    is_changing = isinstance(node, TableScan) and not node.mode.is_insert_only
+    is_changing = isinstance(node, plan.TableScan) and not node.mode.is_insert_only
     return is_changing or any(map(reads_changes, node.inputs))
 
 
@@ -280,10 +276,10 @@ def versions_of_changes(versions: Versions, name: str, span: Span | None) -> Ver
             span=span,
             hint="join the table of changes itself: by its primary key and watermark each of its changes is a version",
         )
-    assert isinstance(watermark, Watermark)
-    project = watermark.input if isinstance(watermark.input, Project) else None
+    assert isinstance(watermark, plan.Watermark)
+    project = watermark.input if isinstance(watermark.input, plan.Project) else None
     scan = watermark.input if project is None else project.input
-    assert isinstance(scan, TableScan)
+    assert isinstance(scan, plan.TableScan)
     if has_tombstones(dict(scan.options)):
         raise UserError(
             "SS3411",
@@ -296,12 +292,12 @@ def versions_of_changes(versions: Versions, name: str, span: Span | None) -> Ver
 
 
 def _over_events(
-    versions: Versions, watermark: Watermark, project: Project | None, scan: TableScan
+    versions: Versions, watermark: plan.Watermark, project: plan.Project | None, scan: plan.TableScan
 ) -> Versions:
     """The columns of the table, and behind them whether the row is there."""
     events = dataclasses.replace(scan, keeps_events=True)
     operation = Field(_OP, STRING.not_null())
-    told = ToChangelog(
+    told = plan.ToChangelog(
         input=events,
         codes=_CODES,
         keys=(),
@@ -314,7 +310,7 @@ def _over_events(
     columns = columns if project is None else project.expressions
     behind = {i: i + 1 for i in range(len(scan.schema))}
     extra = Field(_IS_THERE, is_there.type)
-    rows = Project(
+    rows = plan.Project(
         input=told,
         expressions=(*(remap(e, behind) for e in columns), is_there),
         schema=Schema((*watermark.input.schema.fields, extra)),
@@ -323,3 +319,67 @@ def _over_events(
     node = dataclasses.replace(watermark, input=rows, schema=Schema((*watermark.schema.fields, extra)))
     condition = InputRef(len(watermark.schema), extra.type)
     return dataclasses.replace(versions, node=node, conditions=(*versions.conditions, condition))
+
+
+def bind_lookup_join(
+    left: FromItem, right: FromItem, join: exp.Join, hints: Iterable[LookupHint], namespace: Namespace
+) -> FromItem:
+    """`left` joined with the rows that `right` has as of a time of `left`: by key as of a processing time, versions as of a row
+    time. UserError SS3001 for kinds of joins that need the whole table."""
+    version = join.this.args["version"]
+    span = namespace.span(version)
+    time = _time(left, version, namespace)
+    kind = str(join.args.get("side") or join.args.get("kind") or "INNER").replace("CROSS", "INNER")
+    if kind not in _KINDS:
+        raise UserError(
+            "SS3001",
+            f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not possible",
+            span=namespace.span(join),
+            hint="use an INNER or a LEFT join",
+        )
+    if is_rowtime(time.type):
+        return bind_temporal_join(left, right, join, time, namespace)
+    joined = bind_join(left, _without_time(right), join, namespace)
+    node = joined.node
+    assert isinstance(node, plan.Join)
+    names = {str(join.this.name), *(str(n) for n in right.qualifier[-1:])}
+    hint = next((h for h in hints if h.table in names), None)
+    lookup = plan.LookupJoin(
+        left=node.left,
+        right=node.right,
+        kind=node.kind,
+        condition=node.condition,
+        schema=node.schema,
+        span=span,
+        retry=hint.retry if hint is not None else None,
+        is_shuffled=hint is not None and hint.is_shuffled,
+    )
+    return FromItem(lookup, joined.scope)
+
+
+def _time(left: FromItem, version: exp.Expr, namespace: Namespace) -> Expression:
+    time = ScalarBinder(namespace, left.scope, "FOR SYSTEM_TIME AS OF").bind(version.this)
+    if not is_proctime(time.type) and not is_rowtime(time.type):
+        raise UserError(
+            "SS2010",
+            f"FOR SYSTEM_TIME AS OF takes a time attribute of the left table, not {plain(time.type)}",
+            span=namespace.span(version),
+            hint="declare a column AS PROCTIME() in the left table, or a WATERMARK for the column",
+        )
+    return time
+
+
+def _without_time(right: FromItem) -> FromItem:
+    """The item with plain columns in place of time attributes: they do not drive the time of the joined rows."""
+    node: plan.RelationalNode = right.node
+    if not any(is_rowtime(t) or is_proctime(t) for t in node.schema.types):
+        return right
+    types = tuple(t.without_time_attribute() for t in node.schema.types)
+    node = plan.Project(
+        input=node,
+        expressions=tuple(InputRef(i, t) for i, t in enumerate(types)),
+        schema=Schema(tuple(Field(f.name, t) for f, t in zip(node.schema.fields, types, strict=True))),
+        span=node.span,
+    )
+    columns = tuple(dataclasses.replace(c, type=t) for c, t in zip(right.scope.columns, types, strict=True))
+    return FromItem(node, dataclasses.replace(right.scope, columns=columns))

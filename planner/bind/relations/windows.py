@@ -10,10 +10,10 @@ from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import cast_to, require_key
 from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.names import suggest
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import Project, Watermark, WindowTvf

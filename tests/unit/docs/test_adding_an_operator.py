@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from document_overlay import ROOT, Overlay, blocks
 
-FILES = ("sqlstream/specs/keep_first.py", "planner/physical/keep_first.py", "runtime/operators/keep_first.py")
+FILES = (
+    "sqlstream/specs/keep_first.py",
+    "planner/relational/keep_first.py",
+    "runtime/operators/keep_first.py",
+)
 REGISTRY = "sqlstream/operators.py"
 MOVES = """
 import pytest

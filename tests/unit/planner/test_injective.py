@@ -13,7 +13,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.planner.bind.expressions.casts import can_cast
-from sqlstream.planner.relational.calc import is_injective
+from sqlstream.planner.expression_facts import is_injective
 from sqlstream.runtime.evaluate.cast import cast_kernel
 from sqlstream.types import LogicalType
 

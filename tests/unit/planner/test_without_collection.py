@@ -8,7 +8,7 @@ import pytest
 
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_script
-from sqlstream.planner.without_collection import without_collection
+from sqlstream.planner.guards import without_collection
 
 
 def test_the_collector_runs_again_after_a_failure() -> None:

@@ -6,7 +6,7 @@ from planner_harness import Planner
 
 from sqlstream.planner.bind.sink import bind_select_sink
 from sqlstream.planner.dialect.parser import parse_query
-from sqlstream.planner.relational.wording import explain_relation
+from sqlstream.planner.relational.node import explain_relation
 
 
 def test_an_insert_casts_to_the_columns_of_its_table(planner: Planner) -> None:

@@ -6,8 +6,8 @@ import pytest
 from sqlglot import exp
 
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.nodes import checked
 from sqlstream.planner.dialect.parser import parse_expression, parse_query
-from sqlstream.planner.dialect.strictness import checked
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sqlstream.planner.lower.spark import lower_spark
 from sqlstream.planner.relational import nodes
 from sqlstream.planner.rules import apply_rules
 from sqlstream.schema import Schema
+from sqlstream.specs.join import JoinKind
 
 ENGINES = {
     "duckdb": (duckdb.FUNCTIONS, REFUSED_AGGREGATES.keys() - {"PERCENTILE"}, lower_duckdb),
@@ -123,11 +124,11 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", nodes.RelationalJoinKind)
-def test_each_kind_of_join_is_lowered(engine: str, kind: nodes.RelationalJoinKind) -> None:
+@pytest.mark.parametrize("kind", JoinKind)
+def test_each_kind_of_join_is_lowered(engine: str, kind: JoinKind) -> None:
     *_, lower = ENGINES[engine]
     row = nodes.Values(rows=((1,),), schema=Schema.of(("a", sql.INT)))
-    is_half = kind in (nodes.RelationalJoinKind.SEMI, nodes.RelationalJoinKind.ANTI)
+    is_half = kind in (JoinKind.SEMI, JoinKind.ANTI)
     schema = row.schema if is_half else Schema((*row.schema.fields, *row.schema.fields))
     for condition in (TRUE, FALSE, None):
         node = nodes.Join(left=row, right=row, kind=kind, condition=condition, schema=schema)

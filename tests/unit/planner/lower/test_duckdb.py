@@ -11,7 +11,7 @@ from planner_harness import TABLES, Planner
 
 from sqlstream.errors import UserError
 from sqlstream.planner.lower.duckdb import lower_duckdb
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 
 

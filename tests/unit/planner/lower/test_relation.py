@@ -12,18 +12,12 @@ from planner_harness import TABLES, Planner
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef
 from sqlstream.planner.lower.duckdb import DuckDbDialect, lower_duckdb
-from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.planner.lower.relation import lower, to_sql
-from sqlstream.planner.relational.nodes import (
-    Filter,
-    Join,
-    RelationalJoinKind,
-    RelationalNode,
-    TableScan,
-    rewrite,
-)
+from sqlstream.planner.relational.nodes import Filter, Join, RelationalNode, TableScan, rewrite
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.schema import Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, INT
 
 RELATIONS = {
@@ -106,10 +100,10 @@ def condition() -> Call:
 
 @pytest.mark.parametrize(
     ("kind", "rows"),
-    [(RelationalJoinKind.SEMI, [(2,)]), (RelationalJoinKind.ANTI, [(1,), (None,)])],
+    [(JoinKind.SEMI, [(2,)]), (JoinKind.ANTI, [(1,), (None,)])],
 )
 def test_semi_and_anti_joins_keep_rows_of_the_left_once(
-    kind: RelationalJoinKind, rows: list[tuple[object, ...]]
+    kind: JoinKind, rows: list[tuple[object, ...]]
 ) -> None:
     left, right = bind("SELECT a FROM t"), bind("VALUES (2), (2), (3), (CAST(NULL AS INT))")
     node = Join(left=left, right=right, kind=kind, condition=condition(), schema=Schema.of(("a", INT)))

@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
-from sqlstream.planner.physical.join import find_interval
+from sqlstream.planner.physical.join_condition import find_interval
 from sqlstream.planner.physical.node import Traits
 from sqlstream.types import BOOLEAN, INTERVAL_DAY_TIME, INTERVAL_YEAR_MONTH, PROCTIME, LogicalType
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef, Literal
-from sqlstream.planner.physical.planner import shared_nodes
 from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode, Union, Values
+from sqlstream.planner.relational.planner import shared_nodes
 from sqlstream.schema import Schema
 
 SCHEMA = Schema.of(("a", sql.INT))

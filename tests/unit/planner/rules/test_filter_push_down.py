@@ -8,9 +8,10 @@ from rule_harness import after
 
 from sqlstream import types as sql
 from sqlstream.expressions import TRUE, Call, InputRef, Literal
-from sqlstream.planner.relational.nodes import Filter, Join, RelationalJoinKind, Values
+from sqlstream.planner.relational.nodes import Filter, Join, Values
 from sqlstream.planner.rules.filter_push_down import merge_filters, push_filters_down, simplify_join_condition
 from sqlstream.schema import Schema
+from sqlstream.specs.join import JoinKind
 
 RULES = (merge_filters, push_filters_down, simplify_join_condition)
 
@@ -79,8 +80,8 @@ def test_a_condition_that_is_never_true_reads_nothing(planner: Planner) -> None:
     assert "Values" in plan
 
 
-@pytest.mark.parametrize("kind", [RelationalJoinKind.SEMI, RelationalJoinKind.ANTI])
-def test_a_semi_or_anti_join_is_filtered_on_its_left_side(kind: RelationalJoinKind) -> None:
+@pytest.mark.parametrize("kind", [JoinKind.SEMI, JoinKind.ANTI])
+def test_a_semi_or_anti_join_is_filtered_on_its_left_side(kind: JoinKind) -> None:
     row = Values(rows=((1,),), schema=Schema.of(("a", sql.INT)))
     join = Join(left=row, right=row, kind=kind, condition=TRUE, schema=row.schema)
     condition = Call(">", (InputRef(0, sql.INT), Literal(1, sql.INT)), sql.BOOLEAN)

@@ -1,7 +1,7 @@
 """Lookup joins: a stream with a table that its connector reads by key.
 
-The rows stay where they are: every subtask looks up for its own rows, unless the hint LOOKUP with 'shuffle' = 'true' brings
-the rows of a key together, so that each subtask caches keys of its own.
+The rows stay where they are: every subtask looks up for its own rows. The hint LOOKUP with 'shuffle' = 'true' brings the rows
+of a key together, so that each subtask caches keys of its own.
 """
 
 from __future__ import annotations
@@ -15,31 +15,41 @@ from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.calc import identity
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.join import equal_columns
-from sqlstream.planner.physical.kept_values import refuse_changing_condition
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning
-from sqlstream.planner.physical.refusals import producer
-from sqlstream.planner.physical.source import find_connector, scan_spec
-from sqlstream.planner.relational.nodes import (
-    Filter,
-    LookupJoin,
-    Project,
-    RelationalJoinKind,
-    RelationalNode,
-    TableScan,
-    Watermark,
-)
+from sqlstream.planner.physical.refusals import producer, refuse_changing_condition
+from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.join import Join
+from sqlstream.planner.relational.node import RelationalNode
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.scan import TableScan, find_connector, scan_spec
+from sqlstream.planner.relational.watermark import Watermark
 from sqlstream.schema import Schema
-from sqlstream.specs import JoinKind, LookupJoinSpec
+from sqlstream.specs import LookupJoinSpec
+from sqlstream.specs.join import RetryOnMiss
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.lookup import CacheKind, LookupOptions
 from sqlstream.types import APPROXIMATE_ROOTS, NESTED_ROOTS, LogicalType
 
-_KINDS = {RelationalJoinKind.INNER: JoinKind.INNER, RelationalJoinKind.LEFT: JoinKind.LEFT}
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LookupJoin(Join):
+    """A join with the rows that `right` has when a left row arrives (FOR SYSTEM_TIME AS OF processing time): `right` is read by
+    key, and its later changes do not change the result. Over a table that does not change it is the plain join.
+
+    INNER or LEFT; `right` is a table with filters and projections. `is_shuffled`: the rows of a key meet in one subtask.
+    """
+
+    retry: RetryOnMiss | None = None
+    is_shuffled: bool = False
+
+    def describe(self) -> str:
+        return f"{super().describe()}, as_of=[PROCTIME]"
 
 
-def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -> PhysicalNode:
+def plan_lookup_join(planning: Planning, inputs: Inputs, node: LookupJoin) -> PhysicalNode:
     """The lookup join. UserError as of `looked_up_table`, and SS3032 for rows that are retracted."""
+    left = inputs[0]
     table = looked_up_table(node, planning.connectors)
     dimension, keys, lookup = table.dimension, table.keys, table.options
     scan = dimension.scan
@@ -49,7 +59,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
     refuse_changing_condition(planning, condition, (left,), node.span)
     exchange = Exchange(ExchangeKind.HASH, keys.left) if node.is_shuffled else FORWARD
     spec = LookupJoinSpec(
-        kind=_KINDS[node.kind],
+        kind=node.kind,
         left_keys=keys.left,
         source_keys=keys.source,
         right_keys=keys.right,
@@ -169,8 +179,8 @@ class LookedUpTable:
 def looked_up_table(node: LookupJoin, connectors: Mapping[str, ConnectorDescriptor]) -> LookedUpTable:
     """The right side of a lookup join, in a stream and in batch.
 
-    UserError SS3030 without a column to look up by, SS3031 for a right side that cannot be looked up, SS4002, SS4003 and SS4005
-    for options that do not fit each other or the hint."""
+    UserError SS3030 without a column to look up by, and SS3031 for a right side that cannot be looked up. SS4002, SS4003 and
+    SS4005 are for options that do not fit each other or the hint."""
     dimension = _dimension(node)
     scan = dimension.scan
     options = dict(scan.options)

@@ -6,25 +6,18 @@ import dataclasses
 
 import msgspec
 
+from sqlstream import specs
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef
-from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.calc import narrow, plan_calc
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
-from sqlstream.planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from sqlstream.planner.physical.node import PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
-from sqlstream.planner.physical.refusals import producer, refuse_ttl, require_prompt_rows, require_retractable
-from sqlstream.planner.relational.nodes import Aggregate, WindowTvf
+from sqlstream.planner.physical.refusals import refuse_ttl, require_prompt_rows, require_retractable
+from sqlstream.planner.relational.aggregate import Aggregate, moved_calls, read_columns, split_calls
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.window_tvf import WindowTvf, require_common_watermark, window_rows
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import (
-    AggregatePhase,
-    EmitSpec,
-    WindowAggregateSpec,
-    WindowKind,
-    WindowSpec,
-    WindowTvfSpec,
-)
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN
 from sqlstream.types import BIGINT, LogicalType, timestamp
 
@@ -36,24 +29,35 @@ class _Windowed:
     planning: Planning
     node: Aggregate
     source: PhysicalNode
-    spec: WindowAggregateSpec
+    spec: specs.WindowAggregateSpec
     trait: WindowTrait
     time_type: LogicalType
 
 
-def absorbs_tvf(node: Aggregate) -> bool:
+def plan_window_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode | None:
+    """By windows: those of the window function below it, or those whose bounds the input has; None for any other GROUP BY."""
+    if _absorbs_tvf(node):
+        assert isinstance(node.input, WindowTvf)
+        source = inputs.of(node.input.input, needs_row_watermark=True)
+        return _absorbing(planning, source, node)
+    source = inputs[0]
+    trait = _attached_window(source, node) if source.traits.is_insert_only else None
+    return None if trait is None else _attached(planning, source, node, trait)
+
+
+def _absorbs_tvf(node: Aggregate) -> bool:
     """Whether the aggregation can assign windows itself: GROUP BY has both bounds, and no call reads one."""
     if not isinstance(node.input, WindowTvf):
         return False
     tvf = node.input
     own = len(tvf.input.schema)
-    is_session = tvf.window.kind is WindowKind.SESSION
+    is_session = tvf.window.kind is specs.WindowKind.SESSION
     if is_session and {k for k in node.keys if k < own} != set(tvf.partition_keys):
         return False
     return {own, own + 1} <= set(node.keys) and all(c < own for c in read_columns((), node.calls))
 
 
-def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
+def _absorbing(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
     """Plan the aggregation and the window function below it as one operator; `source` is the function's input. UserError
     SS3018 for what lateness row by row would not decide."""
     refuse_ttl(node.ttl_ms, "a window aggregation", node.span)
@@ -64,15 +68,15 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
     own = len(tvf.input.schema)
     keys = tuple(k for k in node.keys if k < own)
     has_row_watermarks = source.traits.row_watermark_column >= 0
-    if tvf.window.kind is WindowKind.SESSION:
+    if tvf.window.kind is specs.WindowKind.SESSION:
         require_common_watermark(source, node.span or tvf.span)
         if not source.traits.is_insert_only:
             # Which sessions there are is known when they close: their rows, which never change then, are aggregated above.
-            source = plan_window_tvf(planning, source, tvf)
-            trait = attached_window(source, node)
+            source = window_rows(planning, source, tvf)
+            trait = _attached_window(source, node)
             assert trait is not None
-            return plan_attached_aggregate(planning, source, node, trait)
-    spec = WindowAggregateSpec(
+            return _attached(planning, source, node, trait)
+    spec = specs.WindowAggregateSpec(
         keys=keys,
         aggregates=node.calls,
         window=tvf.window,
@@ -82,17 +86,17 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
     trait = WindowTrait(
         tvf.window, starts=frozenset({own}), ends=frozenset({own + 1}), times=frozenset({own + 2})
     )
-    if has_row_watermarks and tvf.window.kind is WindowKind.HOP:
+    if has_row_watermarks and tvf.window.kind is specs.WindowKind.HOP:
         # A row may be late for some of its windows only, which slices that windows share could not tell.
         start = len(source.schema)
-        source = plan_window_tvf(planning, source, tvf)
+        source = window_rows(planning, source, tvf)
         spec = msgspec.structs.replace(
             spec, time_column=-1, window_start_column=start, window_end_column=start + 1
         )
     return _plan(_Windowed(planning, node, source, spec, trait, tvf.schema.types[own + 2]))
 
 
-def attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None:
+def _attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None:
     """The window of the input whose bounds are both in GROUP BY, if the aggregation can emit rows when it closes."""
     keys = set(node.keys)
     for trait in source.traits.windows:
@@ -102,12 +106,10 @@ def attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None
     return None
 
 
-def plan_attached_aggregate(
-    planning: Planning, source: PhysicalNode, node: Aggregate, trait: WindowTrait
-) -> PhysicalNode:
+def _attached(planning: Planning, source: PhysicalNode, node: Aggregate, trait: WindowTrait) -> PhysicalNode:
     """Plan an aggregation over rows that have their window as columns from an operator below."""
     refuse_ttl(node.ttl_ms, "a window aggregation", node.span)
-    spec = WindowAggregateSpec(
+    spec = specs.WindowAggregateSpec(
         keys=tuple(k for k in node.keys if k not in trait.columns),
         aggregates=node.calls,
         window=trait.spec,
@@ -120,7 +122,7 @@ def plan_attached_aggregate(
 
 
 def _plan(windowed: _Windowed) -> PhysicalNode:
-    is_session = windowed.spec.window.kind is WindowKind.SESSION
+    is_session = windowed.spec.window.kind is specs.WindowKind.SESSION
     emit = emit_strategy(windowed.planning, windowed.spec, windowed.node.span)
     windowed = dataclasses.replace(windowed, spec=msgspec.structs.replace(windowed.spec, emit=emit))
     if not windowed.source.traits.is_insert_only:
@@ -148,7 +150,7 @@ def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> Physica
     slice_end = (Field(SLICE_END_COLUMN, BIGINT.not_null()),)
     local = planning.node(
         "LocalWindowAggregate",
-        msgspec.structs.replace(spec, phase=AggregatePhase.LOCAL),
+        msgspec.structs.replace(spec, phase=specs.AggregatePhase.LOCAL),
         over(source),
         Schema(keys + accumulators + slice_end + attached),
         Traits(is_bounded=source.traits.is_bounded),
@@ -157,7 +159,7 @@ def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> Physica
     )
     own_keys = tuple(range(len(keys)))
     global_spec = msgspec.structs.replace(
-        spec, keys=own_keys, phase=AggregatePhase.GLOBAL, row_watermark_column=-1
+        spec, keys=own_keys, phase=specs.AggregatePhase.GLOBAL, row_watermark_column=-1
     )
     return planning.node(
         "GlobalWindowAggregate",
@@ -184,7 +186,7 @@ def _single(windowed: _Windowed) -> PhysicalNode:
     narrowed = narrow(planning, windowed.source, columns)
     places = {c: i for i, c in enumerate(columns)} | {-1: -1}
     keys = tuple(places[k] for k in spec.keys)
-    moved = WindowAggregateSpec(
+    moved = specs.WindowAggregateSpec(
         keys=keys,
         aggregates=moved_calls(spec.aggregates, places),
         window=spec.window,
@@ -226,7 +228,7 @@ def _output_traits(windowed: _Windowed) -> Traits:
     starts, ends, times = (frozenset({start + i}) for i in range(3))
     window = WindowTrait(spec.window, starts, ends, times, is_closed=spec.emit is None)
     keys = {own | {start, start + 1}}
-    if spec.window.kind in (WindowKind.TUMBLE, WindowKind.HOP):
+    if spec.window.kind in (specs.WindowKind.TUMBLE, specs.WindowKind.HOP):
         keys |= {own | {start}, own | {start + 1}}
     # Updates by late rows are behind the watermark: what reads them cannot close the window by it.
     has_late = spec.lateness_ms > 0
@@ -240,7 +242,7 @@ def _output_traits(windowed: _Windowed) -> Traits:
     )
 
 
-def _times(window: WindowSpec, ends: frozenset[int], times: frozenset[int]) -> frozenset[int]:
+def _times(window: specs.WindowSpec, ends: frozenset[int], times: frozenset[int]) -> frozenset[int]:
     """The columns that can be compared with the watermark, which a local time of another zone cannot."""
     if not window.is_event_time:
         return frozenset()
@@ -285,7 +287,9 @@ def _describe(name: str, windowed: _Windowed) -> str:
 # Early and late firing of windows, as the settings of the session ask for it.
 
 
-def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | None) -> EmitSpec | None:
+def emit_strategy(
+    planning: Planning, spec: specs.WindowAggregateSpec, span: Span | None
+) -> specs.EmitSpec | None:
     """When the windows of an aggregation emit; None when each emits its final result once. UserError SS4002 for late firing
     without a lateness, SS3011 for sessions that an operator below has found, once they had closed."""
     window = spec.window
@@ -293,7 +297,7 @@ def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | No
     lateness_ms = _lateness_ms(planning, span) if window.is_event_time else 0
     if not is_early and not lateness_ms:
         return None
-    if window.kind is WindowKind.SESSION and spec.time_column < 0:
+    if window.kind is specs.WindowKind.SESSION and spec.time_column < 0:
         raise UserError(
             "SS3011",
             "a SESSION whose rows are used one by one cannot fire early or late: its rows come when it closes",
@@ -304,7 +308,7 @@ def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | No
             " and 'table.exec.emit.allow-lateness' for this query",
         )
     gathers_late = bool(planning.setting("table.exec.emit.late-fire.enabled"))
-    return EmitSpec(
+    return specs.EmitSpec(
         early_ms=int(planning.setting("table.exec.emit.early-fire.delay")) if is_early else -1,
         late_ms=int(planning.setting("table.exec.emit.late-fire.delay")) if gathers_late else 0,
         lateness_ms=lateness_ms,
@@ -323,83 +327,3 @@ def _lateness_ms(planning: Planning, span: Span | None) -> int:
             hint="SET 'table.exec.emit.allow-lateness' = '1 h', or 'table.exec.state.ttl'",
         )
     return planning.state_ttl_ms
-
-
-# Window functions that no aggregation absorbs, because other nodes read their columns.
-
-
-def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -> PhysicalNode:
-    """The operator that appends window columns. The bounds of a SESSION are fixed only when it closes; rows are emitted then.
-    UserError SS3018 for a SESSION whose rows have watermarks of their own."""
-    is_session = node.window.kind is WindowKind.SESSION
-    if is_session:
-        require_common_watermark(source, node.span)
-    if node.window.is_event_time:
-        require_prompt_rows(source, node.time_column, "a window", node.span)
-    if is_session and not source.traits.is_insert_only:
-        _require_row_time(source, node)
-    # Behind the columns of the plan's node may be the watermark of each row.
-    own = len(source.schema)
-    schema = Schema(source.schema.fields + node.schema.fields[len(node.input.schema) :])
-    window = WindowTrait(
-        node.window,
-        starts=frozenset({own}),
-        ends=frozenset({own + 1}),
-        times=frozenset({own + 2}),
-        is_closed=is_session,
-        row_times=frozenset({node.time_column}),
-    )
-    # A row is emitted once per window that contains it, so no key of the input identifies it.
-    times = frozenset({own + 2}) if node.window.is_event_time else frozenset()
-    if not is_session:
-        # Those of a session's rows are behind the watermark when it closes.
-        times |= source.traits.times
-    traits = dataclasses.replace(
-        source.traits,
-        is_insert_only=is_session or source.traits.is_insert_only,
-        keys=frozenset(),
-        moving_keys=frozenset(),
-        windows=(*source.traits.windows, window),
-        times=times,
-        is_single_row_per_window=False,
-    )
-    description = describe(
-        "WindowTableFunction", window=f"[{node.window}, time={node.input.schema.names[node.time_column]}]"
-    )
-    spec = WindowTvfSpec(window=node.window, time_column=node.time_column, keys=node.partition_keys)
-    exchange = hash_or_singleton(node.partition_keys) if is_session else FORWARD
-    return planning.node(
-        "WindowTableFunction",
-        spec,
-        over(source, exchange),
-        schema,
-        traits,
-        description,
-        node.span,
-        parallelism=1 if is_session and not node.partition_keys else 0,
-    )
-
-
-def _require_row_time(source: PhysicalNode, node: WindowTvf) -> None:
-    """UserError SS3011 for sessions by processing time over updating rows: a retraction comes at another time than its row."""
-    if node.window.is_event_time:
-        return
-    raise UserError(
-        "SS3011",
-        "SESSION window by processing time doesn't support consuming update and delete changes, which"
-        f" {producer(source).name} produces",
-        span=node.span,
-        hint="use a row time: declare WATERMARK FOR a TIMESTAMP(3) column of the table, and name that in DESCRIPTOR",
-    )
-
-
-def require_common_watermark(source: PhysicalNode, span: Span | None) -> None:
-    """UserError SS3018 for a session of rows that have watermarks of their own."""
-    if source.traits.row_watermark_column >= 0:
-        raise UserError(
-            "SS3018",
-            "a SESSION of a table whose watermark is emitted on-event is refused",
-            span=span,
-            detail="which session a late row extends would depend on how the input is cut into batches",
-            hint="write t /*+ OPTIONS('scan.watermark.emit.strategy' = 'on-periodic') */",
-        )
