@@ -245,24 +245,119 @@ def _accept(program, labels, records, out_labels, registers, key, start, positio
     return following
 
 
+@inlined
+def _taken(  # type: ignore[no-untyped-def]
+    program, code, values, flags, times, labels, stack, registers, pc, start, position, limit, end, phase
+):
+    """As `_consumes`, of a row that may not be there: _UNKNOWN while it may come. `phase` may have the answer to _ASK."""
+    if position >= limit:
+        return np.int64(_FALSE) if _is_over(times, start, position, end, registers) else np.int64(_UNKNOWN)
+    if registers[WITHIN] != 0 and times[position] - times[start] >= registers[WITHIN]:
+        return np.int64(_FALSE)
+    found = _consumes(program, code, values, flags, labels, stack, pc, start, position, -1, -1)
+    if found == _ASK and phase != RUNNING:
+        return np.int64(_TRUE) if phase == ANSWERED_TRUE else np.int64(_FALSE)
+    return found
+
+
+@inlined
+def _is_stopped(registers, left, tried, start):  # type: ignore[no-untyped-def]
+    """Whether there is no step left, of the call or of the match that begins at `start`."""
+    if left == 0:
+        registers[STATUS] = IS_PAUSED
+    elif tried >= registers[START_STEPS]:
+        registers[STATUS] = IS_COSTLY
+        registers[FAULT_ROW] = start
+    return registers[STATUS] != DONE
+
+
+@inlined
+def _is_first_visit(visited, place, registers):  # type: ignore[no-untyped-def]
+    if registers[HAS_MEMO] == 0:
+        return True
+    is_first = visited[place] != registers[STAMP]
+    visited[place] = registers[STAMP]
+    return is_first
+
+
+@inlined
+def _begins_next(records, registers, key, start, covered):  # type: ignore[no-untyped-def]
+    """Whether the next row is to be tried, once no match begins at `start`: a row that no match covers may need a record."""
+    if registers[WITH_UNMATCHED] != 0 and start >= covered:
+        if registers[RECORDS] == len(records):
+            registers[STATUS] = IS_FULL
+            # The start is tried again.
+            registers[STAMP] += 1
+            return False
+        _add_record(records, registers, key, start, start + 1, UNMATCHED)
+    return True
+
+
+@inlined
+def _match_key(  # type: ignore[no-untyped-def]
+    n, key, program, code, values, flags, times, labels, visited, stack, records, out_labels, registers, left
+):
+    """`find_matches` of one key; returns how many of the steps are left."""
+    end, limit, base, steps = key[END], key[LIMIT], key[STACK], np.int64(len(program))
+    start, pc, position = key[START], key[PC], key[POSITION]
+    height, covered, phase, tried = key[HEIGHT], key[COVERED], key[PHASE], key[TRIED]
+    while True:
+        if _is_stopped(registers, left, tried, start):
+            break
+        left, tried = left - 1, tried + 1
+        if phase == FRESH:
+            if start >= limit:
+                break
+            pc, position, height, tried = np.int64(0), start, np.int64(0), np.int64(0)
+            registers[STAMP] += np.int64(registers[WITHIN] > 0)
+            phase = np.int64(RUNNING)
+        op = program[pc, OP]
+        if op == CONSUME:
+            found = _taken(
+                program, code, values, flags, times, labels, stack, registers, pc, start, position, limit, end, phase
+            )  # fmt: skip
+            if found in (_UNKNOWN, _ASK):
+                phase = np.int64(ASKED) if found == _ASK else phase
+                break
+            phase = np.int64(RUNNING)
+            if found == _TRUE:
+                position += 1
+                pc += 1
+                continue
+        elif op == SPLIT:
+            if _is_first_visit(visited, (position + n) * steps + pc, registers):
+                stack[base + height, 0], stack[base + height, 1] = program[pc, SECOND], position
+                height += 1
+                pc = np.int64(program[pc, FIRST])
+                continue
+        elif op == JUMP:
+            pc = np.int64(program[pc, FIRST])
+            continue
+        else:
+            following = _accept(program, labels, records, out_labels, registers, n, start, position)
+            if following < 0:
+                break
+            covered, start, phase = max(covered, position), following, np.int64(FRESH)
+            continue
+        if height > 0:
+            height -= 1
+            pc, position = stack[base + height, 0], stack[base + height, 1]
+            continue
+        phase = np.int64(FRESH)
+        if not _begins_next(records, registers, n, start, covered):
+            break
+        start += 1
+    key[START], key[PC], key[POSITION] = start, pc, position
+    key[HEIGHT], key[COVERED], key[PHASE], key[TRIED] = height, covered, phase, tried
+    return left
+
+
 @kernel(
     "void(int64[::1], int64[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1], uint8[:, ::1], int64[::1],"
     " int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int32[::1], int64[::1])"
 )
 def find_matches(  # type: ignore[no-untyped-def]
-    active,
-    keys,
-    program,
-    code,
-    values,
-    flags,
-    times,
-    labels,
-    visited,
-    stack,
-    records,
-    out_labels,
-    registers,
+    active, keys, program, code, values, flags, times, labels, visited, stack, records, out_labels, registers
 ):
     """Match the rows of the `active` keys until each has no row left at which a match can begin, or waits.
 
@@ -271,89 +366,14 @@ def find_matches(  # type: ignore[no-untyped-def]
     each record. `visited`: per row (and one per key) and instruction the stamp under which it failed. After CALL_STEPS it
     is IS_PAUSED, and the next call goes on.
     """
-    within, is_memo = registers[WITHIN], registers[HAS_MEMO] != 0
-    tried_max, left = registers[START_STEPS], registers[CALL_STEPS]
-    steps = np.int64(len(program))
+    left = registers[CALL_STEPS]
     registers[STATUS] = DONE
     for index in range(len(active)):
         number = active[index]
-        key = keys[number]
-        end, limit, base = key[END], key[LIMIT], key[STACK]
-        start, pc, position = key[START], key[PC], key[POSITION]
-        height, covered, phase, tried = key[HEIGHT], key[COVERED], key[PHASE], key[TRIED]
-        while True:
-            if left == 0:
-                registers[STATUS] = IS_PAUSED
-                break
-            left -= 1
-            tried += 1
-            if tried > tried_max:
-                registers[STATUS] = IS_COSTLY
-                registers[FAULT_ROW] = start
-                break
-            if phase == FRESH:
-                if start >= limit:
-                    break
-                pc, position, height, tried = np.int64(0), start, np.int64(0), np.int64(0)
-                if is_memo and within > 0:
-                    registers[STAMP] += 1
-                phase = np.int64(RUNNING)
-            op = program[pc, OP]
-            if op == CONSUME:
-                found = np.int64(_FALSE)
-                if position >= limit:
-                    if not _is_over(times, start, position, end, registers):
-                        break
-                elif within == 0 or times[position] - times[start] < within:
-                    found = _consumes(
-                        program, code, values, flags, labels, stack, pc, start, position, -1, -1
-                    )
-                    if found == _ASK:
-                        if phase == RUNNING:
-                            phase = np.int64(ASKED)
-                            break
-                        found = np.int64(_TRUE) if phase == ANSWERED_TRUE else np.int64(_FALSE)
-                        phase = np.int64(RUNNING)
-                if found == _TRUE:
-                    position += 1
-                    pc += 1
-                    continue
-            elif op == SPLIT:
-                place = (position + number) * steps + pc
-                if not is_memo or visited[place] != registers[STAMP]:
-                    if is_memo:
-                        visited[place] = registers[STAMP]
-                    stack[base + height, 0], stack[base + height, 1] = program[pc, SECOND], position
-                    height += 1
-                    pc = np.int64(program[pc, FIRST])
-                    continue
-            elif op == JUMP:
-                pc = np.int64(program[pc, FIRST])
-                continue
-            else:
-                following = _accept(program, labels, records, out_labels, registers, number, start, position)
-                if following < 0:
-                    break
-                covered = max(covered, position)
-                start = following
-                phase = np.int64(FRESH)
-                continue
-            if height > 0:
-                height -= 1
-                pc, position = stack[base + height, 0], stack[base + height, 1]
-                continue
-            if registers[WITH_UNMATCHED] != 0 and start >= covered:
-                if registers[RECORDS] == len(records):
-                    registers[STATUS] = IS_FULL
-                    # The start is tried again.
-                    phase = np.int64(FRESH)
-                    registers[STAMP] += 1
-                    break
-                _add_record(records, registers, number, start, start + 1, UNMATCHED)
-            start += 1
-            phase = np.int64(FRESH)
-        key[START], key[PC], key[POSITION] = start, pc, position
-        key[HEIGHT], key[COVERED], key[PHASE], key[TRIED] = height, covered, phase, tried
+        left = _match_key(
+            number, keys[number], program, code, values, flags, times, labels, visited, stack, records,
+            out_labels, registers, left,
+        )  # fmt: skip
         if registers[STATUS] != DONE:
             # The keys from this one on are run by the next call.
             registers[NEXT_ACTIVE] = index
