@@ -20,10 +20,11 @@ UNKNOWN_COLUMN = Field("row_unknown", STRING)
 
 
 class BatchTable(msgspec.Struct, frozen=True):
-    """One scan of a table. The SQL names it `name` (t0, t1, …), and its columns c0, c1, … by position, so that neither the case
-    of names nor a metadata key that is also a column matters. `source` says what is read: bounded, without a watermark.
-    `has_changes`: the rows are changes in their order, which the SQL folds; two more columns say what each does and where it
-    stands. `is_shared`: the SQL reads it more than once, though its rows are to be read once, since they may be random."""
+    """One scan of a table. The SQL calls it `name` (t0, t1, …), and its columns c0, c1, … by position: neither the case of names
+    nor a metadata key that is also a column matters then. `source` says what is read: bounded, without a watermark.
+
+    `has_changes`: the rows are changes in their order, which the SQL folds. Two more columns hold the kind and the number of
+    each. `is_shared`: the SQL reads it more than once, and its rows are read once, since they may be random."""
 
     name: str
     source: SourceSpec | EventSourceSpec

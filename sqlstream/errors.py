@@ -9,8 +9,8 @@
 Messages are lower case without a full stop, name what was attempted and quote user names; the hint is an instruction.
 Errors cross processes as `ErrorInfo` (code and fields), never as pickled exceptions.
 
-Codes: SS1xxx text and syntax, SS2xxx names and types, SS3xxx planning, SS4xxx options and settings,
-SS5xxx outside world and data, SS6xxx jobs and cluster, SS9xxx our bugs. error_codes.txt says what each one means, and which
+Codes by their first digit: 1 text and syntax, 2 names and types, 3 planning, 4 options and settings, 5 files and data,
+6 jobs and clusters, 9 our bugs. error_codes.txt says what each one means, and which
 reason and retry it has where an error does not say.
 """
 
@@ -61,8 +61,8 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 def excerpt(text: str, span: Span) -> list[str]:
     """Two lines: the line of the script in which the span begins, and a mark below the part that the span covers.
 
-    Control characters become escapes, values of secrets are masked, and a line wider than EXCERPT_COLUMNS is cut to the part
-    around the mark, with an ellipsis at each cut. Tabs stay tabs.
+    Control characters become escapes, and values of secrets are masked; tabs stay tabs. A line wider than EXCERPT_COLUMNS is cut
+    to the part around the mark, with an ellipsis at each cut.
 
     >>> print("\\n".join(excerpt("SELECT usr_id FROM t", Span(7, 13))))
       1 | SELECT usr_id FROM t

@@ -37,9 +37,9 @@ class DeclarationError(TypeError):
 class AggregateFunction(Generic[A, R]):
     """An aggregate in Python: subclass it, and hand an instance to `udaf`.
 
-    The accumulator is a value of the declared `accumulator_type` (a number, a str, a list, a dict of a MAP, a dict of a ROW's
-    fields …), which the engine keeps, writes into checkpoints and reads back. `accumulate` and `retract` return the accumulator
-    after the row: a new value, or the one that they have modified, which a list or dict is without a `return` too.
+    The accumulator is a value of the declared `accumulator_type`: a number, a str, a list, a dict of a MAP or of a ROW's fields.
+    The engine keeps it, writes it into checkpoints and reads it back. `accumulate` and `retract` return the accumulator after
+    the row. A list or dict that they have modified needs no `return`.
     Without `retract` the aggregate takes rows that are only added; without `merge` it is computed in one phase.
     """
 

@@ -106,8 +106,10 @@ def masked(key: str, value: str) -> str:
 
 
 def secret_ranges(text: str) -> list[tuple[int, int]]:
-    """The spans of secret values in SQL, in order: `'key' = 'value'` in all the ways that it may be miswritten, the unquoted form
-    of SET, tokens within addresses, and every other literal that is one of these values."""
+    """The spans of secret values in SQL, in order.
+
+    They are found in `'key' = 'value'`, also when it is miswritten, in SET without quotes, and as tokens within addresses. Every
+    other literal that is one of these values counts too."""
     patterns = (_PAIR, _PAIR_WITHOUT_QUOTES, _BARE_PAIR)
     found = {
         m.span("value") for p in patterns for m in p.finditer(text) if m["value"] and is_secret(m["key"])

@@ -5,6 +5,7 @@
     object_hint(words)            by the first words of a CREATE, DROP or SHOW that there is not
     function_rewrite(name, …)     by the name of a function, with the texts of its arguments
     column_hint, table_hint       by names of columns and tables
+    option_hint(key, known)       by the key of an option of a table
 
 A hint is a rewrite that runs: tests/golden/errors/statements holds an example of each with its rewrite.
 """
@@ -15,7 +16,7 @@ import difflib
 import functools
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from sqlglot import Token, TokenType
@@ -334,8 +335,9 @@ def foreign_functions() -> dict[str, tuple[list[str], str]]:
 
 
 def function_rewrite(name: str, arguments: Sequence[str] | None) -> str:
-    """What to write instead of a call of another dialect's function, with the texts of its arguments when they are as many as
-    it usually has; empty when the function is not known. `unit` is written as a word.
+    """What to write instead of a call of another dialect's function; empty when the function is not known.
+
+    It has the texts of the arguments when they are as many as the function usually has. `unit` is written as a word.
 
     >>> function_rewrite("DATE_TRUNC", ["'month'", "ts"])
     'FLOOR(ts TO MONTH)'
@@ -370,3 +372,19 @@ def table_hint(parts: Sequence[str]) -> str:
     if len(parts) > 1 and parts[-1].upper() in _FILE_SUFFIXES:
         return f"write the path of a file in single quotes: FROM '{'.'.join(parts)}'"
     return next((hint for part in parts if (hint := _hint("tables", part.upper()))), "")
+
+
+_LEFT_OUT = ("connector.property-version", "format.property-version", "update-mode", "format.derive-schema")
+_IGNORE_ERRORS = ("csv.ignore-parse-errors", "json.ignore-parse-errors")
+
+
+def option_hint(key: str, known: Container[str]) -> str:
+    """What to write instead of an option that Flink's tables had earlier; empty for another key.
+
+    `known` are the keys that the table may have. An old key is not taken, since several stand for one."""
+    if key in _LEFT_OUT:
+        return "leave it out"
+    today = (_hint("options of tables", key),) if key != "format.ignore-parse-errors" else _IGNORE_ERRORS
+    new = next((k for k in today if k in known), "")
+    cached = " with 'lookup.cache' = 'PARTIAL'" if new.startswith("lookup.partial-cache") else ""
+    return f"write '{new}'{cached}, as it is called today" if new else ""

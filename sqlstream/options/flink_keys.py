@@ -1,8 +1,8 @@
 """Settings of Flink that have no effect here, read from flink_keys.txt when a key is none of ours.
 
 They are taken with a note, so that Flink's scripts and its config.yaml run. Each changes how fast Flink computes a result, or
-belongs to a part that is not here. One that would change a result, or promises what is not given here (encryption, a bound on
-memory, a restart), has the one value by which it does not.
+belongs to a part that is not here. One that would change a result, or promise what is not here, has the one value by
+which it does not.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ _SIMILAR_SPECIALS = frozenset("[]()|^-+*_%?{}")
 
 
 def similar_regex(pattern: str, escape: str | None = None) -> str:
-    r"""The pattern of SIMILAR TO as a regular expression for the whole text: % and _ are as in LIKE, a backslash and a dollar
-    sign stand for themselves, `[[:DIGIT:]]` names characters as in SQL, the rest is as usual.
+    r"""The pattern of SIMILAR TO as a regular expression for the whole text.
+
+    % and _ are as in LIKE, and a backslash and a dollar sign stand for themselves. `[[:DIGIT:]]` names characters as in SQL.
 
     UserError SS3103 for an escape that is not one character, or that stands before another one than a special one and itself.
 

@@ -173,8 +173,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 class _Reader:
-    """Reads from `place` on. State: the names of the groups so far ("" for one without), those that are optional and how many
-    characters each has at least, what needs backtracking, and the flags in force."""
+    """Reads from `place` on. State: the groups so far by name ("" for one without), which of them are optional, and the fewest
+    characters that each has; what needs backtracking; the flags in force."""
 
     def __init__(self, java: str) -> None:
         self.java = java

@@ -13,8 +13,8 @@ from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
-from sqlstream.options.renamed_keys import table_hint
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.dialect.habits import option_hint
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import (
@@ -93,7 +93,7 @@ def check_table_options(
     values = written_options(options)
     spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
     if "connector" not in values:
-        hints = {k: table_hint(k, ("connector",)) or did_you_mean(k, ["connector"]) for k in values}
+        hints = {k: option_hint(k, ("connector",)) or did_you_mean(k, ["connector"]) for k in values}
         misspelled = next((k for k, hint in hints.items() if hint.count("connector")), "")
         if misspelled:
             message, place = f'unknown option "{misspelled}"', spans.keys.get(misspelled)
@@ -309,7 +309,7 @@ def _fail_unknown(
         detail=f"the options are {', '.join(sorted(o.key for o in known))}"
         if known
         else "it takes no options",
-        hint=table_hint(key, {"connector", "format", *keys}) or did_you_mean(key, keys),
+        hint=option_hint(key, {"connector", "format", *keys}) or did_you_mean(key, keys),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream import config
 from sqlstream.config import RENAMED
-from sqlstream.options.renamed_keys import table_hint
+from sqlstream.planner.dialect.habits import option_hint
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
@@ -19,14 +19,14 @@ def test_an_old_setting_is_taken_as_the_one_of_today(old: str) -> None:
 
 
 def test_a_key_of_a_table_is_named_only_where_the_table_takes_it() -> None:
-    assert table_hint("lookup.cache.ttl", ()) == ""
+    assert option_hint("lookup.cache.ttl", ()) == ""
     known = ("lookup.partial-cache.expire-after-write", "json.ignore-parse-errors", "path")
-    assert table_hint("lookup.cache.ttl", known) == (
+    assert option_hint("lookup.cache.ttl", known) == (
         "write 'lookup.partial-cache.expire-after-write' with 'lookup.cache' = 'PARTIAL', as it is called today"
     )
-    assert table_hint("format.ignore-parse-errors", known) == (
+    assert option_hint("format.ignore-parse-errors", known) == (
         "write 'json.ignore-parse-errors', as it is called today"
     )
-    assert table_hint("connector.path", known) == "write 'path', as it is called today"
-    assert table_hint("update-mode", known) == "leave it out"
-    assert table_hint("pfad", known) == ""
+    assert option_hint("connector.path", known) == "write 'path', as it is called today"
+    assert option_hint("update-mode", known) == "leave it out"
+    assert option_hint("pfad", known) == ""
