@@ -1,8 +1,8 @@
 """How a batch engine reads a table: through the reader of its connector, or by itself.
 
-A connector that has nothing to say here is read through its reader. One with a native relation promises that the engine gets the
-rows that its reader would give, and that what its reader would refuse the engine does not read: when in doubt it answers
-`ThroughReader`, whose readers then say what is wrong.
+A connector that has nothing to say here is read through its reader. One with a native relation promises that the engine gets
+the rows that its reader would give, and reads nothing that its reader would refuse. When in doubt it answers `ThroughReader`,
+whose readers then say what is wrong.
 """
 
 from __future__ import annotations

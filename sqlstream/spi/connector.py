@@ -320,8 +320,8 @@ class TakesSplits(Protocol):
 
     @property
     def returned_splits(self) -> tuple[dict[str, Any], ...]:
-        """The splits that could not be read as they were found, and that it has given up, in this order, but for those that
-        `AssignedSplits.returned` counts."""
+        """The splits that it has given up, as they could not be read as they were found, in this order. Those that
+        `AssignedSplits.returned` counts are left out."""
 
 
 class SinkWriter(Protocol):
@@ -444,10 +444,9 @@ class AbortsCommittables(Protocol):
     """A connector whose subtasks leave uncommitted output, such as hidden files, when they are not committed."""
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
-        """Remove what the job has staged for checkpoints that will never be completed, whether a writer has reported it or its
-        process has died before, and what `commit` has made visible of `committables`, when the commit of another sink failed.
-        Nobody writes for the job meanwhile, and no completed checkpoint waits for its commit. What was committed before stays.
-        Idempotent."""
+        """Remove what the job has staged for checkpoints that will never be completed, also what a dead process has not reported.
+        Remove what `commit` has made visible of `committables` too: the commit of another sink failed. Nobody writes for the job
+        meanwhile, and no completed checkpoint waits for its commit. What was committed before stays. Idempotent."""
 
 
 @runtime_checkable

@@ -45,8 +45,8 @@ class EventDemand(msgspec.Struct, frozen=True):
 
     `keys`: its primary key, by which changes are read: a +U or +I replaces the row of its key, a -D carries at least the key, and
     there is no -U. Without keys every -U and -D carries a whole row. `metadata`: what else is read of each event, by its metadata
-    key; the columns are named by `event_column`. `marked`: unless it is empty, the last column is UNKNOWN_VALUES, which names the
-    values that an event does not have by the places of their columns in `marked`.
+    key; the columns are named by `event_column`. `marked`: unless it is empty, the last column is UNKNOWN_VALUES. For each event
+    that column names the values that it does not have, by the places of their columns in `marked`.
     """
 
     keys: tuple[str, ...] = ()

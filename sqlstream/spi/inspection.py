@@ -13,8 +13,8 @@ from sqlstream.function_ref import InspectedFunction
 class FileInference(Protocol):
     """Reads as much of files as tells their columns. One object serves one statement: it lists the files of a path once.
 
-    Errors are SqlStreamError without a position: UserError SS5002 when no file is there, SS5024 when no table can be inferred
-    from a file, SS5025 when files do not make one table, SS5030 for a path outside of the allowed directories.
+    Errors are SqlStreamError without a position. UserError SS5002: no file is there. SS5024: no table can be inferred from a
+    file. SS5025: files do not make one table. SS5030: a path lies outside of the allowed directories.
     """
 
     def format(self, path: str) -> str:

@@ -43,8 +43,8 @@ def is_change_file(name: str) -> bool:
 
 
 def order_behind(path: str, now_ms: int, files: Files) -> str:
-    """12 hexadecimal digits, by which files of a writer that begins now are read behind those that are in the table's directory,
-    and behind those that an earlier writer has staged, whoever wrote them: an earlier attempt, a claimed job, another one.
+    """12 hexadecimal digits that begin the names of a new writer's files, so that they are read behind those that are there.
+    Those are the files in the table's directory and the staged ones, of an earlier attempt, a claimed job or another one.
 
     It is the time, unless files there have a later one: clocks differ between machines, and are set back. What an earlier
     attempt may still have committed is staged before a later one is deployed. One look at the whole directory."""

@@ -22,8 +22,8 @@ GROWING = "growing"
 
 class FileEnumerator:
     """Each file is a split, in order of the paths. With `source.monitor-interval` there is always a next look, and a file is
-    found once it is complete (`FileWatch`). A file that changes later, or all the time, is named to a reader in a split with a
-    `notice`, because readers can tell the user.
+    found once it is complete (`FileWatch`). A file that changes later, or all the time, is named in a split with a `notice`: the
+    reader that gets it tells the user.
 
     Files of a table with a watermark, and those that are found later, have their reader at once: only so does each reader know
     the earliest time that it has still to read. Other files wait until a reader asks.

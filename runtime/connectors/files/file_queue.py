@@ -58,11 +58,11 @@ _REACHED = "reached_ms"
 
 class FileQueue:
     """The files that are not open yet. Without watermarks, and with changes of rows, they come in the order in which they were
-    added, else in order of the lower bounds that their first rows give (`FileSplit.least_ms`).
+    added. Else they come in order of the lower bounds that their first rows give (`FileSplit.least_ms`).
 
-    The bounds come from the first rows in every format. Parquet's statistics would not do: they hold the least value of a
-    column where the bound is that of an expression, writers may leave them out or cut them short, and the least time of a
-    whole file lies before its first rows when it is out of order, so that the file would be opened too early.
+    The bounds come from the first rows in every format. Parquet's statistics would not do. They hold the least value of a column,
+    where the bound is that of an expression, and writers may leave them out or cut them short. A file that is out of order would
+    be opened too early: its least time lies before that of its first rows.
 
     In a watched directory a file that is not as it was found is given back, since it may be complete in another form later;
     elsewhere it is an error. State: a split for each file that is not read to its end, and those that were given back and not

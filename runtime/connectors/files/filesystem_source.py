@@ -33,8 +33,8 @@ class FileSourceReader:
     more where a batch would end with a -U.
 
     Without a watermark, and with changes of rows, files are read one after another, in the order in which they are assigned.
-    Else each file has a watermark of its own, and the file with the lowest watermark is read next; a file that is not open yet
-    counts with the lower bound from its first rows (`FileSplit.least_ms`), and is opened in its turn, unless
+    Else each file has a watermark of its own, and the file with the lowest watermark is read next. A file that is not open yet
+    counts with the lower bound from its first rows (`FileSplit.least_ms`). It is opened in its turn, unless
     `source.open-files.max` files are open.
 
     State: a position and a watermark per file, in the queue; an open file's decoded rows, one block at most.
