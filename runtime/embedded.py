@@ -27,7 +27,6 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.options.state_options import directories_of
-from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies, local_copy_directories
 from sqlstream.runtime.client_messages import ClientMessages
@@ -35,7 +34,6 @@ from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskMana
 from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
 from sqlstream.runtime.host.random import random_id, random_token
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
-from sqlstream.runtime.job_end import tell_end
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
 from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
@@ -49,9 +47,14 @@ from sqlstream.runtime.metrics import ProcessUsage
 from sqlstream.runtime.net.attached_clients import AttachedClients
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.results import JobResults, PrintLines, ResultStore
-from sqlstream.runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
-from sqlstream.runtime.sink_committer import ConnectorCommitter, begin_with
-from sqlstream.runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
+from sqlstream.runtime.providers.provider import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
+from sqlstream.runtime.sink_committer import ConnectorCommitter, begin_with, tell_end
+from sqlstream.runtime.split_enumerators import (
+    ConnectorEnumerators,
+    enumerates_splits,
+    is_of_spark,
+    with_absolute_paths,
+)
 from sqlstream.runtime.staging_claims import ClaimingStore
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec

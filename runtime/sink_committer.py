@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph, written_tables
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobStatusReply
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.spi.connector import AbortsCommittables, NamesStagedRows, NotesCommits
@@ -41,3 +47,19 @@ def begin_with(earlier_job_id: str, job: JobGraph, files: Files) -> None:
         sink = connector(spec.connector)
         if isinstance(sink, NotesCommits):
             sink.begin_with(spec, earlier_job_id, job.job_id, files)
+
+
+# The end of a job, told to who follows it.
+
+
+def tell_end(end: Future[JobStatusReply], job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+    """Call back once with the job's final status: SUSPENDED when its JobManager ended first, or could not be asked."""
+
+    def call(end: Future[JobStatusReply]) -> None:
+        error = end.exception()
+        if error is None:
+            callback(end.result())
+        else:
+            callback(JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error)))
+
+    end.add_done_callback(call)

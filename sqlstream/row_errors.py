@@ -1,4 +1,4 @@
-"""Errors of one row's value, and the text with which the SQL of a batch engine raises them."""
+"""Errors of one row's value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ SHOWN_CHARACTERS = 100
 """Of a text that cannot be cast."""
 
 _FINE_TIMESTAMP = re.compile(r"(TIMESTAMP(?:_LTZ)?)\([789]\)")
-RAISED_DIVISION = "SS5101: division by zero"
-_RAISED_ROWS = re.compile(r"SS5102: a subquery that is used as a value has (\d+|several) rows")
-_RAISED_CAST = re.compile(r'SS5102: cannot cast "(.*)" to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)', re.DOTALL)
 
 
 def cannot_cast(text: str, type_name: str) -> UserError:
@@ -39,19 +36,3 @@ def too_many_rows(count: str) -> UserError:
         f"a subquery that is used as a value has {count} rows",
         hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
     )
-
-
-def raised_error(text: str) -> UserError | None:
-    """The error whose whole text SQL has raised; None for any other text.
-
-    >>> raised_error('SS5102: cannot cast "x" to DECIMAL(10, 2)').message
-    'cannot cast "x" to DECIMAL(10, 2)'
-    >>> raised_error("could not read /data/SS5101: division by zero") is None
-    True
-    """
-    if text == RAISED_DIVISION:
-        return division_by_zero()
-    if (of_rows := _RAISED_ROWS.fullmatch(text)) is not None:
-        return too_many_rows(of_rows[1])
-    found = _RAISED_CAST.fullmatch(text)
-    return cannot_cast(found[1], found[2]) if found is not None else None

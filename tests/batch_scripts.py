@@ -19,8 +19,8 @@ from oracle import Engine, Finished, assert_same_rows, rows_of
 
 from sqlstream.planner.batch import CompiledBatch
 from sqlstream.planner.compile import CompiledPlan
-from sqlstream.runtime.absolute_paths import with_absolute_paths
 from sqlstream.runtime.batch.engine import close_engines
+from sqlstream.runtime.split_enumerators import with_absolute_paths
 
 EVENTS = 20_000
 ORDER_OF_ARRIVAL = ("q12", "q19")

@@ -32,7 +32,7 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.options.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
-from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import keeps_state
+from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import keeps_state
 from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from simulated_jobs import random_job, whole_cluster_job
+from simulated_network import NetworkFaults, SimulatedNetwork
 from simulated_provider import FULL, KILLED, SimulatedProvider
 from simulated_story import told
 from simulated_tasks import (
@@ -72,7 +73,6 @@ from sqlstream.runtime.jobmanager.resources.provisioning import (
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
 from sqlstream.runtime.jobmanager.restart_strategy import NoRestart
-from sqlstream.runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from sqlstream.runtime.taskmanager import events as task_executor_events
 from sqlstream.runtime.taskmanager.events import (
     AbandonTask,

@@ -64,12 +64,12 @@ from sqlstream.messages.rpc import (
     TaskManagerOverview,
     encode_message,
 )
-from sqlstream.runtime.absolute_paths import with_absolute_paths
 from sqlstream.runtime.host.random import random_id
-from sqlstream.runtime.job_end import tell_end
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.flight import FlightConnections
 from sqlstream.runtime.net.results import JobResults, ResultStore
+from sqlstream.runtime.sink_committer import tell_end
+from sqlstream.runtime.split_enumerators import with_absolute_paths
 
 if TYPE_CHECKING:
     from sqlstream.runtime.net.results import PrintLines

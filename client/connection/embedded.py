@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sqlstream.cancellation import given_up_by
-from sqlstream.client.connection.exit_closing import close_at_exit, forget
-from sqlstream.client.connection.interface import StatementResult
+from sqlstream.client.connection.interface import StatementResult, close_at_exit, forget
 from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.outcomes import Job, ResultFacts, ResultKind, Rows
 from sqlstream.errors import ErrorsAt, UserError

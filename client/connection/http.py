@@ -15,7 +15,7 @@ import msgspec
 from sqlstream import __version__
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.wire import START_HINT, answered_error, closed_error
-from sqlstream.client.http_api.media import DETAILED
+from sqlstream.client.http_api.types_json import DETAILED
 from sqlstream.errors import ExternalError, Retry, UserError
 
 CONNECT_TIMEOUT_S = 5.0

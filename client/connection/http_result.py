@@ -24,7 +24,7 @@ from sqlstream.client.connection.wire import (
     status_of,
 )
 from sqlstream.client.following.remarks import Remark, read_remarks
-from sqlstream.client.http_api.media import METADATA_KEY
+from sqlstream.client.http_api.types_json import METADATA_KEY
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind, text_of
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.job_state import JobStatus

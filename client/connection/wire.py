@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from sqlstream.client.following.remarks import Remark, read_remarks
-from sqlstream.client.http_api.media import METADATA_KEY
+from sqlstream.client.http_api.types_json import METADATA_KEY
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import (
     ErrorInfo,

@@ -14,9 +14,8 @@ from fastapi.responses import FileResponse
 
 from sqlstream.bounds import Count
 from sqlstream.client.gateway.asker import Asker, asker_of
-from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.answers import json_answer, read_value
 from sqlstream.client.http_api.errors import RestError
-from sqlstream.client.http_api.request_body import read_value
 from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.rest.route import RestRoute
 

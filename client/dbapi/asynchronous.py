@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sqlstream.changelog import RowKind
-from sqlstream.client.connection.exit_closing import close_at_exit, forget
-from sqlstream.client.connection.interface import StatementResult
+from sqlstream.client.connection.interface import StatementResult, close_at_exit, forget
 from sqlstream.client.dbapi.connection import Connection, connect
 from sqlstream.client.dbapi.cursor import CursorState, job_end
 from sqlstream.client.dbapi.errors import InterfaceError, ProgrammingError, translating

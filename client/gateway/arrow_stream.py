@@ -14,8 +14,7 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.client.gateway.operations import OperationResult
 from sqlstream.client.gateway.pages_json import head_json
 from sqlstream.client.gateway.results import Page
-from sqlstream.client.http_api.media import METADATA_KEY
-from sqlstream.client.http_api.types_json import columns_json
+from sqlstream.client.http_api.types_json import METADATA_KEY, columns_json
 from sqlstream.client.sessions.outcomes import ResultKind
 
 

@@ -18,8 +18,7 @@ from sqlstream.client.gateway.http_context import HttpContext, called_within, op
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.pages_json import RowFormat, head_json, rows_json
 from sqlstream.client.gateway.results import Page
-from sqlstream.client.http_api.media import ARROW_STREAM
-from sqlstream.client.http_api.types_json import columns_json
+from sqlstream.client.http_api.types_json import ARROW_STREAM, columns_json
 from sqlstream.errors import InternalError, SqlStreamError
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ from sqlstream.client.gateway.pages_json import RowFormat, not_ready_json, page_
 from sqlstream.client.gateway.pushed_results import FAILURE, PushedResults
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.http_api.answers import read_body
 from sqlstream.client.http_api.errors import (
     BAD_REQUEST,
     INTERNAL,
@@ -47,9 +48,8 @@ from sqlstream.client.http_api.errors import (
     is_detailed,
 )
 from sqlstream.client.http_api.head_requests import HeadRequests
-from sqlstream.client.http_api.media import ARROW_STREAM
-from sqlstream.client.http_api.request_body import read_body
 from sqlstream.client.http_api.routes import add_routes, at_other_path
+from sqlstream.client.http_api.types_json import ARROW_STREAM
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.host.clock import steady_s
 

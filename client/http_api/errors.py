@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from sqlstream.client.http_api.head_requests import has_head
-from sqlstream.client.http_api.media import DETAILED
+from sqlstream.client.http_api.types_json import DETAILED
 from sqlstream.errors import (
     ExternalError,
     InternalError,

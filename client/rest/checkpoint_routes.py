@@ -12,8 +12,8 @@ import msgspec
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
+from sqlstream.client.http_api.answers import read_value
 from sqlstream.client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
-from sqlstream.client.http_api.request_body import read_value
 from sqlstream.client.rest.checkpoints import (
     CheckpointBody,
     CheckpointConfig,

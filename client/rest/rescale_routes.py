@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from sqlstream.bounds import Count
+from sqlstream.client.http_api.answers import read_value
 from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
-from sqlstream.client.http_api.request_body import read_value
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.route import (
     FailureCause,

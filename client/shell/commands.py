@@ -72,7 +72,7 @@ def _quit(shell: Shell, words: list[str]) -> None:
 
 def _clear(shell: Shell, words: list[str]) -> None:
     if shell.display.is_interactive:
-        from sqlstream.client.shell.terminal_io import terminal_output
+        from sqlstream.client.shell.display import terminal_output
 
         output = terminal_output()
         output.erase_screen()

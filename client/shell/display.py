@@ -13,13 +13,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from sqlstream.client.following.remarks import Remark, Severity
-from sqlstream.client.rendering.terminal import columns_of
+from sqlstream.client.rendering.terminal import columns_of, unescaped
 from sqlstream.terminal_text import NULL_TEXT, shown
 
 if TYPE_CHECKING:
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
     from sqlstream.client.rendering.live_line import LiveLine
 
 
@@ -207,3 +210,22 @@ def paged() -> Iterator[IO[str]]:
         process.wait()
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+# prompt-toolkit's input and output on the terminal of this process, without the escaping that printed data gets.
+
+
+@functools.cache
+def terminal_input() -> Input:
+    from prompt_toolkit.input import create_input
+
+    return create_input(sys.stdin)
+
+
+def terminal_output() -> Output:
+    """The output to the real terminal, also while standard output is replaced by one that prints above the prompt. It is the one
+    of prompt-toolkit's session, where its replacement of standard output looks for it."""
+    from prompt_toolkit.application.current import get_app_session
+
+    with contextlib.redirect_stdout(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout))):
+        return get_app_session().output

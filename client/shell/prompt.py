@@ -22,9 +22,9 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from sqlstream.client.shell.commands import COMMAND_NAMES
+from sqlstream.client.shell.display import terminal_input, terminal_output
 from sqlstream.client.shell.help_topics import TOPICS
 from sqlstream.client.shell.input_text import is_command, is_complete
-from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
 from sqlstream.secrets import without_secrets
 from sqlstream.terminal_text import shown
 

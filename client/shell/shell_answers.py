@@ -110,7 +110,7 @@ class ShellAnswers(Answers):
             self._display.remark(f"note: {error.message}, so each change is shown")
             self._show_changes(result, "table")
             return
-        from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
+        from sqlstream.client.shell.display import terminal_input, terminal_output
 
         table = LiveTable(result, rows, self._time_zone(), self._display.null)
         table.show(terminal_input(), terminal_output())

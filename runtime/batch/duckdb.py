@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, FailureReason, JobError, SqlStreamError
-from sqlstream.runtime.batch.data_errors import duckdb_row_error
 from sqlstream.runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
@@ -19,6 +18,7 @@ from sqlstream.runtime.host.spill_directory import spill_directory
 
 if TYPE_CHECKING:
     import duckdb
+
 
 ENGINE = "execution.batch.engine"
 MEMORY_MAX = "execution.batch.duckdb-memory-max"
@@ -123,9 +123,6 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
-        of_row = duckdb_row_error(str(error))
-        if of_row is not None:
-            return of_row
         if tables.may_be_of_files(error, text) and (cause := tables.read_again()) is not None:
             return cause
         is_data = isinstance(

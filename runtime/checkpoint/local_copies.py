@@ -12,12 +12,13 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from sqlstream import config as options
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import checkpoint_of_path
+from sqlstream.messages.rpc import RESTORED_FROM_STORE, RESTORED_LOCALLY, Metrics
 from sqlstream.options.state_options import directories_of
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.process_directory import ProcessDirectory
 
 LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
@@ -287,3 +288,30 @@ def _checked(name: str) -> str:
     if not name or name in (".", "..") or "/" in name:
         raise InternalError(f'"{name}" is no name of a file')
     return name
+
+
+# What a task counts of the state that it went on from, and of its local copies.
+
+
+@dataclass
+class StateFigures:
+    """Bytes of state that a task has loaded, by where they were read, and how long that took; copies on the local disk that could
+    not be written, and those that had other bytes than their originals. Written by the task's thread and by those that write its
+    state; read by any."""
+
+    local_bytes: int = 0
+    store_bytes: int = 0
+    restored_ms: int = 0
+    copies_failed: int = 0
+    copies_damaged: int = 0
+
+    def read(self) -> Metrics:
+        """Those above 0, under Flink's names where it has them."""
+        figures: Metrics = {
+            RESTORED_LOCALLY: self.local_bytes,
+            RESTORED_FROM_STORE: self.store_bytes,
+            "InitializeStateDurationMs": self.restored_ms,
+            "numLocalCopiesFailed": self.copies_failed,
+            "numLocalCopiesDamaged": self.copies_damaged,
+        }
+        return {name: value for name, value in figures.items() if value}

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, TaskRestore
 from sqlstream.runtime.checkpoint.checkpoint_directory import is_away
-from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
+from sqlstream.runtime.checkpoint.local_copies import StateFigures, SubtaskCopies
 from sqlstream.runtime.checkpoint.manifest_file import checkpoints_away, corrupt_checkpoint
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.files import LocalFiles, file_error
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import Files

@@ -16,8 +16,8 @@ from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
-from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import awaited_executions, obstacle
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
 from sqlstream.runtime.jobmanager.events import EndedJob, JobFinished, LoadedCheckpoint, RemoveJob, StoreJob
 from sqlstream.runtime.jobmanager.job_details import describe_job, measure_job, summarise_job

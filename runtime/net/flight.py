@@ -16,10 +16,9 @@ from pyarrow import flight
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.net.channels import ChannelClosed
-from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint
+from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint, TlsIdentity
 from sqlstream.runtime.net.results import ResultReceiver
 from sqlstream.runtime.net.socket_directory import flight_location, hold, make_socket_directory, new_address
-from sqlstream.runtime.net.tls import TlsIdentity
 
 MESSAGES = "messages"
 """Action that carries one-way control messages, in order."""

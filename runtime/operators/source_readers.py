@@ -39,7 +39,7 @@ def open_source(head: HeadOpening) -> SourceReader:
 
 def open_inference(head: HeadOpening) -> SourceReader:
     """What the columns of files are."""
-    from sqlstream.runtime.inference.inference_reader import InferenceReader
+    from sqlstream.runtime.inference.file_inference import InferenceReader
 
     spec = head.chained.spec
     assert isinstance(spec, InferTableSpec)

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlstream.runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures, SubtaskCopies
 from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.taskmanager.events import TaskReport

@@ -9,7 +9,7 @@ import msgspec
 from sqlstream.runtime.host.process import memory_bytes
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.logs import QUIET_LEVEL
-from sqlstream.runtime.net.tls import TlsFiles
+from sqlstream.runtime.net.endpoint import TlsFiles
 from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
 
 

@@ -17,6 +17,7 @@ from typing import IO
 
 import msgspec
 from benches.batch import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
+from benches.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
 
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.catalog import CatalogTable
@@ -26,7 +27,6 @@ from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.runtime.batch.engine import batch_engine
 from sqlstream.runtime.host.files import LocalFiles
-from sqlstream.runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
 from sqlstream.runtime.logs import QUIET_LEVEL, configure_logging
 
 WARM_UP_SHARE = 10

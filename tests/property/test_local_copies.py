@@ -11,12 +11,11 @@ import pytest
 
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles
-from sqlstream.runtime.checkpoint.local_copies import LocalCopies
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
+from sqlstream.runtime.taskmanager.checkpoints.state_write import SegmentChains, behind
 
 JOB = "ab" * 16
 SUBTASKS = 3

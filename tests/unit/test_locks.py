@@ -20,7 +20,7 @@ from sqlstream.runtime.memory.resident_limit import ResidentLimit
 from sqlstream.runtime.net.streams.byte_stream import TlsLayer
 from sqlstream.runtime.providers import local
 from sqlstream.runtime.state.logs.chunk_changes import ChunkChanges, ChunkCopy
-from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains
+from sqlstream.runtime.taskmanager.checkpoints.state_write import SegmentChains
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
 
 Lock = Callable[[], Any]

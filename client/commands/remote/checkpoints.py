@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.listing import print_json, print_table
+    from sqlstream.client.commands.remote.server_arguments import print_json, print_table
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
-    from sqlstream.client.commands.remote.listing import duration_text, moment_text
+    from sqlstream.client.commands.remote.server_arguments import duration_text, moment_text
     from sqlstream.client.following.progress import size_text
 
     duration_ms = checkpoint["end_to_end_duration"]

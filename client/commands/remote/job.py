@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.listing import print_json
+    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
-    from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_table
+    from sqlstream.client.commands.remote.server_arguments import duration_text, moment_text, print_table
     from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error

@@ -54,7 +54,7 @@ def _positive(text: str) -> int:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 once all tasks of the job run with the other parallelism."""
-    from sqlstream.client.commands.remote.listing import print_json
+    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     begun_s = time.monotonic()

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.listing import print_json, print_table
+    from sqlstream.client.commands.remote.server_arguments import print_json, print_table
     from sqlstream.client.connection.http_connection import HttpConnection
 
     with HttpConnection(server_address(arguments), {}) as connection:

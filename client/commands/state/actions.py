@@ -70,7 +70,7 @@ def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def list_tables(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.listing import print_json, print_table
+    from sqlstream.client.commands.remote.server_arguments import print_json, print_table
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     tables = (*saved.tables, *saved.in_flight)
@@ -176,7 +176,7 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show_checkpoint(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.listing import print_json
+    from sqlstream.client.commands.remote.server_arguments import print_json
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     if arguments.table is not None:
@@ -235,7 +235,7 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
 
 
 def _print_checkpoint(facts: dict[str, Any]) -> None:
-    from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_table
+    from sqlstream.client.commands.remote.server_arguments import duration_text, moment_text, print_table
     from sqlstream.client.following.progress import size_text
     from sqlstream.terminal_text import shown
 
@@ -345,7 +345,7 @@ def _found(before: SavedTables, after: SavedTables, name: str) -> tuple[str, str
 
 
 def _print(found: list[TableDifference]) -> None:
-    from sqlstream.client.commands.remote.listing import print_table
+    from sqlstream.client.commands.remote.server_arguments import print_table
 
     print_table(_DIFFERENCE_COLUMNS, [tuple(getattr(d, name) for name in _DIFFERENCE_COLUMNS) for d in found])
     for difference in found:

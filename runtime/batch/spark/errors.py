@@ -16,7 +16,6 @@ from sqlstream.errors import (
     JobError,
     SqlStreamError,
 )
-from sqlstream.runtime.batch.data_errors import spark_row_error
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +59,6 @@ def described(error: BaseException, last_words: str = "") -> SqlStreamError:
             detail=f"its last lines are\n{last_words}" if last_words else "",
             hint="run the statement again: Spark is then started anew",
         )
-    of_row = spark_row_error(text)
-    if of_row is not None:
-        return of_row
     is_lost = "ExecutorLostFailure" in text
     return JobError(
         "SS6061",

@@ -13,7 +13,6 @@ from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
 from sqlstream.runtime.batch.spark import shipped
-from sqlstream.runtime.batch.spark.arrow_map import map_in_arrow
 from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
 from sqlstream.runtime.batch.spark.errors import described
@@ -38,9 +37,11 @@ from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from sqlstream.runtime.batch.spark.session import RunningSpark
+
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0
@@ -331,3 +332,20 @@ def _refuse_plain_results(spark: RunningSpark) -> None:
             "the rows of a query would leave the executors of this cluster without encryption, which"
             " 'spark.network.crypto.enabled' asks for",
         )
+
+
+# `DataFrame.mapInArrow` without its demand for pandas, which our functions do not use.
+
+
+def map_in_arrow(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], ddl: str
+) -> DataFrame:
+    """The batches that `function` makes of each partition's batches, with the columns that `ddl` declares."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+    from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
+    from pyspark.util import PythonEvalType
+
+    # What pyspark.sql.pandas.map_ops does, but for the check that pandas is installed.
+    udf: Any = vectorized_udf(function, ddl, PythonEvalType.SQL_MAP_ARROW_ITER_UDF, "pandas")
+    arguments = udf(*(frame[name] for name in frame.columns))._jc
+    return ClassicDataFrame(frame._jdf.mapInArrow(arguments, False, None), frame.sparkSession)

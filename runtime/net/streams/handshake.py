@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlstream.runtime.net.endpoint import ENCRYPTED
+from sqlstream.runtime.net.endpoint import ENCRYPTED, TlsFiles
 from sqlstream.runtime.net.socket_directory import is_unix, socket_path
 from sqlstream.runtime.net.streams.byte_stream import ByteStream, TlsLayer
-from sqlstream.runtime.net.tls import TlsFiles
 
 HANDSHAKE_TIMEOUT_S = 20.0
 """For each step. Long, since a job fails when it has passed, and processes that start together are slow."""

@@ -12,9 +12,8 @@ import msgspec
 
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
 from sqlstream.runtime.host import process
-from sqlstream.runtime.net.endpoint import host_towards, is_tcp
+from sqlstream.runtime.net.endpoint import host_towards, is_tcp, read_identity
 from sqlstream.runtime.net.socket_directory import directory_of
-from sqlstream.runtime.net.tls import read_identity
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, LINES_KEPT
 from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY, describe_exit
 from sqlstream.runtime.taskmanager.task_manager_options import (

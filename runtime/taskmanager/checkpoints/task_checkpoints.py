@@ -31,8 +31,12 @@ from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointTaken,
 )
 from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
-from sqlstream.runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
-from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from sqlstream.runtime.taskmanager.checkpoints.state_write import (
+    Chains,
+    SegmentChains,
+    StateWrite,
+    TakenState,
+)
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream.runtime.taskmanager.task_context import TaskContext
 

@@ -14,8 +14,8 @@ from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
-from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream.runtime.split_enumerators import is_of_spark, with_absolute_paths
 
 TABLES = """
 CREATE TABLE lines (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = 'in/lines.csv');

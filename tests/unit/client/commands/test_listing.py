@@ -7,7 +7,12 @@ import time
 
 import pytest
 
-from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_json, print_table
+from sqlstream.client.commands.remote.server_arguments import (
+    duration_text,
+    moment_text,
+    print_json,
+    print_table,
+)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sqlstream.client.http_api.errors import (
     error_detail,
     family,
 )
-from sqlstream.client.http_api.media import DETAILED
+from sqlstream.client.http_api.types_json import DETAILED
 from sqlstream.errors import (
     ExternalError,
     FailureReason,

@@ -16,8 +16,7 @@ import pytest
 from sqlstream.errors import ExternalError, InternalError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles
-from sqlstream.runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures, SubtaskCopies
 from sqlstream.runtime.checkpoint.state_reader import StateReader
 from sqlstream.runtime.checkpoint.state_writer import StateWriter
 from sqlstream.runtime.host import process_directory

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from sqlstream.runtime.host.files import LocalFiles
-from sqlstream.runtime.inference.inference_reader import InferenceReader
+from sqlstream.runtime.inference.file_inference import InferenceReader
 from sqlstream.specs import InferTableSpec
 from sqlstream.specs.source import InferenceAnswer
 from sqlstream.spi.connector import SourceStatus

@@ -12,9 +12,15 @@ import trustme
 from pyarrow import flight
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.net.endpoint import Endpoint, host_towards, internal_tls, job_manager_endpoint
+from sqlstream.runtime.net.endpoint import (
+    Endpoint,
+    TlsFiles,
+    host_towards,
+    internal_tls,
+    job_manager_endpoint,
+    read_identity,
+)
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer
-from sqlstream.runtime.net.tls import TlsFiles, read_identity
 
 TLS = "security.ssl.internal."
 

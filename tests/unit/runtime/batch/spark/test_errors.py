@@ -53,39 +53,6 @@ def test_a_foreign_error_in_a_task_is_our_bug() -> None:
     assert back.message == "KeyError: 'k'"
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        ('cannot cast "a "b" to INT" to TIMESTAMP_LTZ(3)', "SS5102"),
-        ('cannot cast "a\nb" to INT', "SS5102"),
-        ("division by zero", "SS5101"),
-    ],
-)
-def test_what_the_sql_of_a_cast_or_a_division_raises_is_the_error_of_the_stream(
-    words: str, code: str
-) -> None:
-    text = (
-        "Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0"
-        " (TID 9) (h executor 1): org.apache.spark.SparkRuntimeException:"
-        f" [USER_RAISED_EXCEPTION] {code}: {words} SQLSTATE: P0001"
-    )
-    back = described(RuntimeError(f"{text}{TRACE}\nCaused by: {words}{TRACE}"))
-    assert isinstance(back, UserError)
-    assert (back.code, back.message, bool(back.hint)) == (code, words, True)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[PATH_NOT_FOUND] file:/data/SS5101: division by zero/a.parquet does not exist. SQLSTATE: 42K03",
-        """[X] == SQL ==\nraise_error(concat('SS5102: cannot cast "', substr(c0, 1, 101), '" to INT')) SQLSTATE: P0001""",
-        "[USER_RAISED_EXCEPTION] a division by zero SQLSTATE: P0001",
-    ],
-)
-def test_words_of_an_error_of_a_row_elsewhere_in_the_text_are_none(text: str) -> None:
-    assert described(RuntimeError(f"{text}{TRACE}")).code == "SS6061"
-
-
 def test_the_reason_of_a_failed_task_is_one_line() -> None:
     text = (
         "Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0"

@@ -21,7 +21,7 @@ import trustme
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
-from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.endpoint import Endpoint, TlsFiles, read_identity
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer
 from sqlstream.runtime.net.socket_directory import socket_path
 from sqlstream.runtime.net.streams import stream_exchange
@@ -30,7 +30,6 @@ from sqlstream.runtime.net.streams.handshake import Credentials, HandshakeFailed
 from sqlstream.runtime.net.streams.stream_exchange import StreamExchange, StreamListener
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 from sqlstream.runtime.net.streams.subpartition_stream import TURN_ITEMS
-from sqlstream.runtime.net.tls import TlsFiles, read_identity
 
 CAPACITY = 1 << 20
 MEMORY = 16 << 20

@@ -11,7 +11,7 @@ import pytest
 from pyspark import TaskContext
 
 from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.runtime.net.tls import TlsFiles
+from sqlstream.runtime.net.endpoint import TlsFiles
 from sqlstream.runtime.providers.spark.launch import launch_task_manager
 from sqlstream.runtime.providers.spark.launched import lost_executor, needed_packages
 from sqlstream.runtime.providers.spark.provider import (

@@ -7,7 +7,7 @@ import pytest
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
-from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
+from sqlstream.runtime.taskmanager.checkpoints.state_write import SegmentChains, behind
 
 
 def segment(checkpoint_id: int, rows: int = 1) -> StateSegment:

@@ -25,8 +25,12 @@ from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointTaken,
 )
 from sqlstream.runtime.taskmanager.checkpoints.in_flight import read_in_flight
-from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains
-from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState, WritingThreads
+from sqlstream.runtime.taskmanager.checkpoints.state_write import (
+    SegmentChains,
+    StateWrite,
+    TakenState,
+    WritingThreads,
+)
 
 TABLE = pa.table({KEY_GROUP_COLUMN: pa.array([3, 9], pa.int32()), "n": [1, 2]})
 ROWS = [pa.record_batch({"v": [1, 2]}), pa.record_batch({"v": [3]})]

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-
-from sqlstream.runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
+from benches.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
 
 MEBIBYTE = 2**20
 BUSY = "import time\nwhile time.process_time() < 0.5: pass\n"
