@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store demo demo-year data test nightly test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,6 +46,12 @@ data: core ## fetch the whole year of flights and weather (336,776 flights)
 
 test: setup browser postgres object-store ## run all tests but a long tail (fixed seeds and some new ones, a share of the examples)
 	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
+
+nightly: setup browser postgres object-store ## run what takes hours: every test in all its draws, 10,000 clusters, an hour of chaos, 400 faults
+	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile --draws all
+	@$(BIN)/python tests/simulation/main.py --seeds 10000 --from $$(( $$(date +%-j) * 10000 )) --jobs 2
+	@$(BIN)/python tests/chaos/main.py --seconds 3600 --seed $$(date +%-j)
+	@$(BIN)/python tests/mutants/main.py --seed $$(date +%-j) --count 400 --jobs 2
 
 test-all: setup browser postgres object-store ## run every test
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile

@@ -1,7 +1,8 @@
 """Every query in tests/sql leaves its rows, however it runs and wherever they go; DuckDB has them too.
 
 A query is run in two of its draws (sql_runs.py): a fixed one in which it is killed, and another one each day. The queries of
-state.test are moved to other subtasks, too. `--draws all` takes all, `--day N` that of another day; a failure prints both."""
+state.test are moved to other subtasks, too. `--draws all` takes all, `--day N` that of another day. A draw that fails is noted in
+failed_draws.txt, and runs each time from then on."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from oracle import ENCODINGS, assert_same_rows
-from sql_cases import FILES, Case, encoded, header, read_cases, rewrite, rows_of, today, written
+from sql_cases import DIRECTORY, FILES, Case, encoded, header, read_cases, rewrite, rows_of, today, written
 from sql_runs import Draw, Result, batch_rows, draws, duckdb_rows, run_case
 
 from sqlstream.errors import SqlStreamError, UserError
 
+FAILED = DIRECTORY / "failed_draws.txt"
+"""Lines of `file:query number`."""
 CASES = [case for file in FILES for case in read_cases(file)]
 
 
@@ -53,6 +56,7 @@ def test_a_query_leaves_its_rows(
             if number == 0:
                 check_oracles(case, result)
         except (AssertionError, SqlStreamError) as error:
+            note_failed(case, draw)
             again = f"pytest 'tests/sql/test_sql.py::test_a_query_leaves_its_rows[{case}]' --day {day}"
             raise AssertionError(f"{draw}\n{again}\n{error}") from error
 
@@ -63,7 +67,19 @@ def chosen(case: Case, day: int, which: str) -> list[Draw]:
         return found
     killed = next(draw for draw in found if draw.life == "killed")
     moved = [d for d in found if d.life == "moved" and d.sink == "recorded"] or [Draw("moved", 2, 7)]
-    return [killed, *(moved[:1] if case.file == "state" else ()), found[day % len(found)]]
+    failed = [found[number] for number in failed_draws(case) if number < len(found)]
+    return [killed, *failed, *(moved[:1] if case.file == "state" else ()), found[day % len(found)]]
+
+
+def failed_draws(case: Case) -> list[int]:
+    lines = FAILED.read_text().splitlines() if FAILED.exists() else []
+    return [int(number) for name, _, number in (line.rpartition(" ") for line in lines) if name == str(case)]
+
+
+def note_failed(case: Case, draw: Draw) -> None:
+    if draw.seed not in failed_draws(case):
+        with FAILED.open("a") as file:
+            file.write(f"{case} {draw.seed}\n")
 
 
 def check(case: Case, result: Result) -> None:
