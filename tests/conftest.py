@@ -182,6 +182,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def _remove_orphans(path: Path) -> None:
+    """Remove the files beside a golden one whose scripts are gone. That of `nexmark_q4.out` is queries/nexmark/q4.sql."""
+    if path.with_suffix(".sql").exists():
+        for other in path.parent.glob(f"*{path.suffix}"):
+            product = _TESTS.parent / "queries" / f"{other.stem.replace('_', '/', 1)}.sql"
+            if not other.with_suffix(".sql").exists() and not product.exists():
+                other.unlink()
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Hold `text` to the file at `path`."""
@@ -190,6 +199,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         text = text.rstrip("\n") + "\n"
         if request.config.getoption("--rewrite"):
             path.write_text(text)
+            _remove_orphans(path)
         assert path.exists(), f"{path} is missing: run pytest --rewrite"
         assert text == path.read_text()
 
