@@ -68,7 +68,13 @@ _REASONS = {
 
 @functools.cache
 def error_code(code: str) -> ErrorCode | None:
-    """What the table says of a code; None for one that it does not have, as that of another package."""
+    """What the table says of a code; None for one that it does not have, as that of another package.
+
+    >>> error_code("") is None
+    True
+    """
+    if not code.startswith("SS"):
+        return None
     _, found, rest = _table().partition(f"\n{code} ")
     return _parse([code, *rest.partition("\n")[0].split()], *rest.split("\n", 3)[1:3]) if found else None
 
