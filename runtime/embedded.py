@@ -47,7 +47,7 @@ from sqlstream.runtime.metrics import ProcessUsage
 from sqlstream.runtime.net.attached_clients import AttachedClients
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.results import JobResults, PrintLines, ResultStore
-from sqlstream.runtime.providers.provider import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
+from sqlstream.runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
 from sqlstream.runtime.sink_committer import ConnectorCommitter, begin_with, tell_end
 from sqlstream.runtime.split_enumerators import (
     ConnectorEnumerators,

@@ -86,7 +86,7 @@ class LocalClusterClient:
             if in_process not in self._clusters:
                 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, print_to_terminal
                 from sqlstream.runtime.embedded import EmbeddedCluster
-                from sqlstream.runtime.providers.provider import is_on_one_host
+                from sqlstream.runtime.providers.providers import is_on_one_host
 
                 print_lines = self._print_lines or print_to_terminal
                 is_reached = in_process or is_on_one_host(self._config)

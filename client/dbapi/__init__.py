@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlstream.changelog import RowKind
 from sqlstream.client.dbapi.asynchronous import AsyncConnection, AsyncCursor, connect_async
-from sqlstream.client.dbapi.connection import Connection, connect
-from sqlstream.client.dbapi.cursor import Cursor
+from sqlstream.client.dbapi.connection import Connection, Cursor, connect
 from sqlstream.client.dbapi.errors import (
     DatabaseError,
     DataError,

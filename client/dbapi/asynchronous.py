@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sqlstream.changelog import RowKind
 from sqlstream.client.connection.interface import StatementResult, close_at_exit, forget
-from sqlstream.client.dbapi.connection import Connection, connect
-from sqlstream.client.dbapi.cursor import CursorState, job_end
+from sqlstream.client.dbapi.connection import Connection, CursorState, connect, job_end
 from sqlstream.client.dbapi.errors import InterfaceError, ProgrammingError, translating
 from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
 from sqlstream.client.dbapi.python_values import Row, python_rows

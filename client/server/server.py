@@ -36,7 +36,7 @@ from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, install_handler, of_job
-from sqlstream.runtime.providers.provider import is_on_one_host
+from sqlstream.runtime.providers.providers import is_on_one_host
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 
 logger = logging.getLogger(__name__)

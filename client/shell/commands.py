@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlstream.client.shell.display import MODES
 from sqlstream.client.shell.help_topics import help_text
@@ -15,14 +15,33 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.terminal_text import NULL_TEXT
 
 if TYPE_CHECKING:
-    from sqlstream.client.shell.shell import Shell
+    from pathlib import Path
+
+    from sqlstream.client.connection import Connection
+    from sqlstream.client.shell.display import ShellDisplay
 
 
 class Leave(Exception):
     """QUIT was typed."""
 
 
-def run_command(shell: Shell, text: str) -> None:
+class CommandShell(Protocol):
+    """What a command of the shell acts upon."""
+
+    display: ShellDisplay
+    history_path: Path | None
+
+    @property
+    def connection(self) -> Connection: ...
+
+    def run_sql(self, sql: str) -> None: ...
+
+    def try_sql(self, sql: str) -> None: ...
+
+    def run_file(self, path: str) -> None: ...
+
+
+def run_command(shell: CommandShell, text: str) -> None:
     """Run one command. UserError SS4051 for one that does not exist, or with wrong words."""
     head, words = _split(text)
     name = head.lower() if head.startswith(("\\", ".")) else head.upper()
@@ -62,15 +81,15 @@ def _one(words: list[str], what: str, form: str) -> str:
     return words[0]
 
 
-def _help(shell: Shell, words: list[str]) -> None:
+def _help(shell: CommandShell, words: list[str]) -> None:
     shell.display.print_text(help_text(" ".join(words)))
 
 
-def _quit(shell: Shell, words: list[str]) -> None:
+def _quit(shell: CommandShell, words: list[str]) -> None:
     raise Leave
 
 
-def _clear(shell: Shell, words: list[str]) -> None:
+def _clear(shell: CommandShell, words: list[str]) -> None:
     if shell.display.is_interactive:
         from sqlstream.client.shell.display import terminal_output
 
@@ -80,18 +99,18 @@ def _clear(shell: Shell, words: list[str]) -> None:
         output.flush()
 
 
-def _source(shell: Shell, words: list[str]) -> None:
+def _source(shell: CommandShell, words: list[str]) -> None:
     shell.run_file(_one(words, "the path of a file", "FILE"))
 
 
-def _describe(shell: Shell, words: list[str]) -> None:
+def _describe(shell: CommandShell, words: list[str]) -> None:
     if not words:
         shell.run_sql("SHOW TABLES")
     else:
         shell.run_sql(f"DESCRIBE {_one(words, 'the name of a table', 'NAME')}")
 
 
-def _describe_whole(shell: Shell, words: list[str]) -> None:
+def _describe_whole(shell: CommandShell, words: list[str]) -> None:
     """The columns, and the statement that makes the table or view again: watermarks, keys, options, the query of a view."""
     if not words:
         shell.run_sql("SHOW TABLES")
@@ -102,7 +121,7 @@ def _describe_whole(shell: Shell, words: list[str]) -> None:
     _show_definition(shell, [name])
 
 
-def _show_definition(shell: Shell, words: list[str]) -> None:
+def _show_definition(shell: CommandShell, words: list[str]) -> None:
     name = _one(words, "the name of a table", "NAME")
     try:
         shell.try_sql(f"SHOW CREATE TABLE {name}")
@@ -111,8 +130,8 @@ def _show_definition(shell: Shell, words: list[str]) -> None:
         shell.run_sql(f"SHOW CREATE VIEW {name}")
 
 
-def _listing(sql: str) -> Callable[[Shell, list[str]], None]:
-    def listing(shell: Shell, words: list[str]) -> None:
+def _listing(sql: str) -> Callable[[CommandShell, list[str]], None]:
+    def listing(shell: CommandShell, words: list[str]) -> None:
         pattern = ""
         if words:
             text = _one(words, "one pattern", "PATTERN").replace("*", "%").replace("'", "''")
@@ -122,11 +141,11 @@ def _listing(sql: str) -> Callable[[Shell, list[str]], None]:
     return listing
 
 
-def _use(shell: Shell, words: list[str]) -> None:
+def _use(shell: CommandShell, words: list[str]) -> None:
     shell.run_sql(f"USE {_one(words, 'a database', 'DATABASE')}")
 
 
-def _jobs(shell: Shell, words: list[str]) -> None:
+def _jobs(shell: CommandShell, words: list[str]) -> None:
     from sqlstream.client.rendering.table_layout import cut
 
     jobs = shell.connection.jobs()
@@ -139,7 +158,7 @@ def _jobs(shell: Shell, words: list[str]) -> None:
     shell.display.print_text("\n".join(cut(line, columns) for line in lines) if jobs else "there is no job")
 
 
-def _output(shell: Shell, words: list[str]) -> None:
+def _output(shell: CommandShell, words: list[str]) -> None:
     from sqlstream.client.shell.output_file import checked_path
 
     if not words:
@@ -150,8 +169,8 @@ def _output(shell: Shell, words: list[str]) -> None:
     shell.display.tell(f'the rows of the next query go to "{shell.display.file}"')
 
 
-def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
-    def switch(shell: Shell, words: list[str]) -> None:
+def _switch(attribute: str, about: str) -> Callable[[CommandShell, list[str]], None]:
+    def switch(shell: CommandShell, words: list[str]) -> None:
         word = _one(words, "on or off", "[on|off]").lower() if words else ""
         if word not in ("", "on", "off"):
             raise UserError("SS4051", f'"{word}" is neither on nor off', hint="write on or off, or nothing")
@@ -162,7 +181,7 @@ def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
     return switch
 
 
-def _expanded(shell: Shell, words: list[str]) -> None:
+def _expanded(shell: CommandShell, words: list[str]) -> None:
     if [word.lower() for word in words] == ["auto"]:
         shell.display.mode = "auto"
         shell.display.tell("one line per column for rows that are wider than the screen")
@@ -170,7 +189,7 @@ def _expanded(shell: Shell, words: list[str]) -> None:
     _switch("is_vertical", "one line per column")(shell, words)
 
 
-def _mode(shell: Shell, words: list[str]) -> None:
+def _mode(shell: CommandShell, words: list[str]) -> None:
     if not words:
         shell.display.print_text(shell.display.mode)
         return
@@ -184,18 +203,18 @@ def _mode(shell: Shell, words: list[str]) -> None:
     shell.display.tell(f"results are shown in mode {word}")
 
 
-def _null(shell: Shell, words: list[str]) -> None:
+def _null(shell: CommandShell, words: list[str]) -> None:
     shell.display.null = _one(words, "what stands for NULL", "TEXT") if words else NULL_TEXT
     shell.display.tell(f'NULL is shown as "{shell.display.null}"')
 
 
-def _connection_info(shell: Shell, words: list[str]) -> None:
+def _connection_info(shell: CommandShell, words: list[str]) -> None:
     connection = shell.connection
     what = "a cluster of this shell" if connection.owns_cluster else "the server at " + connection.name
     shell.display.print_text(f"statements run on {what}; history: {shell.history_path or 'not kept'}")
 
 
-_COMMANDS: dict[str, Callable[[Shell, list[str]], None]] = {
+_COMMANDS: dict[str, Callable[[CommandShell, list[str]], None]] = {
     "HELP": _help,
     "QUIT": _quit,
     "EXIT": _quit,

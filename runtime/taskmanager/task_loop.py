@@ -149,6 +149,10 @@ class OpenedTask:
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
 
+    @property
+    def input(self) -> TaskInput:
+        return self.loop.input
+
     def source(self) -> SourceInput:
         """The input of a task that has requested splits."""
         source = self.loop.input

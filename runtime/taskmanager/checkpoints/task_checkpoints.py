@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -41,7 +41,10 @@ from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream.runtime.taskmanager.task_context import TaskContext
 
 if TYPE_CHECKING:
-    from sqlstream.runtime.taskmanager.task_loop import OpenedTask
+    from sqlstream.messages.rpc import Metrics, SinkCommittables
+    from sqlstream.runtime.taskmanager.inputs.task_input import TaskInput
+    from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
+    from sqlstream.runtime.taskmanager.result_partition import ResultPartition
 
 CONCURRENT_MAX = "execution.checkpointing.max-concurrent-checkpoints"
 ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
@@ -76,6 +79,22 @@ class _Departing:
     look_ms: int
 
 
+class CheckpointedTask(Protocol):
+    """What a checkpoint is taken of. The input is another one once the task is open."""
+
+    chain: OperatorChain
+    partitions: list[ResultPartition]
+
+    @property
+    def input(self) -> TaskInput: ...
+
+    def prepare_commit(self, checkpoint_id: int) -> tuple[SinkCommittables, ...]: ...
+
+    def counted(self) -> dict[int, Metrics]: ...
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None: ...
+
+
 class TaskCheckpoints:
     """Takes a checkpoint between two items of the input, in this order: operators and sinks emit and prepare what belongs to it,
     the barrier goes to all outputs, the state's snapshot begins. The task then goes on, and another thread writes. An unaligned
@@ -92,10 +111,10 @@ class TaskCheckpoints:
     ended, and the segments that further increments follow."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, context: TaskContext
+        self, descriptor: TaskDeploymentDescriptor, task: CheckpointedTask, context: TaskContext
     ) -> None:
         self._descriptor = descriptor
-        self._opened = opened
+        self._task = task
         self._context = context
         self._copies = context.copies
         self._chains = SegmentChains()
@@ -110,7 +129,7 @@ class TaskCheckpoints:
         self._is_unaligned: bool = options.get(descriptor.config, UNALIGNED)
         self._timeout_ms: int = options.get(descriptor.config, ALIGNED_TIMEOUT)
         if self._is_unaligned and self._timeout_ms:
-            opened.chain.timers.watch(self._next_look_ms, self._look_at_departing)
+            task.chain.timers.watch(self._next_look_ms, self._look_at_departing)
         concurrent_max: int = options.get(descriptor.config, CONCURRENT_MAX)
         self._writes_max = max(WRITES_MIN, concurrent_max + 1)
 
@@ -118,13 +137,13 @@ class TaskCheckpoints:
         """What the JobMaster says of a checkpoint; repeated or late, it changes nothing."""
         match message:
             case TriggerCheckpoint():
-                self._opened.loop.input.on_trigger(self._barrier(message))
+                self._task.input.on_trigger(self._barrier(message))
             case CheckpointCompleted():
                 # What is older and was not completed never will be.
-                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id - 1)
+                self._task.input.on_checkpoint_aborted(message.checkpoint_id - 1)
                 self._on_completed(message.checkpoint_id)
             case CheckpointAborted():
-                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
+                self._task.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
                 self._is_whole_next |= message.is_base_gone
                 self._on_aborted(message.checkpoint_id)
 
@@ -149,7 +168,7 @@ class TaskCheckpoints:
             barrier = msgspec.structs.replace(barrier, is_unaligned=True)
         begun = self._begin(barrier)
         if begun is not None and barrier.overtakes_at_ms and not barrier.is_unaligned:
-            departing = DepartingBarrier(barrier, self._opened.partitions)
+            departing = DepartingBarrier(barrier, self._task.partitions)
             self._departing = _Departing(begun, departing, arrivals, now_ms)
             self._look_at_departing(now_ms)
         elif begun is not None:
@@ -204,19 +223,19 @@ class TaskCheckpoints:
     def _begin(self, barrier: CheckpointBarrier) -> _Begun | None:
         """All that has to be done between two items; None when the checkpoint is refused."""
         since_ms = steady_ms()
-        opened, checkpoint_id = self._opened, barrier.checkpoint_id
+        task, checkpoint_id = self._task, barrier.checkpoint_id
         if barrier.completed_id > self._completed_id:
             # The barrier may be faster than the JobMaster's word.
             self._on_completed(barrier.completed_id)
         if barrier.is_drain:
-            opened.chain.drain()
-        opened.chain.prepare_snapshot()
+            task.chain.drain()
+        task.chain.prepare_snapshot()
         flush_ms = steady_ms() - since_ms
-        committables = opened.prepare_commit(checkpoint_id)
+        committables = task.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
             open_writer = self._writer_of(barrier)
-            state = msgspec.structs.replace(opened.loop.input.position(), counted=opened.counted())
+            state = msgspec.structs.replace(task.input.position(), counted=task.counted())
             if not (barrier.is_unaligned or barrier.overtakes_at_ms):
                 # Nothing is in flight, so all subtasks have come as far, and producers begin again with event time.
                 state = msgspec.structs.replace(state, channels=())
@@ -231,7 +250,7 @@ class TaskCheckpoints:
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
         passed: dict[Place, list[StreamItem]] = {}
-        for edge, partition in enumerate(self._opened.partitions):
+        for edge, partition in enumerate(self._task.partitions):
             if not barrier.is_unaligned:
                 partition.broadcast(barrier)
                 continue
@@ -270,7 +289,7 @@ class TaskCheckpoints:
             node.chained.id: node.operator.context.state.begin_snapshot(
                 barrier.checkpoint_id, is_full=is_whole or self._chains.is_whole_due(node.chained.id)
             )
-            for node in self._opened.chain.nodes
+            for node in self._task.chain.nodes
         }
 
     def _submit(self, begun: _Begun, in_flight: Mapping[Place, list[StreamItem]], arrivals: Arrivals) -> None:
@@ -298,7 +317,7 @@ class TaskCheckpoints:
         self._context.write(write.run)
 
     def _refuse(self, checkpoint_id: int, error: ErrorInfo) -> None:
-        for node in self._opened.chain.nodes:
+        for node in self._task.chain.nodes:
             node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
         self._context.report(CheckpointRefused(self._descriptor.execution_id, checkpoint_id, error))
 
@@ -312,7 +331,7 @@ class TaskCheckpoints:
         if checkpoint_id <= self._completed_id:
             return
         self._completed_id = checkpoint_id
-        self._opened.on_checkpoint_completed(checkpoint_id)
+        self._task.on_checkpoint_completed(checkpoint_id)
         if checkpoint_id in self._savepoints:
             # Its files are its own, and the checkpoint before it may have been removed.
             self._is_whole_next = True
@@ -324,7 +343,7 @@ class TaskCheckpoints:
         # An attempt that has not written it goes on from it, and may have to again.
         if copies is not None and named is not None:
             self._context.write(lambda: copies.completed(checkpoint_id, named))
-        for node in self._opened.chain.nodes:
+        for node in self._task.chain.nodes:
             node.operator.context.state.on_checkpoint_completed(checkpoint_id)
 
     def _on_aborted(self, checkpoint_id: int) -> None:
@@ -340,7 +359,7 @@ class TaskCheckpoints:
         self._chains.aborted(checkpoint_id)
         if (copies := self._copies) is not None:
             self._context.write(lambda: copies.aborted(checkpoint_id))
-        for node in self._opened.chain.nodes:
+        for node in self._task.chain.nodes:
             node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
 
 

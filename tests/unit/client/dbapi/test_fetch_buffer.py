@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sqlstream.client.dbapi.cursor import SLICE_ROWS, FetchBuffer
+from sqlstream.client.dbapi.connection import SLICE_ROWS, FetchBuffer
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.providers.provider import is_on_one_host
+from sqlstream.runtime.providers.providers import is_on_one_host
 from sqlstream.runtime.providers.spark.provider import driver_settings
 
 SEVERAL_HOSTS = {"spark.master": "yarn", "jobmanager.rpc.address": "head"}
