@@ -9,42 +9,7 @@ import msgspec
 
 from sqlstream.errors import ErrorInfo, SqlStreamError, error_info
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.client_rpc import (
-    AwaitJobEnd,
-    CancelJob,
-    CheckpointStatisticsReply,
-    ClientDetached,
-    ClientReply,
-    ClientRequest,
-    ClusterOverviewReply,
-    DetachClient,
-    DisposeSavepoint,
-    JobDetailsReply,
-    JobExceptionsReply,
-    JobGraphReply,
-    JobManagerRequest,
-    JobMetricsReply,
-    JobOverviewReply,
-    JobSubmitted,
-    RequestCheckpointStatistics,
-    RequestClusterOverview,
-    RequestFailed,
-    RequestJobDetails,
-    RequestJobExceptions,
-    RequestJobGraph,
-    RequestJobMetrics,
-    RequestJobOverview,
-    RequestJobStatus,
-    RequestSavepointStatus,
-    SavepointDisposed,
-    SavepointStatusReply,
-    StopWithSavepoint,
-    SubmitJob,
-    TakeCheckpoint,
-    TriggerSavepoint,
-    decode_attach_client,
-    decode_client_request,
-)
+from sqlstream.messages import client_rpc
 from sqlstream.messages.rpc import JobStatusReply, encode_message
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
 from sqlstream.runtime.net.attached_clients import AttachedClients
@@ -87,49 +52,49 @@ class ClientMessages:
     def attach(self, data: bytes, is_gone: Callable[[], bool]) -> Iterator[bytes]:
         """What a client is sent while it is attached; a refusal is the only event."""
         try:
-            for event in self._attached.stream(decode_attach_client(data), is_gone):
+            for event in self._attached.stream(client_rpc.decode_attach_client(data), is_gone):
                 yield encode_message(event)
         except (msgspec.MsgspecError, SqlStreamError) as error:
-            yield encode_message(RequestFailed(_refusal(error)))
+            yield encode_message(client_rpc.RequestFailed(_refusal(error)))
 
     def answer(self, data: bytes) -> bytes:
         """Answer a request of a client in another process."""
         try:
-            return encode_message(self._answered(decode_client_request(data)))
+            return encode_message(self._answered(client_rpc.decode_client_request(data)))
         except (msgspec.MsgspecError, RecursionError, SqlStreamError) as error:
-            return encode_message(RequestFailed(_refusal(error)))
+            return encode_message(client_rpc.RequestFailed(_refusal(error)))
 
-    def _answered(self, request: ClientRequest) -> ClientReply:
+    def _answered(self, request: client_rpc.ClientRequest) -> client_rpc.ClientReply:
         match request:
-            case SubmitJob(job_graph, client_id):
+            case client_rpc.SubmitJob(job_graph, client_id):
                 self._on_change(type(request).__name__, job_graph.job_id)
                 # The results of the job must be open before it runs.
                 self._submit_of(client_id, job_graph)
-                return JobSubmitted(job_graph.job_id)
-            case AwaitJobEnd(job_id, client_id):
+                return client_rpc.JobSubmitted(job_graph.job_id)
+            case client_rpc.AwaitJobEnd(job_id, client_id):
                 self._cluster.when_ended(job_id, lambda reply: self._attached.tell_end(client_id, reply))
                 return self._cluster.status(job_id)
-            case DetachClient(client_id):
+            case client_rpc.DetachClient(client_id):
                 self._attached.detach(client_id)
-                return ClientDetached()
-            case CancelJob(job_id):
+                return client_rpc.ClientDetached()
+            case client_rpc.CancelJob(job_id):
                 self._on_change(type(request).__name__, job_id)
                 self._forget(job_id)
-            case TakeCheckpoint(job_id, _):
+            case client_rpc.TakeCheckpoint(job_id, _):
                 self._on_change(type(request).__name__, job_id)
             # The cluster may refuse a place, which the JobManager knows nothing of.
-            case TriggerSavepoint(job_id, trigger_id, directory):
+            case client_rpc.TriggerSavepoint(job_id, trigger_id, directory):
                 self._on_change(type(request).__name__, job_id)
                 self._cluster.trigger_savepoint(job_id, trigger_id, directory)
-                return SavepointStatusReply(job_id, trigger_id, is_done=False)
-            case StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+                return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+            case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain):
                 self._on_change(type(request).__name__, job_id)
                 self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
-                return SavepointStatusReply(job_id, trigger_id, is_done=False)
-            case DisposeSavepoint(path):
+                return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+            case client_rpc.DisposeSavepoint(path):
                 self._on_change(type(request).__name__, "")
                 self._cluster.dispose_savepoint(path)
-                return SavepointDisposed(path)
+                return client_rpc.SavepointDisposed(path)
         return answer_request(self._shell, request)
 
     def _submit_of(self, client_id: str, graph: JobGraph) -> None:
@@ -160,48 +125,48 @@ def _refusal(error: Exception) -> ErrorInfo:
 # Answers the messages of clients.
 
 
-def answer_request(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
+def answer_request(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> client_rpc.ClientReply:
     """Answer a client's request message; an error becomes RequestFailed."""
     try:
         return _answer(shell, request)
     except SqlStreamError as error:
-        return RequestFailed(ErrorInfo.of(error))
+        return client_rpc.RequestFailed(ErrorInfo.of(error))
 
 
-def _answer(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
+def _answer(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> client_rpc.ClientReply:
     match request:
-        case SubmitJob(job_graph):
-            return JobSubmitted(shell.submit(job_graph))
-        case CancelJob(job_id):
+        case client_rpc.SubmitJob(job_graph):
+            return client_rpc.JobSubmitted(shell.submit(job_graph))
+        case client_rpc.CancelJob(job_id):
             shell.cancel(job_id)
             return shell.status(job_id)
-        case RequestJobStatus(job_id):
+        case client_rpc.RequestJobStatus(job_id):
             return shell.status(job_id)
-        case RequestJobDetails(job_id):
-            return JobDetailsReply(shell.details(job_id))
-        case RequestJobMetrics(job_id):
-            return JobMetricsReply(shell.metrics(job_id))
-        case RequestJobExceptions(job_id):
-            return JobExceptionsReply(shell.exceptions(job_id))
-        case RequestJobGraph(job_id):
-            return JobGraphReply(shell.job_graph(job_id))
-        case RequestJobOverview():
-            return JobOverviewReply(shell.overview())
-        case RequestClusterOverview():
-            return ClusterOverviewReply(shell.cluster())
-        case RequestCheckpointStatistics(job_id):
-            return CheckpointStatisticsReply(shell.checkpoints(job_id))
-        case TakeCheckpoint(job_id, trigger_id):
+        case client_rpc.RequestJobDetails(job_id):
+            return client_rpc.JobDetailsReply(shell.details(job_id))
+        case client_rpc.RequestJobMetrics(job_id):
+            return client_rpc.JobMetricsReply(shell.metrics(job_id))
+        case client_rpc.RequestJobExceptions(job_id):
+            return client_rpc.JobExceptionsReply(shell.exceptions(job_id))
+        case client_rpc.RequestJobGraph(job_id):
+            return client_rpc.JobGraphReply(shell.job_graph(job_id))
+        case client_rpc.RequestJobOverview():
+            return client_rpc.JobOverviewReply(shell.overview())
+        case client_rpc.RequestClusterOverview():
+            return client_rpc.ClusterOverviewReply(shell.cluster())
+        case client_rpc.RequestCheckpointStatistics(job_id):
+            return client_rpc.CheckpointStatisticsReply(shell.checkpoints(job_id))
+        case client_rpc.TakeCheckpoint(job_id, trigger_id):
             shell.take_checkpoint(job_id, trigger_id)
-            return SavepointStatusReply(job_id, trigger_id, is_done=False)
-        case TriggerSavepoint(job_id, trigger_id, directory):
+            return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case client_rpc.TriggerSavepoint(job_id, trigger_id, directory):
             shell.trigger_savepoint(job_id, trigger_id, directory)
-            return SavepointStatusReply(job_id, trigger_id, is_done=False)
-        case StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+            return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain):
             shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
-            return SavepointStatusReply(job_id, trigger_id, is_done=False)
-        case RequestSavepointStatus(job_id, trigger_id):
+            return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case client_rpc.RequestSavepointStatus(job_id, trigger_id):
             return shell.savepoint_status(job_id, trigger_id)
-        case DisposeSavepoint(path):
+        case client_rpc.DisposeSavepoint(path):
             shell.dispose_savepoint(path)
-            return SavepointDisposed(path)
+            return client_rpc.SavepointDisposed(path)

@@ -14,17 +14,10 @@ from sqlstream.graph.job_graph import (
     read_tables,
     written_tables,
 )
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    TaskManagerOverview,
-    ToJobManager,
-)
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.options.state_options import directories_of
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
@@ -279,10 +272,10 @@ class EmbeddedCluster:
         """
         return self._results.reader(job_id)
 
-    def status(self, job_id: str) -> JobStatusReply:
+    def status(self, job_id: str) -> rpc.JobStatusReply:
         return self._shell.status(job_id)
 
-    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+    def wait(self, job_id: str, timeout_s: float | None = None) -> rpc.JobStatusReply:
         """Wait until the job has ended, or raise TimeoutError. OSError when it ended because its printed lines cannot be
         written, BrokenPipeError when their reader has closed the pipe."""
         reply = self._shell.wait(job_id, timeout_s)
@@ -290,16 +283,16 @@ class EmbeddedCluster:
             raise self._print_errors[job_id]
         return reply
 
-    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+    def when_ended(self, job_id: str, callback: Callable[[rpc.JobStatusReply], None]) -> None:
         """Call once with the job's final status: from the JobManager's thread, so the callback must not wait; at once when the
         job has ended. When the JobManager ends first, the job is SUSPENDED. UserError when there is no such job."""
         self._shell.status(job_id)
         tell_end(self._shell.end_of(job_id), job_id, callback)
 
-    def metrics(self, job_id: str) -> JobMetrics:
+    def metrics(self, job_id: str) -> rpc.JobMetrics:
         return self._shell.metrics(job_id)
 
-    def details(self, job_id: str) -> JobDetails:
+    def details(self, job_id: str) -> rpc.JobDetails:
         return self._shell.details(job_id)
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
@@ -308,10 +301,10 @@ class EmbeddedCluster:
     def job_graph(self, job_id: str) -> JobGraph:
         return self._shell.job_graph(job_id)
 
-    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+    def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return self._shell.overview()
 
-    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
+    def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]:
         return self._shell.cluster()
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
@@ -424,7 +417,7 @@ class EmbeddedCluster:
         self._print_errors[job_id] = error
         self.cancel(job_id)
 
-    def _receive(self, message: ToJobManager) -> None:
+    def _receive(self, message: rpc.ToJobManager) -> None:
         self._shell.receive(message)
 
     def _on_crash(self, _: ErrorInfo) -> None:

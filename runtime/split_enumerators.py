@@ -18,12 +18,7 @@ from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, Us
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.runtime.connectors import connector, descriptors
 from sqlstream.runtime.host.clock import now_ms, steady_ms
-from sqlstream.runtime.jobmanager.events import (
-    DiscoveryFailed,
-    GiveBackSplits,
-    SplitsDiscovered,
-    StartEnumerator,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.logs import of_job
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import (
@@ -47,7 +42,7 @@ TRIES_MAX = 5
 PAUSE_MS = 500
 """A look that fails for a reason that may pass is repeated, after pauses that double: 7.5 s in all."""
 
-Report = Callable[[SplitsDiscovered | DiscoveryFailed], None]
+Report = Callable[[events.SplitsDiscovered | events.DiscoveryFailed], None]
 
 
 class EnumeratedSource:
@@ -56,7 +51,7 @@ class EnumeratedSource:
     State: its own, what was last reported of it, the splits returned since the last look, and whether a look is under way. What
     a look finds that came too late is reported when the source is started again."""
 
-    def __init__(self, source: StartEnumerator, files: Files, report: Report) -> None:
+    def __init__(self, source: events.StartEnumerator, files: Files, report: Report) -> None:
         self.is_stopped = False
         self.run = source.run
         self._source = source
@@ -70,7 +65,7 @@ class EnumeratedSource:
         """How many looks were begun."""
         self._is_looking = False
         self._is_overdue = False
-        self._late: SplitsDiscovered | None = None
+        self._late: events.SplitsDiscovered | None = None
         self._returned: deque[tuple[int, list[dict[str, Any]]]] = deque([(0, list(source.returned))])
         self._returns = 0
 
@@ -118,7 +113,7 @@ class EnumeratedSource:
         self._tell(found)
         return None if found.discovery.is_last else self._enumerator.interval_ms
 
-    def _find(self) -> SplitsDiscovered:
+    def _find(self) -> events.SplitsDiscovered:
         late, self._late = self._late, None
         if late is not None:
             # Its error was reported instead of it; the next look comes after it.
@@ -129,7 +124,7 @@ class EnumeratedSource:
         if len(discovery.splits) > SPLITS_MAX:
             raise self._too_many()
         job_id, vertex_id = self._source.job_id, self._source.vertex_id
-        return SplitsDiscovered(
+        return events.SplitsDiscovered(
             job_id, vertex_id, discovery, self._enumerator.snapshot(), returns, self._source.run
         )
 
@@ -157,7 +152,7 @@ class EnumeratedSource:
         )
         return made.split_enumerator(source.spec, context, source.state)
 
-    def _tell(self, found: SplitsDiscovered) -> None:
+    def _tell(self, found: events.SplitsDiscovered) -> None:
         discovery: Discovery = found.discovery
         if discovery.splits or discovery.holds_watermark != self._held:
             self._held = discovery.holds_watermark
@@ -180,7 +175,7 @@ class EnumeratedSource:
         job_id, vertex_id = self._source.job_id, self._source.vertex_id
         if not isinstance(error, SqlStreamError):
             logger.error("an enumerator failed", exc_info=error, extra=of_job(job_id))
-        self._report(DiscoveryFailed(job_id, vertex_id, ErrorInfo.of(error), self.run))
+        self._report(events.DiscoveryFailed(job_id, vertex_id, ErrorInfo.of(error), self.run))
 
     def _too_many(self) -> UserError:
         return UserError(
@@ -212,7 +207,7 @@ class ConnectorEnumerators:
         self._timer = Timer("split-enumerator-timer")
         self._threads = LookThreads(self._timer)
 
-    def start(self, source: StartEnumerator, report: Report) -> None:
+    def start(self, source: events.StartEnumerator, report: Report) -> None:
         key = (source.job_id, source.vertex_id)
         started = self._sources.get(key)
         if started is None or started.run != source.run:
@@ -221,7 +216,7 @@ class ConnectorEnumerators:
             started = self._sources[key] = EnumeratedSource(source, self._files, report)
         self._look(started)
 
-    def give_back(self, returned: GiveBackSplits) -> None:
+    def give_back(self, returned: events.GiveBackSplits) -> None:
         source = self._sources.get((returned.job_id, returned.vertex_id))
         if source is not None:
             source.give_back(returned.number, returned.positions)

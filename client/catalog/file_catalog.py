@@ -24,24 +24,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sqlstream.catalog import (
-    DEFAULT_CATALOG,
-    DEFAULT_DATABASE,
-    CatalogContents,
-    CatalogDatabase,
-    CatalogDefinition,
-    DatabaseContents,
-    ObjectPath,
-    PutDatabase,
-    PutFunction,
-    PutObject,
-    RemoveDamaged,
-    RemoveDamagedFunction,
-    RemoveDatabase,
-    RemoveFunction,
-    RemoveObject,
-    RenameObject,
-)
+from sqlstream import catalog
 from sqlstream.catalog.changes import ContentsChange
 from sqlstream.catalog.contents import changed
 from sqlstream.client.catalog.definition_files import (
@@ -93,20 +76,20 @@ class _State:
     """What a directory held when its version was `version`."""
 
     version: int
-    contents: CatalogContents
+    contents: catalog.CatalogContents
 
 
 def open_file_catalog(
-    path: str, name: str = DEFAULT_CATALOG, default_database: str = DEFAULT_DATABASE
+    path: str, name: str = catalog.DEFAULT_CATALOG, default_database: str = catalog.DEFAULT_DATABASE
 ) -> FileCatalog:
     """The catalog `name` kept in the directory `path`, which is made when it is missing or empty."""
     options = {"type": TYPE, "path": path, "default-database": default_database}
-    return FileCatalog(name, CatalogDefinition(options))
+    return FileCatalog(name, catalog.CatalogDefinition(options))
 
 
-def _complete(definition: CatalogDefinition) -> CatalogDefinition:
+def _complete(definition: catalog.CatalogDefinition) -> catalog.CatalogDefinition:
     """The definition with the path made absolute and the default database named."""
-    default = definition.options.get("default-database", DEFAULT_DATABASE)
+    default = definition.options.get("default-database", catalog.DEFAULT_DATABASE)
     path = os.path.abspath(definition.options["path"])
     options = definition.options | {"path": path, "default-database": default}
     return msgspec.structs.replace(definition, options=options)
@@ -121,7 +104,7 @@ class FileCatalog:
     the signatures of their files, so that after a change only changed files are read.
     """
 
-    def __init__(self, name: str, definition: CatalogDefinition) -> None:
+    def __init__(self, name: str, definition: catalog.CatalogDefinition) -> None:
         """UserError when the directory is no catalog or one of another format; ExternalError when it cannot be used."""
         self._path = os.path.abspath(definition.options["path"])
         self.definition = _complete(definition)
@@ -129,7 +112,7 @@ class FileCatalog:
         self._name = name
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Signature, object]] = {}
-        self._state = _State(-1, CatalogContents())
+        self._state = _State(-1, catalog.CatalogContents())
         _prepare_directory(self._path)
         self._version = SharedVersion(os.path.join(self._path, "lock"))
         try:
@@ -158,7 +141,7 @@ class FileCatalog:
             os.makedirs(databases, 0o700, exist_ok=True)
             make_directory(
                 self._database_path(default_database),
-                {_DATABASE: encode_database(CatalogDatabase())},
+                {_DATABASE: encode_database(catalog.CatalogDatabase())},
                 (_TABLES,),
             )
         self._version.advance()
@@ -166,14 +149,14 @@ class FileCatalog:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def redefine(self, definition: CatalogDefinition) -> bool:
+    def redefine(self, definition: catalog.CatalogDefinition) -> bool:
         completed = _complete(definition)
         if completed.options["path"] != self._path:
             return False
         self.definition = completed
         return True
 
-    def contents(self) -> CatalogContents:
+    def contents(self) -> catalog.CatalogContents:
         state = self._state
         if self._version.read() == state.version:
             return state.contents
@@ -195,20 +178,20 @@ class FileCatalog:
                 logger.warning('"%s" belongs to no database and is passed over', entry.path)
                 continue
             found = self._definition(os.path.join(entry.path, _DATABASE), before, decode_database)
-            if isinstance(found, CatalogDatabase):
+            if isinstance(found, catalog.CatalogDatabase):
                 databases[name] = self._read_database(name, found, before)
             else:
                 damaged[name] = str(found)
-        self._state = _State(self._version.read(), CatalogContents(databases, damaged))
+        self._state = _State(self._version.read(), catalog.CatalogContents(databases, damaged))
 
     def _read_database(
-        self, name: str, database: CatalogDatabase, before: Mapping[str, tuple[Signature, object]]
-    ) -> DatabaseContents:
+        self, name: str, database: catalog.CatalogDatabase, before: Mapping[str, tuple[Signature, object]]
+    ) -> catalog.DatabaseContents:
         objects, damaged = self._read_definitions(name, _TABLES, "table or view", decode_object, before)
         functions, damaged_functions = self._read_definitions(
             name, _FUNCTIONS, "function", decode_function, before
         )
-        return DatabaseContents(database, objects, damaged, functions, damaged_functions)
+        return catalog.DatabaseContents(database, objects, damaged, functions, damaged_functions)
 
     def _read_definitions(
         self,
@@ -227,7 +210,7 @@ class FileCatalog:
             if name is None or stem == entry.name:
                 logger.warning('"%s" belongs to no %s and is passed over', entry.path, kind)
                 continue
-            path = ObjectPath(self._name, database, name)
+            path = catalog.ObjectPath(self._name, database, name)
             definition = self._definition(entry.path, before, functools.partial(decode_content, path=path))
             if isinstance(definition, str):
                 damaged[name] = definition
@@ -273,19 +256,19 @@ class FileCatalog:
     def _prepared(self, change: ContentsChange) -> Callable[[], None]:
         """The change of the files, with all that can be wrong with names and texts found before."""
         match change:
-            case PutObject(entry):
+            case catalog.PutObject(entry):
                 path, content = self._object_path(entry.path), encode_object(entry)
                 return lambda: write_definition(path, content)
-            case RemoveObject(entry):
+            case catalog.RemoveObject(entry):
                 path = self._object_path(entry.path)
                 return lambda: remove_definition(path)
-            case RemoveDamaged(damaged):
+            case catalog.RemoveDamaged(damaged):
                 path = self._object_path(damaged)
                 return lambda: remove_definition(path)
-            case RenameObject(entry):
+            case catalog.RenameObject(entry):
                 path, target = self._object_path(entry.path), self._object_path(change.target)
                 return lambda: rename_definition(path, target)
-            case PutFunction(function):
+            case catalog.PutFunction(function):
                 path, content = self._function_path(function.path), encode_function(function)
                 directory = os.path.dirname(path)
 
@@ -295,18 +278,18 @@ class FileCatalog:
                     write_definition(path, content)
 
                 return write
-            case RemoveFunction(function):
+            case catalog.RemoveFunction(function):
                 path = self._function_path(function.path)
                 return lambda: remove_definition(path)
-            case RemoveDamagedFunction(damaged):
+            case catalog.RemoveDamagedFunction(damaged):
                 path = self._function_path(damaged)
                 return lambda: remove_definition(path)
-            case PutDatabase(_, name, database, expected):
+            case catalog.PutDatabase(_, name, database, expected):
                 path, content = self._database_path(name), encode_database(database)
                 if expected is not None:
                     return lambda: write_definition(os.path.join(path, _DATABASE), content)
                 return lambda: make_directory(path, {_DATABASE: content}, (_TABLES,))
-            case RemoveDatabase(_, name):
+            case catalog.RemoveDatabase(_, name):
                 path = self._database_path(name)
                 return lambda: remove_directory(path)
 
@@ -317,10 +300,10 @@ class FileCatalog:
     def _database_path(self, name: str) -> str:
         return os.path.join(self._path, _DATABASES, file_name(name))
 
-    def _object_path(self, path: ObjectPath) -> str:
+    def _object_path(self, path: catalog.ObjectPath) -> str:
         return os.path.join(self._database_path(path.database), _TABLES, file_name(path.name) + SUFFIX)
 
-    def _function_path(self, path: ObjectPath) -> str:
+    def _function_path(self, path: catalog.ObjectPath) -> str:
         return os.path.join(self._database_path(path.database), _FUNCTIONS, file_name(path.name) + SUFFIX)
 
 

@@ -6,18 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sqlstream.catalog import (
-    CatalogDatabase,
-    CatalogDefinition,
-    CatalogFunction,
-    CatalogObject,
-    CatalogTable,
-    CatalogView,
-    Column,
-    FileDefinition,
-    ObjectPath,
-    WatermarkDefinition,
-)
+from sqlstream import catalog
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
 from sqlstream.schema import Schema
@@ -40,9 +29,9 @@ class StoredTable(
     """A table without its path, which is that of its file."""
 
     format: int
-    columns: tuple[Column, ...]
+    columns: tuple[catalog.Column, ...]
     options: dict[str, str]
-    watermark: WatermarkDefinition | None = None
+    watermark: catalog.WatermarkDefinition | None = None
     primary_key: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     comment: str = ""
@@ -61,7 +50,7 @@ class StoredView(
     comment: str = ""
     query_catalog: str = ""
     query_database: str = ""
-    files: tuple[FileDefinition, ...] = ()
+    files: tuple[catalog.FileDefinition, ...] = ()
 
 
 class StoredFunction(
@@ -104,10 +93,10 @@ class CatalogHead(msgspec.Struct, frozen=True):
 Stored = TypeVar("Stored")
 
 
-def encode_object(entry: CatalogObject) -> bytes:
+def encode_object(entry: catalog.CatalogObject) -> bytes:
     """The file of a permanent table or view."""
     stored: StoredTable | StoredView
-    if isinstance(entry, CatalogTable):
+    if isinstance(entry, catalog.CatalogTable):
         stored = StoredTable(
             FORMAT,
             entry.columns,
@@ -132,11 +121,11 @@ def encode_object(entry: CatalogObject) -> bytes:
     return encode(stored)
 
 
-def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
+def decode_object(content: bytes, path: catalog.ObjectPath) -> catalog.CatalogObject:
     """The object of a file. DamagedDefinition when the file is no definition of this format."""
     stored = decode(content, StoredTable | StoredView)  # type: ignore[arg-type]
     if isinstance(stored, StoredTable):
-        return CatalogTable(
+        return catalog.CatalogTable(
             path,
             stored.columns,
             stored.options,
@@ -147,7 +136,7 @@ def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
             key_name=stored.key_name,
         )
     assert isinstance(stored, StoredView)
-    return CatalogView(
+    return catalog.CatalogView(
         path,
         stored.query,
         stored.schema,
@@ -159,36 +148,36 @@ def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
     )
 
 
-def encode_function(entry: CatalogFunction) -> bytes:
+def encode_function(entry: catalog.CatalogFunction) -> bytes:
     """The file of a permanent function."""
     return encode(StoredFunction(FORMAT, entry.class_name, entry.ref, entry.files, entry.comment))
 
 
-def decode_function(content: bytes, path: ObjectPath) -> CatalogFunction:
+def decode_function(content: bytes, path: catalog.ObjectPath) -> catalog.CatalogFunction:
     """The function of a file, with the name that its catalog has here. DamagedDefinition when the file is no such definition."""
     stored = decode(content, StoredFunction)
     ref = msgspec.structs.replace(stored.ref, path=f"{path.catalog}.{path.database}.{path.name}")
-    return CatalogFunction(path, stored.class_name, ref, stored.files, stored.comment)
+    return catalog.CatalogFunction(path, stored.class_name, ref, stored.files, stored.comment)
 
 
-def encode_database(database: CatalogDatabase) -> bytes:
+def encode_database(database: catalog.CatalogDatabase) -> bytes:
     return encode(StoredDatabase(FORMAT, database.comment, database.properties))
 
 
-def decode_database(content: bytes) -> CatalogDatabase:
+def decode_database(content: bytes) -> catalog.CatalogDatabase:
     stored = decode(content, StoredDatabase)
-    return CatalogDatabase(stored.comment, stored.properties)
+    return catalog.CatalogDatabase(stored.comment, stored.properties)
 
 
-def encode_catalog(definition: CatalogDefinition) -> bytes:
+def encode_catalog(definition: catalog.CatalogDefinition) -> bytes:
     return encode(StoredCatalog(FORMAT, definition.options, definition.comment))
 
 
-def decode_catalog(content: bytes) -> CatalogDefinition:
+def decode_catalog(content: bytes) -> catalog.CatalogDefinition:
     stored = decode(content, StoredCatalog)
     if not stored.options.get("type"):
         raise DamagedDefinition('it names no "type" among its options')
-    return CatalogDefinition(stored.options, stored.comment)
+    return catalog.CatalogDefinition(stored.options, stored.comment)
 
 
 def encode(stored: msgspec.Struct) -> bytes:

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    TaskManagerOverview,
-)
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 
 if TYPE_CHECKING:
@@ -38,30 +32,30 @@ class ClusterClient(Protocol):
         """The rows of the job's `collect` sink, for one reader. While nobody reads, a bounded number of bytes waits, and then
         the job waits."""
 
-    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+    def when_ended(self, job_id: str, callback: Callable[[rpc.JobStatusReply], None]) -> None:
         """Call once with the job's final status, from any thread, so the callback must not wait; at once when the job has
         ended. A job whose JobManager ends first is SUSPENDED."""
 
-    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+    def wait(self, job_id: str, timeout_s: float | None = None) -> rpc.JobStatusReply:
         """Wait until the job has ended; TimeoutError when it takes longer. OSError when the lines of its `print` sink could
         not be written here."""
 
-    def status(self, job_id: str) -> JobStatusReply: ...
+    def status(self, job_id: str) -> rpc.JobStatusReply: ...
 
     def cancel(self, job_id: str) -> None:
         """Cancel the job and drop its rows; returns before it has ended, and does nothing when it has."""
 
-    def metrics(self, job_id: str) -> JobMetrics:
+    def metrics(self, job_id: str) -> rpc.JobMetrics:
         """The latest figures. Asking for them makes TaskManagers report fresh ones for the next call."""
 
-    def details(self, job_id: str) -> JobDetails: ...
+    def details(self, job_id: str) -> rpc.JobDetails: ...
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         """The job's failures: its cause first, then what else its tasks reported."""
 
     def job_graph(self, job_id: str) -> JobGraph: ...
 
-    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+    def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         """Running jobs, then the newest of those that have ended."""
 
     def checkpoints(self, job_id: str) -> CheckpointStatistics:
@@ -84,7 +78,7 @@ class ClusterClient(Protocol):
     def dispose_savepoint(self, path: str) -> None:
         """Remove a savepoint; returns when it is removed."""
 
-    def task_managers(self) -> tuple[TaskManagerOverview, ...]: ...
+    def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]: ...
 
     def close(self) -> None:
         """Disconnect. A cluster that this client started ends with it; harmless when repeated."""

@@ -22,15 +22,9 @@ from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.host.process_directory import ABANDONED_S
 
 if TYPE_CHECKING:
+    from sqlstream.messages import rpc
     from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
     from sqlstream.messages.client_rpc import SavepointStatusReply
-    from sqlstream.messages.rpc import (
-        JobDetails,
-        JobMetrics,
-        JobOverviewEntry,
-        JobStatusReply,
-        TaskManagerOverview,
-    )
     from sqlstream.runtime.embedded import EmbeddedCluster
     from sqlstream.runtime.net.results import JobResults, PrintLines
 
@@ -136,22 +130,22 @@ class LocalClusterClient:
     def results(self, job_id: str) -> JobResults:
         return self._of(job_id).results(job_id)
 
-    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+    def when_ended(self, job_id: str, callback: Callable[[rpc.JobStatusReply], None]) -> None:
         self._of(job_id).when_ended(job_id, callback)
 
-    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+    def wait(self, job_id: str, timeout_s: float | None = None) -> rpc.JobStatusReply:
         return self._of(job_id).wait(job_id, timeout_s)
 
-    def status(self, job_id: str) -> JobStatusReply:
+    def status(self, job_id: str) -> rpc.JobStatusReply:
         return self._of(job_id).status(job_id)
 
     def cancel(self, job_id: str) -> None:
         self._of(job_id).cancel(job_id)
 
-    def metrics(self, job_id: str) -> JobMetrics:
+    def metrics(self, job_id: str) -> rpc.JobMetrics:
         return self._of(job_id).metrics(job_id)
 
-    def details(self, job_id: str) -> JobDetails:
+    def details(self, job_id: str) -> rpc.JobDetails:
         return self._of(job_id).details(job_id)
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
@@ -180,10 +174,10 @@ class LocalClusterClient:
     def dispose_savepoint(self, path: str) -> None:
         self.cluster().dispose_savepoint(path)
 
-    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+    def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return tuple(job for cluster in self._started() for job in cluster.jobs())
 
-    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
+    def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]:
         return tuple(found for cluster in self._started() for found in cluster.task_managers())
 
     def _started(self) -> tuple[EmbeddedCluster, ...]:

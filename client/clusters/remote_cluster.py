@@ -15,55 +15,8 @@ from pyarrow import flight
 from sqlstream import __version__
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages import client_rpc, rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-from sqlstream.messages.client_rpc import (
-    AttachClient,
-    AwaitJobEnd,
-    CancelJob,
-    CheckpointStatisticsReply,
-    ClientAttached,
-    ClientDetached,
-    ClientEvent,
-    ClientReply,
-    ClientRequest,
-    ClusterOverviewReply,
-    DetachClient,
-    DisposeSavepoint,
-    JobDetailsReply,
-    JobEnded,
-    JobExceptionsReply,
-    JobGraphReply,
-    JobMetricsReply,
-    JobOverviewReply,
-    JobPrinted,
-    JobSubmitted,
-    RequestCheckpointStatistics,
-    RequestClusterOverview,
-    RequestFailed,
-    RequestJobDetails,
-    RequestJobExceptions,
-    RequestJobGraph,
-    RequestJobMetrics,
-    RequestJobOverview,
-    RequestJobStatus,
-    RequestSavepointStatus,
-    SavepointDisposed,
-    SavepointStatusReply,
-    StopWithSavepoint,
-    SubmitJob,
-    TakeCheckpoint,
-    TriggerSavepoint,
-    decode_client_event,
-    decode_client_reply,
-)
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    TaskManagerOverview,
-    encode_message,
-)
 from sqlstream.runtime.host.random import random_id
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.flight import FlightConnections
@@ -103,7 +56,7 @@ class RemoteClusterClient:
         self._print_lines = print_lines
         self._id = random_id()
         self._lock = threading.Lock()
-        self._ends: dict[str, Future[JobStatusReply]] = {}
+        self._ends: dict[str, Future[rpc.JobStatusReply]] = {}
         self._print_errors: dict[str, OSError] = {}
         self._lost: SqlStreamError | None = None
         self._is_attached: Future[None] = Future()
@@ -122,12 +75,12 @@ class RemoteClusterClient:
     # --- the stream
 
     def _follow(self) -> None:
-        attach = encode_message(AttachClient(self._id, __version__))
+        attach = rpc.encode_message(client_rpc.AttachClient(self._id, __version__))
         lost: SqlStreamError = _ended()
         try:
             for data in self._connections.attach(self._address, attach):
-                event = decode_client_event(data)
-                if self._is_closed and isinstance(event, ClientAttached):
+                event = client_rpc.decode_client_event(data)
+                if self._is_closed and isinstance(event, client_rpc.ClientAttached):
                     # The farewell was sent before the JobManager knew this client: the end of the stream tells it.
                     break
                 self._take(event)
@@ -140,18 +93,18 @@ class RemoteClusterClient:
             lost = InternalError(f"the stream from the JobManager cannot be read: {error}")
         self._lose(lost)
 
-    def _take(self, event: ClientEvent) -> None:
+    def _take(self, event: client_rpc.ClientEvent) -> None:
         match event:
-            case ClientAttached():
+            case client_rpc.ClientAttached():
                 self._is_attached.set_result(None)
-            case JobPrinted(job_id, lines, is_error):
+            case client_rpc.JobPrinted(job_id, lines, is_error):
                 self._print(job_id, lines, is_error)
-            case JobEnded(reply):
+            case client_rpc.JobEnded(reply):
                 with self._lock:
                     end = self._ends.pop(reply.job_id, None)
                 if end is not None:
                     end.set_result(reply)
-            case RequestFailed(error):
+            case client_rpc.RequestFailed(error):
                 raise error.to_error()
 
     def _print(self, job_id: str, lines: list[str], is_error: bool) -> None:
@@ -184,7 +137,7 @@ class RemoteClusterClient:
 
     def submit(self, graph: JobGraph) -> None:
         try:
-            self._request(SubmitJob(with_absolute_paths(graph), self._id), JobSubmitted)
+            self._request(client_rpc.SubmitJob(with_absolute_paths(graph), self._id), client_rpc.JobSubmitted)
         except KeyboardInterrupt:
             # Whoever interrupts the submission does not know the job that it may have started.
             with contextlib.suppress(SqlStreamError):
@@ -194,16 +147,16 @@ class RemoteClusterClient:
     def results(self, job_id: str) -> JobResults:
         return RemoteResults(lambda: self._connections.read_results(self._address, job_id))
 
-    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+    def when_ended(self, job_id: str, callback: Callable[[rpc.JobStatusReply], None]) -> None:
         tell_end(self._end_of(job_id), job_id, callback)
 
-    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+    def wait(self, job_id: str, timeout_s: float | None = None) -> rpc.JobStatusReply:
         reply = self._end_of(job_id).result(timeout_s)
         if job_id in self._print_errors:
             raise self._print_errors[job_id]
         return reply
 
-    def _end_of(self, job_id: str) -> Future[JobStatusReply]:
+    def _end_of(self, job_id: str) -> Future[rpc.JobStatusReply]:
         """The end of a job, when the stream tells it: behind all lines that the job has printed."""
         with self._lock:
             if self._lost is not None:
@@ -212,7 +165,7 @@ class RemoteClusterClient:
             end = self._ends.setdefault(job_id, Future())
         if known is None:
             try:
-                self._request(AwaitJobEnd(job_id, self._id), JobStatusReply)
+                self._request(client_rpc.AwaitJobEnd(job_id, self._id), rpc.JobStatusReply)
             except SqlStreamError as error:
                 with self._lock:
                     self._ends.pop(job_id, None)
@@ -222,70 +175,81 @@ class RemoteClusterClient:
                 raise
         return end
 
-    def status(self, job_id: str) -> JobStatusReply:
-        return self._request(RequestJobStatus(job_id), JobStatusReply)
+    def status(self, job_id: str) -> rpc.JobStatusReply:
+        return self._request(client_rpc.RequestJobStatus(job_id), rpc.JobStatusReply)
 
     def cancel(self, job_id: str) -> None:
-        self._request(CancelJob(job_id), JobStatusReply)
+        self._request(client_rpc.CancelJob(job_id), rpc.JobStatusReply)
 
-    def metrics(self, job_id: str) -> JobMetrics:
-        return self._request(RequestJobMetrics(job_id), JobMetricsReply).metrics
+    def metrics(self, job_id: str) -> rpc.JobMetrics:
+        return self._request(client_rpc.RequestJobMetrics(job_id), client_rpc.JobMetricsReply).metrics
 
-    def details(self, job_id: str) -> JobDetails:
-        return self._request(RequestJobDetails(job_id), JobDetailsReply).details
+    def details(self, job_id: str) -> rpc.JobDetails:
+        return self._request(client_rpc.RequestJobDetails(job_id), client_rpc.JobDetailsReply).details
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
-        return self._request(RequestJobExceptions(job_id), JobExceptionsReply).errors
+        return self._request(client_rpc.RequestJobExceptions(job_id), client_rpc.JobExceptionsReply).errors
 
     def job_graph(self, job_id: str) -> JobGraph:
-        return self._request(RequestJobGraph(job_id), JobGraphReply).job_graph
+        return self._request(client_rpc.RequestJobGraph(job_id), client_rpc.JobGraphReply).job_graph
 
     def checkpoints(self, job_id: str) -> CheckpointStatistics:
-        return self._request(RequestCheckpointStatistics(job_id), CheckpointStatisticsReply).statistics
+        return self._request(
+            client_rpc.RequestCheckpointStatistics(job_id), client_rpc.CheckpointStatisticsReply
+        ).statistics
 
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
-        self._request(TakeCheckpoint(job_id, trigger_id), SavepointStatusReply)
+        self._request(client_rpc.TakeCheckpoint(job_id, trigger_id), client_rpc.SavepointStatusReply)
 
     def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        self._request(TriggerSavepoint(job_id, trigger_id, directory), SavepointStatusReply)
+        self._request(
+            client_rpc.TriggerSavepoint(job_id, trigger_id, directory), client_rpc.SavepointStatusReply
+        )
 
     def stop_with_savepoint(
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None:
-        self._request(StopWithSavepoint(job_id, trigger_id, directory, is_drain), SavepointStatusReply)
+        self._request(
+            client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain),
+            client_rpc.SavepointStatusReply,
+        )
 
-    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
-        return self._request(RequestSavepointStatus(job_id, trigger_id), SavepointStatusReply)
+    def savepoint_status(self, job_id: str, trigger_id: str) -> client_rpc.SavepointStatusReply:
+        return self._request(
+            client_rpc.RequestSavepointStatus(job_id, trigger_id), client_rpc.SavepointStatusReply
+        )
 
     def dispose_savepoint(self, path: str) -> None:
-        self._request(DisposeSavepoint(path), SavepointDisposed)
+        self._request(client_rpc.DisposeSavepoint(path), client_rpc.SavepointDisposed)
 
-    def jobs(self) -> tuple[JobOverviewEntry, ...]:
-        return self._request(RequestJobOverview(), JobOverviewReply).jobs
+    def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
+        return self._request(client_rpc.RequestJobOverview(), client_rpc.JobOverviewReply).jobs
 
-    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
-        return self._request(RequestClusterOverview(), ClusterOverviewReply).task_managers
+    def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]:
+        return self._request(
+            client_rpc.RequestClusterOverview(), client_rpc.ClusterOverviewReply
+        ).task_managers
 
     def close(self) -> None:
         """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
         self._is_closed = True
         # A JobManager that is gone needs no farewell.
         with contextlib.suppress(SqlStreamError):
-            self._request(DetachClient(self._id), ClientDetached, LEAVE_TIMEOUT_S)
+            self._request(client_rpc.DetachClient(self._id), client_rpc.ClientDetached, LEAVE_TIMEOUT_S)
             self._follower.join(LEAVE_TIMEOUT_S)
         self._connections.close()
 
     def _request(
-        self, request: ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
+        self, request: client_rpc.ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Reply:
         if self._lost is not None:
             raise self._lost
         try:
-            data = self._connections.request(self._address, encode_message(request), timeout_s)
+            data = self._connections.request(self._address, rpc.encode_message(request), timeout_s)
         except (pa.ArrowException, OSError) as error:
             raise self._not_reached(error) from error
-        reply: ClientReply = decode_client_reply(data)
-        if isinstance(reply, RequestFailed):
+        reply: client_rpc.ClientReply = client_rpc.decode_client_reply(data)
+        if isinstance(reply, client_rpc.RequestFailed):
             raise reply.error.to_error()
         if not isinstance(reply, expected):
             raise InternalError(f"{type(reply).__name__} answers {type(request).__name__}")

@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from sqlstream.client.http_api.answers import read_value
 from sqlstream.client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
+from sqlstream.client.rest import route
 from sqlstream.client.rest.checkpoints import (
     CheckpointBody,
     CheckpointConfig,
@@ -26,15 +27,6 @@ from sqlstream.client.rest.checkpoints import (
 )
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.messages import keys
-from sqlstream.client.rest.route import (
-    FailureCause,
-    RestRoute,
-    StatusId,
-    Trigger,
-    checked_id,
-    checked_number,
-    reads,
-)
 from sqlstream.errors import ErrorInfo, SqlStreamError, render_error
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord
 
@@ -71,22 +63,22 @@ _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 
 
 SavepointOperation = TypedDict(
-    "SavepointOperation", {"location": NotRequired[str], "failure-cause": NotRequired[FailureCause]}
+    "SavepointOperation", {"location": NotRequired[str], "failure-cause": NotRequired[route.FailureCause]}
 )
 
 
 class CheckpointOperation(TypedDict):
     checkpointId: int
-    failureCause: FailureCause | None
+    failureCause: route.FailureCause | None
 
 
 class TriggerStatus(TypedDict):
-    status: StatusId
+    status: route.StatusId
     operation: SavepointOperation | None
 
 
 class CheckpointTriggerStatus(TypedDict):
-    status: StatusId
+    status: route.StatusId
     operation: CheckpointOperation | None
 
 
@@ -114,7 +106,7 @@ class Disposals:
 
 
 def checkpoint_routes(view: ClusterView) -> APIRouter:
-    router = APIRouter(route_class=RestRoute)
+    router = APIRouter(route_class=route.RestRoute)
     _add_views(router, view)
     _add_checkpoint_triggers(router, view)
     _add_savepoint_triggers(router, view)
@@ -137,7 +129,7 @@ def _add_views(router: APIRouter, view: ClusterView) -> None:
 
     @router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}")
     def checkpoint_subtasks(job_id: str, checkpoint_id: str, vertex_id: str) -> SubtasksInCheckpoint:
-        id = checked_id("vertexid", vertex_id)
+        id = route.checked_id("vertexid", vertex_id)
         record = _record(view, job_id, checkpoint_id)
         for vertex in record.vertices:
             if vertex.vertex_id == id:
@@ -146,7 +138,7 @@ def _add_views(router: APIRouter, view: ClusterView) -> None:
 
 
 def _record(view: ClusterView, job_id: str, checkpoint_id: str) -> CheckpointRecord:
-    number = checked_number("checkpointid", checkpoint_id)
+    number = route.checked_number("checkpointid", checkpoint_id)
     found = view.checkpoints(job_id)
     latest = (found.latest_completed, found.latest_savepoint, found.latest_failed)
     for record in (*found.history, *(record for record in latest if record is not None)):
@@ -156,9 +148,9 @@ def _record(view: ClusterView, job_id: str, checkpoint_id: str) -> CheckpointRec
 
 
 def _add_checkpoint_triggers(router: APIRouter, view: ClusterView) -> None:
-    @router.post("/jobs/{job_id}/checkpoints", status_code=202, openapi_extra=reads(CheckpointRequest))
-    async def take_checkpoint(job_id: str, request: Request) -> Trigger:
-        id = checked_id("jobid", job_id)
+    @router.post("/jobs/{job_id}/checkpoints", status_code=202, openapi_extra=route.reads(CheckpointRequest))
+    async def take_checkpoint(job_id: str, request: Request) -> route.Trigger:
+        id = route.checked_id("jobid", job_id)
         asked = await read_value(request, CheckpointRequest, _BODY_BYTES_MAX, empty=b"{}")
         if asked.checkpoint_type not in (None, "CONFIGURED"):
             raise RestError(501, "A checkpoint is of the type that the job's settings give: CONFIGURED.")
@@ -174,7 +166,7 @@ def _add_checkpoint_triggers(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/checkpoints/{trigger_id}")
     def checkpoint_status(job_id: str, trigger_id: str) -> CheckpointTriggerStatus:
         status = view.cluster.savepoint_status(
-            checked_id("jobid", job_id), checked_id("triggerid", trigger_id)
+            route.checked_id("jobid", job_id), route.checked_id("triggerid", trigger_id)
         )
         if not status.is_done:
             return {"status": IN_PROGRESS, "operation": None}
@@ -184,9 +176,9 @@ def _add_checkpoint_triggers(router: APIRouter, view: ClusterView) -> None:
 
 
 def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
-    @router.post("/jobs/{job_id}/savepoints", status_code=202, openapi_extra=reads(SavepointRequest))
-    async def trigger_savepoint(job_id: str, request: Request) -> Trigger:
-        id = checked_id("jobid", job_id)
+    @router.post("/jobs/{job_id}/savepoints", status_code=202, openapi_extra=route.reads(SavepointRequest))
+    async def trigger_savepoint(job_id: str, request: Request) -> route.Trigger:
+        id = route.checked_id("jobid", job_id)
         asked = await read_value(request, SavepointRequest, _BODY_BYTES_MAX, empty=b"{}")
         _check_format(asked.format_type)
         trigger_id = _trigger_id(asked.trigger_id)
@@ -202,9 +194,9 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
         await run_in_threadpool(trigger)
         return {"request-id": trigger_id}
 
-    @router.post("/jobs/{job_id}/stop", status_code=202, openapi_extra=reads(StopRequest))
-    async def stop(job_id: str, request: Request) -> Trigger:
-        id = checked_id("jobid", job_id)
+    @router.post("/jobs/{job_id}/stop", status_code=202, openapi_extra=route.reads(StopRequest))
+    async def stop(job_id: str, request: Request) -> route.Trigger:
+        id = route.checked_id("jobid", job_id)
         asked = await read_value(request, StopRequest, _BODY_BYTES_MAX, empty=b"{}")
         _check_format(asked.format_type)
         trigger_id = _trigger_id(asked.trigger_id)
@@ -219,7 +211,7 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/savepoints/{trigger_id}")
     def savepoint_status(job_id: str, trigger_id: str) -> TriggerStatus:
         status = view.cluster.savepoint_status(
-            checked_id("jobid", job_id), checked_id("triggerid", trigger_id)
+            route.checked_id("jobid", job_id), route.checked_id("triggerid", trigger_id)
         )
         if not status.is_done:
             return {"status": IN_PROGRESS, "operation": None}
@@ -231,8 +223,8 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
 def _add_disposals(router: APIRouter, view: ClusterView) -> None:
     disposals = Disposals()
 
-    @router.post("/savepoint-disposal", openapi_extra=reads(DisposalRequest))
-    async def dispose(request: Request) -> Trigger:
+    @router.post("/savepoint-disposal", openapi_extra=route.reads(DisposalRequest))
+    async def dispose(request: Request) -> route.Trigger:
         asked = await read_value(request, DisposalRequest, _BODY_BYTES_MAX, empty=b"{}")
 
         def dispose_savepoint() -> str:
@@ -246,16 +238,16 @@ def _add_disposals(router: APIRouter, view: ClusterView) -> None:
 
     @router.get("/savepoint-disposal/{trigger_id}")
     def disposal_status(trigger_id: str) -> TriggerStatus:
-        error = disposals.error(checked_id("triggerid", trigger_id))
+        error = disposals.error(route.checked_id("triggerid", trigger_id))
         operation: SavepointOperation = {} if error is None else {"failure-cause": _failure_cause(error)}
         return {"status": COMPLETED, "operation": operation}
 
 
-IN_PROGRESS: StatusId = {"id": "IN_PROGRESS"}
-COMPLETED: StatusId = {"id": "COMPLETED"}
+IN_PROGRESS: route.StatusId = {"id": "IN_PROGRESS"}
+COMPLETED: route.StatusId = {"id": "COMPLETED"}
 
 
-def _failure_cause(error: ErrorInfo) -> FailureCause:
+def _failure_cause(error: ErrorInfo) -> route.FailureCause:
     return {"class": error.code, "stack-trace": render_error(error)}
 
 

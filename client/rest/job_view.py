@@ -11,18 +11,8 @@ from typing import Any, TypedDict
 from msgspec.structs import asdict
 
 from sqlstream import config as options
+from sqlstream.client.rest import messages
 from sqlstream.client.rest.cluster_view import endpoint_of
-from sqlstream.client.rest.messages import (
-    ExceptionInfo,
-    IOMetrics,
-    JobDetailsBody,
-    JobSummary,
-    JobVertexSummary,
-    Plan,
-    PlanInput,
-    PlanNode,
-    RootException,
-)
 from sqlstream.client.rest.route import bad_query
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph, JobVertex
@@ -35,7 +25,7 @@ SCHEDULER_TYPE = "Default"
 
 
 class ExceptionEntries(TypedDict):
-    entries: list[RootException]
+    entries: list[messages.RootException]
     truncated: bool
 
 
@@ -43,11 +33,11 @@ class Exceptions(TypedDict):
     exceptionHistory: ExceptionEntries
 
 
-def job_summary(entry: JobOverviewEntry, now_ms: int) -> JobSummary:
+def job_summary(entry: JobOverviewEntry, now_ms: int) -> messages.JobSummary:
     """One job of the list. Of an entry only the start and the end are known: the latest counts as the last change."""
     tasks = {"total": sum(entry.tasks.values())}
     tasks |= {state.value.lower(): entry.tasks.get(state.value, 0) for state in ExecutionState}
-    return JobSummary(
+    return messages.JobSummary(
         jid=entry.job_id,
         name=entry.name,
         job_type=job_type(entry.is_batch),
@@ -61,9 +51,9 @@ def job_summary(entry: JobOverviewEntry, now_ms: int) -> JobSummary:
     )
 
 
-def job_details(details: JobDetails, graph: JobGraph, now_ms: int) -> JobDetailsBody:
+def job_details(details: JobDetails, graph: JobGraph, now_ms: int) -> messages.JobDetailsBody:
     states = Counter(vertex.state.value for vertex in details.vertices)
-    return JobDetailsBody(
+    return messages.JobDetailsBody(
         jid=details.job_id,
         application_id=details.job_id,
         name=details.name,
@@ -84,10 +74,10 @@ def job_details(details: JobDetails, graph: JobGraph, now_ms: int) -> JobDetails
     )
 
 
-def _vertex_summary(vertex: VertexDetails, graph: JobGraph, now_ms: int) -> JobVertexSummary:
+def _vertex_summary(vertex: VertexDetails, graph: JobGraph, now_ms: int) -> messages.JobVertexSummary:
     planned = graph.vertex(vertex.id)
     start_ms, end_ms, duration_ms = times_of(vertex.subtasks, now_ms)
-    return JobVertexSummary(
+    return messages.JobVertexSummary(
         id=vertex.id,
         slot_sharing_group_id=slot_sharing_group_id(planned.slot_sharing_group),
         name=vertex.name,
@@ -137,7 +127,7 @@ def _duration(start_ms: int, end_ms: int, now_ms: int) -> int:
     return max(0, (end_ms if end_ms >= 0 else now_ms) - start_ms)
 
 
-def io_metrics(subtasks: Iterable[SubtaskDetails]) -> IOMetrics:
+def io_metrics(subtasks: Iterable[SubtaskDetails]) -> messages.IOMetrics:
     """Counters of several subtasks added up; complete when each has reported."""
     subtasks = tuple(subtasks)
     reported: list[Mapping[str, int | float]] = [s.metrics.task for s in subtasks if s.metrics is not None]
@@ -146,7 +136,7 @@ def io_metrics(subtasks: Iterable[SubtaskDetails]) -> IOMetrics:
     def total(name: str) -> int:
         return int(sum(figures.get(name, 0) for figures in reported))
 
-    return IOMetrics(
+    return messages.IOMetrics(
         read_bytes=total("numBytesIn"),
         read_bytes_complete=is_complete,
         write_bytes=total("numBytesOut"),
@@ -165,9 +155,9 @@ _SHIP_STRATEGIES = {ExchangeKind.SINGLETON: "GLOBAL"}
 """Where Flink names an exchange otherwise."""
 
 
-def describe_plan(graph: JobGraph) -> Plan:
+def describe_plan(graph: JobGraph) -> messages.Plan:
     nodes = [_describe_node(graph, vertex) for vertex in graph.vertices]
-    return Plan(graph.job_id, graph.name, job_type(graph.is_batch), nodes)
+    return messages.Plan(graph.job_id, graph.name, job_type(graph.is_batch), nodes)
 
 
 def job_type(is_batch: bool) -> str:
@@ -179,9 +169,9 @@ def slot_sharing_group_id(name: str) -> str:
     return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
 
-def _describe_node(graph: JobGraph, vertex: JobVertex) -> PlanNode:
+def _describe_node(graph: JobGraph, vertex: JobVertex) -> messages.PlanNode:
     inputs = [
-        PlanInput(
+        messages.PlanInput(
             num=edge.ordinal,
             id=edge.source,
             ship_strategy=_SHIP_STRATEGIES.get(edge.exchange.kind, edge.exchange.kind.name),
@@ -189,7 +179,7 @@ def _describe_node(graph: JobGraph, vertex: JobVertex) -> PlanNode:
         )
         for edge in graph.inputs_of(vertex.id)
     ]
-    return PlanNode(
+    return messages.PlanNode(
         id=vertex.id,
         parallelism=vertex.parallelism,
         operator="",
@@ -223,7 +213,7 @@ def exception_history(job: JobDetails, most: int | None, label_filter: str | Non
     return {"exceptionHistory": {"entries": kept, "truncated": len(kept) < len(entries)}}
 
 
-def _entries(job: JobDetails) -> list[RootException]:
+def _entries(job: JobDetails) -> list[messages.RootException]:
     failed = [
         (f"{vertex.name} ({subtask.subtask + 1}/{vertex.parallelism})", subtask)
         for vertex in job.vertices
@@ -240,20 +230,20 @@ def _entries(job: JobDetails) -> list[RootException]:
         at_ms = job.timestamps_ms.get(JobStatus.FAILING.value, max(job.start_ms, job.end_ms))
         root, others = _exception(job.error, at_ms), failed
     concurrent = [_task_exception(*task) for task in others[:CONCURRENT_MAX]]
-    return [RootException(**asdict(root), concurrent_exceptions=concurrent)]
+    return [messages.RootException(**asdict(root), concurrent_exceptions=concurrent)]
 
 
-def _survived(restart: RestartRecord) -> RootException:
+def _survived(restart: RestartRecord) -> messages.RootException:
     root = _exception(restart.error, restart.failed_ms)
     root.task_name = restart.task or None
-    return RootException(**asdict(root), concurrent_exceptions=[])
+    return messages.RootException(**asdict(root), concurrent_exceptions=[])
 
 
 def _failed_ms(subtask: SubtaskDetails) -> int:
     return subtask.timestamps_ms.get("FAILED", max(subtask.timestamps_ms.values(), default=0))
 
 
-def _task_exception(task_name: str, subtask: SubtaskDetails) -> ExceptionInfo:
+def _task_exception(task_name: str, subtask: SubtaskDetails) -> messages.ExceptionInfo:
     assert subtask.error is not None
     found = _exception(subtask.error, _failed_ms(subtask))
     found.task_name = task_name
@@ -261,12 +251,12 @@ def _task_exception(task_name: str, subtask: SubtaskDetails) -> ExceptionInfo:
     return found
 
 
-def _exception(error: ErrorInfo, at_ms: int) -> ExceptionInfo:
+def _exception(error: ErrorInfo, at_ms: int) -> messages.ExceptionInfo:
     labels = {"code": error.code, "reason": error.reason.value}
-    return ExceptionInfo(error.code, render_error(error), at_ms, labels, None, None, None)
+    return messages.ExceptionInfo(error.code, render_error(error), at_ms, labels, None, None, None)
 
 
-def _has_labels(entry: RootException, label_filter: str | None) -> bool:
+def _has_labels(entry: messages.RootException, label_filter: str | None) -> bool:
     for pair in (label_filter or "").split(","):
         if not pair:
             continue

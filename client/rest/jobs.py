@@ -10,6 +10,7 @@ from sqlstream import config as options
 from sqlstream.client.following.lost_rows import job_remarks
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest import route
 from sqlstream.client.rest.cluster import Environment, config_entries, process_environment
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.job_view import (
@@ -21,15 +22,6 @@ from sqlstream.client.rest.job_view import (
     restart_strategy_text,
 )
 from sqlstream.client.rest.messages import JobDetailsBody, JobSummary, Plan
-from sqlstream.client.rest.route import (
-    FailureCause,
-    KeyValue,
-    Nothing,
-    RestRoute,
-    StatusId,
-    bad_query,
-    checked_id,
-)
 from sqlstream.client.sessions.submission import rejected_rows_places
 from sqlstream.errors import render_error
 from sqlstream.messages.job_state import JobStatus
@@ -65,13 +57,13 @@ JobResult = TypedDict(
         "application-status": str,
         "accumulator-results": dict[str, Any],
         "net-runtime": int,
-        "failure-cause": NotRequired[FailureCause],
+        "failure-cause": NotRequired[route.FailureCause],
     },
 )
 
 
 ExecutionResult = TypedDict(
-    "ExecutionResult", {"status": StatusId, "job-execution-result": NotRequired[JobResult]}
+    "ExecutionResult", {"status": route.StatusId, "job-execution-result": NotRequired[JobResult]}
 )
 
 
@@ -142,7 +134,7 @@ JobConfig = TypedDict("JobConfig", {"jid": str, "name": str, "execution-config":
 
 
 def job_routes(view: ClusterView) -> APIRouter:
-    router = APIRouter(route_class=RestRoute)
+    router = APIRouter(route_class=route.RestRoute)
     _add_lists(router, view)
     _add_details(router, view)
     _add_context(router, view)
@@ -167,7 +159,7 @@ def _add_details(router: APIRouter, view: ClusterView) -> None:
 
     @router.get("/jobs/{job_id}/status")
     def status(job_id: str) -> JobState:
-        reply = view.cluster.status(checked_id("jobid", job_id))
+        reply = view.cluster.status(route.checked_id("jobid", job_id))
         return {"status": reply.status.value}
 
     @router.get("/jobs/{job_id}/plan")
@@ -181,7 +173,7 @@ def _add_details(router: APIRouter, view: ClusterView) -> None:
         labels: Annotated[str | None, Query(alias="failureLabelFilter")] = None,
     ) -> Exceptions:
         if most is not None and not (most.isascii() and most.isdecimal()):
-            raise bad_query("maxExceptions", most)
+            raise route.bad_query("maxExceptions", most)
         return exception_history(view.job(job_id), int(most[:9]) if most else None, labels)
 
     @router.get("/jobs/{job_id}/execution-result")
@@ -204,7 +196,7 @@ def _add_context(router: APIRouter, view: ClusterView) -> None:
         return _job_config(view, job_id)
 
     @router.get("/jobs/{job_id}/jobmanager/config")
-    def job_manager_config(job_id: str) -> list[KeyValue]:
+    def job_manager_config(job_id: str) -> list[route.KeyValue]:
         view.job(job_id)
         return config_entries(view)
 
@@ -216,16 +208,16 @@ def _add_context(router: APIRouter, view: ClusterView) -> None:
 
 def _add_ends(router: APIRouter, view: ClusterView) -> None:
     @router.patch("/jobs/{job_id}", status_code=202)
-    def cancel(job_id: str, mode: str = "cancel") -> Nothing:
+    def cancel(job_id: str, mode: str = "cancel") -> route.Nothing:
         if mode.lower() != "cancel":
             raise RestError(410 if mode.lower() == "stop" else 400, _other_mode(mode))
-        cancel_job(view, checked_id("jobid", job_id))
+        cancel_job(view, route.checked_id("jobid", job_id))
         return {}
 
     @router.get("/jobs/{job_id}/yarn-cancel", status_code=202)
-    def cancel_by_get(job_id: str) -> Nothing:
+    def cancel_by_get(job_id: str) -> route.Nothing:
         """The button of Flink's dashboard, whose requests pass YARN's proxy as GET alone."""
-        cancel_job(view, checked_id("jobid", job_id))
+        cancel_job(view, route.checked_id("jobid", job_id))
         return {}
 
 
@@ -274,11 +266,11 @@ def _job_config(view: ClusterView, job_id: str) -> JobConfig:
 def totals_routes(view: ClusterView) -> APIRouter:
     """`/jobs/ID/totals`: `status`, `total` and `operators` as in JobMetrics, `warnings` on lost rows as lines of text, and
     `failure`, the cause of a restart that is under way."""
-    router = APIRouter(route_class=RestRoute)
+    router = APIRouter(route_class=route.RestRoute)
 
     @router.get("/jobs/{job_id}/totals")
     def totals(job_id: str) -> Totals:
-        id = checked_id("jobid", job_id)
+        id = route.checked_id("jobid", job_id)
         metrics = view.cluster.metrics(id)
         places = rejected_rows_places(view.graph(job_id))
         remarks = job_remarks(metrics, places, lambda: view.cluster.details(id).restarts)
@@ -300,7 +292,7 @@ _STATES = {JobStatus.CANCELLING: "CANCELING", JobStatus.INITIALIZING: "CREATED"}
 
 
 def application_routes(view: ClusterView) -> APIRouter:
-    router = APIRouter(route_class=RestRoute, prefix="/applications")
+    router = APIRouter(route_class=route.RestRoute, prefix="/applications")
 
     @router.get("/overview")
     def overview() -> Applications:
@@ -309,7 +301,7 @@ def application_routes(view: ClusterView) -> APIRouter:
 
     @router.get("/{application_id}")
     def application(application_id: str) -> Application:
-        job = view.job(checked_id("applicationid", application_id))
+        job = view.job(route.checked_id("applicationid", application_id))
         entry = next(j for j in view.cluster.jobs() if j.job_id == job.job_id)
         found = _application(entry, view.now_ms())
         found["timestamps"] = {status.value: job.timestamps_ms.get(status.value, 0) for status in JobStatus}
@@ -317,13 +309,13 @@ def application_routes(view: ClusterView) -> APIRouter:
         return found
 
     @router.post("/{application_id}/cancel", status_code=202)
-    def cancel(application_id: str) -> Nothing:
-        cancel_job(view, checked_id("applicationid", application_id))
+    def cancel(application_id: str) -> route.Nothing:
+        cancel_job(view, route.checked_id("applicationid", application_id))
         return {}
 
     @router.get("/{application_id}/exceptions")
     def exceptions(application_id: str) -> ApplicationExceptions:
-        job = view.job(checked_id("applicationid", application_id))
+        job = view.job(route.checked_id("applicationid", application_id))
         roots = exception_history(job, None, None)["exceptionHistory"]["entries"]
         entries: list[ApplicationException] = [
             {
@@ -337,8 +329,8 @@ def application_routes(view: ClusterView) -> APIRouter:
         return {"exceptionHistory": {"entries": entries}}
 
     @router.get("/{application_id}/jobmanager/config")
-    def config(application_id: str) -> list[KeyValue]:
-        view.job(checked_id("applicationid", application_id))
+    def config(application_id: str) -> list[route.KeyValue]:
+        view.job(route.checked_id("applicationid", application_id))
         return config_entries(view)
 
     return router

@@ -13,16 +13,8 @@ from fastapi.concurrency import run_in_threadpool
 from sqlstream.bounds import Count
 from sqlstream.client.http_api.answers import read_value
 from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
+from sqlstream.client.rest import route
 from sqlstream.client.rest.cluster_view import ClusterView
-from sqlstream.client.rest.route import (
-    FailureCause,
-    Nothing,
-    RestRoute,
-    Trigger,
-    bad_query,
-    checked_id,
-    reads,
-)
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rescale import RescaleStatus
@@ -51,7 +43,7 @@ RescaleOperation = TypedDict(
     {
         "parallelism": NotRequired[int],
         "earlier": NotRequired[int],
-        "failure-cause": NotRequired[FailureCause],
+        "failure-cause": NotRequired[route.FailureCause],
     },
 )
 
@@ -71,7 +63,7 @@ class VertexRequirements(msgspec.Struct):
 
 
 def rescale_routes(view: ClusterView) -> APIRouter:
-    router = APIRouter(route_class=RestRoute)
+    router = APIRouter(route_class=route.RestRoute)
     _add_rescaling(router, view)
     _add_requirements(router, view)
     return router
@@ -81,20 +73,22 @@ def _add_rescaling(router: APIRouter, view: ClusterView) -> None:
     @router.patch("/jobs/{job_id}/rescaling", status_code=202)
     def rescale(
         job_id: str, parallelism: str = "", given_id: Annotated[str, Query(alias="triggerId")] = ""
-    ) -> Trigger:
+    ) -> route.Trigger:
         if not (parallelism.isascii() and parallelism.isdecimal() and 1 <= len(parallelism) <= 9):
-            raise bad_query("parallelism", parallelism)
+            raise route.bad_query("parallelism", parallelism)
         trigger_id = given_id or secrets.token_hex(16)
         if _TRIGGER_ID.fullmatch(trigger_id) is None:
-            raise bad_query("triggerId", given_id)
-        id = checked_id("jobid", job_id)
+            raise route.bad_query("triggerId", given_id)
+        id = route.checked_id("jobid", job_id)
         view.check_runs(id, "Rescaling")
         view.cluster.rescale(rescaled_job_graph(view.graph(id), int(parallelism)), trigger_id)
         return {"request-id": trigger_id}
 
     @router.get("/jobs/{job_id}/rescaling/{trigger_id}")
     def rescaling(job_id: str, trigger_id: str) -> RescaleTriggerStatus:
-        status = view.cluster.rescale_status(checked_id("jobid", job_id), checked_id("triggerid", trigger_id))
+        status = view.cluster.rescale_status(
+            route.checked_id("jobid", job_id), route.checked_id("triggerid", trigger_id)
+        )
         return _status(status)
 
 
@@ -106,9 +100,11 @@ def _add_requirements(router: APIRouter, view: ClusterView) -> None:
             for v in view.graph(job_id).vertices
         }
 
-    @router.put("/jobs/{job_id}/resource-requirements", openapi_extra=reads(dict[str, VertexParallelism]))
-    async def update_resource_requirements(job_id: str, request: Request) -> Nothing:
-        id = checked_id("jobid", job_id)
+    @router.put(
+        "/jobs/{job_id}/resource-requirements", openapi_extra=route.reads(dict[str, VertexParallelism])
+    )
+    async def update_resource_requirements(job_id: str, request: Request) -> route.Nothing:
+        id = route.checked_id("jobid", job_id)
         asked = await read_value(request, dict[str, VertexRequirements], _BODY_BYTES_MAX, empty=b"{}")
 
         def update() -> None:
@@ -179,5 +175,5 @@ def _status(status: RescaleStatus) -> RescaleTriggerStatus:
     return {"status": said, "operation": {"parallelism": status.parallelism, "earlier": status.earlier}}
 
 
-def _cause(error: ErrorInfo) -> FailureCause:
+def _cause(error: ErrorInfo) -> route.FailureCause:
     return {"class": error.code, "stack-trace": render_error(error)}

@@ -8,17 +8,9 @@ from fastapi import APIRouter, Response
 
 from sqlstream.client.http_api.answers import text_answer
 from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest import messages
 from sqlstream.client.rest.cluster import Logs, ThreadDump, thread_infos
 from sqlstream.client.rest.cluster_view import Assignment, ClusterView, ProcessFigures, resource_id, rest_id
-from sqlstream.client.rest.messages import (
-    AllocatedSlot,
-    Hardware,
-    MemoryConfiguration,
-    ResourceProfile,
-    TaskManagerBody,
-    TaskManagerDetailsBody,
-    TaskManagerMemory,
-)
 from sqlstream.client.rest.metrics import (
     AggregatedMetric,
     Metric,
@@ -34,13 +26,13 @@ _MIB = 2**20
 
 
 class TaskManagers(TypedDict):
-    taskmanagers: list[TaskManagerBody]
+    taskmanagers: list[messages.TaskManagerBody]
 
 
 def task_manager_summary(
     found: TaskManagerOverview, assigned: list[Assignment], network_bytes: int | None
-) -> TaskManagerBody:
-    return TaskManagerBody(
+) -> messages.TaskManagerBody:
+    return messages.TaskManagerBody(
         id=rest_id(found.task_manager_id),
         path=found.address,
         data_port=-1,
@@ -51,8 +43,8 @@ def task_manager_summary(
         assigned_tasks=sum(a.tasks for a in assigned),
         total_resource=_resources(found, found.slots, network_bytes),
         free_resource=_resources(found, found.free_slots, network_bytes),
-        hardware=Hardware(found.cores, found.memory_bytes),
-        memory_configuration=MemoryConfiguration(network_bytes),
+        hardware=messages.Hardware(found.cores, found.memory_bytes),
+        memory_configuration=messages.MemoryConfiguration(network_bytes),
     )
 
 
@@ -61,24 +53,24 @@ def task_manager_details(
     assigned: list[Assignment],
     network_bytes: int | None,
     process: ProcessFigures | None,
-) -> TaskManagerDetailsBody:
+) -> messages.TaskManagerDetailsBody:
     summary = task_manager_summary(found, assigned, network_bytes)
     used_bytes = process.rss_bytes if process is not None else 0
-    return TaskManagerDetailsBody(
+    return messages.TaskManagerDetailsBody(
         **{name: getattr(summary, name) for name in summary.__struct_fields__},
         allocated_slots=[
-            AllocatedSlot(a.job_id, _resources(found, 1, network_bytes), a.tasks // max(1, a.slots))
+            messages.AllocatedSlot(a.job_id, _resources(found, 1, network_bytes), a.tasks // max(1, a.slots))
             for a in assigned
             for _ in range(a.slots)
         ],
-        metrics=TaskManagerMemory(used_bytes, used_bytes),
+        metrics=messages.TaskManagerMemory(used_bytes, used_bytes),
     )
 
 
-def _resources(found: TaskManagerOverview, slots: int, network_bytes: int | None) -> ResourceProfile:
+def _resources(found: TaskManagerOverview, slots: int, network_bytes: int | None) -> messages.ResourceProfile:
     """The share of `slots` slots in the process, as Flink divides it: one core per slot."""
     share = slots / max(1, found.slots)
-    return ResourceProfile(float(slots), int(share * (network_bytes or 0) / _MIB))
+    return messages.ResourceProfile(float(slots), int(share * (network_bytes or 0) / _MIB))
 
 
 LOG_NAME = "taskmanager.log"
@@ -105,7 +97,7 @@ def task_manager_routes(view: ClusterView) -> APIRouter:
         return aggregate_metrics([_metrics(view, t) for t in found], get, agg)
 
     @router.get("/{task_manager_id}")
-    def task_manager(task_manager_id: str) -> TaskManagerDetailsBody:
+    def task_manager(task_manager_id: str) -> messages.TaskManagerDetailsBody:
         found = view.task_manager(task_manager_id)
         assigned = view.assignments().get(found.task_manager_id, [])
         return task_manager_details(found, assigned, view.network_bytes(), view.process_of(found))

@@ -25,14 +25,8 @@ from sqlstream.client.server.kept_file import (
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.collaborators import Committer
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    EndedJob,
-    SavepointRequested,
-    SinkCommit,
-    StagedRows,
-)
 from sqlstream.secrets import masked
 
 logger = logging.getLogger(__name__)
@@ -64,14 +58,14 @@ class _StoredJob(msgspec.Struct, frozen=True):
 class _StoredCommits(msgspec.Struct, frozen=True):
     version: Count
     checkpoint_id: Int64
-    commits: tuple[SinkCommit, ...]
+    commits: tuple[events.SinkCommit, ...]
     is_committed: bool = False
 
 
 class _StoredEnd(msgspec.Struct, frozen=True):
     version: Count
     ended_ms: Millis
-    job: EndedJob
+    job: events.EndedJob
 
 
 class _StoredEnding(msgspec.Struct, frozen=True):
@@ -84,7 +78,7 @@ class _StoredRequest(msgspec.Struct, frozen=True):
     """`stop` is the savepoint that was asked for; None: the job was cancelled."""
 
     version: Count
-    stop: SavepointRequested | None
+    stop: events.SavepointRequested | None
 
 
 class _StoredBlame(msgspec.Struct, frozen=True):
@@ -107,13 +101,13 @@ class KeptJob:
 
     graph: JobGraph
     submitted_ms: int
-    commits: tuple[SinkCommit, ...] | None
+    commits: tuple[events.SinkCommit, ...] | None
     checkpoint_id: int = 0
     is_committed: bool = False
     end: JobStatus | None = None
     error: ErrorInfo | None = None
     saved_mark: str = ""
-    asked: CancelRequested | SavepointRequested | None = None
+    asked: events.CancelRequested | events.SavepointRequested | None = None
 
 
 class FileJobStore:
@@ -145,7 +139,7 @@ class FileJobStore:
         stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded)
         write_file(path, _encode(stored), is_durable=not job_graph.is_query)
 
-    def remove(self, job_id: str, ended: EndedJob) -> None:
+    def remove(self, job_id: str, ended: events.EndedJob) -> None:
         """The job has ended. One that was suspended stays, unless it finished first."""
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
@@ -164,11 +158,11 @@ class FileJobStore:
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
 
-    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+    def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Not when the server itself ends the job, which is to run again."""
         job_id = request.job_id
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
-            stop = request if isinstance(request, SavepointRequested) else None
+            stop = request if isinstance(request, events.SavepointRequested) else None
             write_file(self._path(job_id, _ASKED), _encode(_StoredRequest(FORMAT_VERSION, stop)))
 
     def forget_end(self, job_id: str) -> None:
@@ -221,7 +215,9 @@ class FileJobStore:
             write_file(self._path(job_id, _SAVED), b"")
             self._saved.add(job_id)
 
-    def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+    def mark_committing(
+        self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...]
+    ) -> None:
         """The job ends, and its last output is about to become visible."""
         stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
         write_file(self._path(job_id, _COMMITS), _encode(stored))
@@ -232,7 +228,7 @@ class FileJobStore:
         stored = _StoredCommits(FORMAT_VERSION, job.checkpoint_id, job.commits, is_committed=True)
         write_file(self._path(job.graph.job_id, _COMMITS), _encode(stored))
 
-    def marked(self, job_id: str) -> tuple[SinkCommit, ...] | None:
+    def marked(self, job_id: str) -> tuple[events.SinkCommit, ...] | None:
         """The commits with which the job was about to end; None when it was not, or they cannot be read."""
         path = self._path(job_id, _COMMITS)
         found = _read_or_set_aside(path, _StoredCommits) if os.path.exists(path) else None
@@ -258,7 +254,7 @@ class FileJobStore:
         ]
         return tuple(sorted(found, key=lambda job: job.submitted_ms))
 
-    def ended(self) -> tuple[EndedJob, ...]:
+    def ended(self) -> tuple[events.EndedJob, ...]:
         """The newest of the jobs that have ended, oldest first; without one that was set aside and is brought back."""
         found = []
         for path in self._paths(self._ended_directory, _GRAPH):
@@ -269,7 +265,7 @@ class FileJobStore:
                 found.append(stored)
         return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
 
-    def put_ended(self, ended: EndedJob) -> None:
+    def put_ended(self, ended: events.EndedJob) -> None:
         """Keep the end of a job, but of none that a statement ran while it was planned: nobody asks for it later."""
         if ended.job_graph.is_for_planning:
             return
@@ -323,12 +319,12 @@ class FileJobStore:
             is_committed=marked.is_committed,
         )
 
-    def _asked(self, job_id: str) -> CancelRequested | SavepointRequested | None:
+    def _asked(self, job_id: str) -> events.CancelRequested | events.SavepointRequested | None:
         path = self._path(job_id, _ASKED)
         found = _read_or_set_aside(path, _StoredRequest) if os.path.exists(path) else None
         if found is None:
             return None
-        return found.stop if found.stop is not None else CancelRequested(job_id)
+        return found.stop if found.stop is not None else events.CancelRequested(job_id)
 
 
 def _checked(job_id: str) -> str:
@@ -370,16 +366,16 @@ class KeptCommitter:
         self._committer = committer
 
     def commit(
-        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+        self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...], is_last: bool = False
     ) -> None:
         if is_last:
             self._store.mark_committing(job_id, checkpoint_id, commits)
         self._committer.commit(job_id, checkpoint_id, commits, is_last)
 
-    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+    def remove_staged(self, job_id: str, staged: tuple[events.StagedRows, ...]) -> None:
         self._committer.remove_staged(job_id, staged)
 
-    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+    def abort(self, job_id: str, commits: tuple[events.SinkCommit, ...]) -> None:
         self._committer.abort(job_id, commits)
         aborted, marked = _keys(commits), self._store.marked(job_id)
         # What attempts before the last one left is removed after the last commit, whose mark stays.
@@ -387,7 +383,7 @@ class KeptCommitter:
             self._store.unmark_committing(job_id)
 
 
-def _keys(commits: tuple[SinkCommit, ...]) -> set[tuple[str, int, str]]:
+def _keys(commits: tuple[events.SinkCommit, ...]) -> set[tuple[str, int, str]]:
     return {(c.vertex_id, c.operator_id, committable.key) for c in commits for committable in c.committables}
 
 

@@ -7,16 +7,9 @@ import re
 
 from msgspec.structs import replace
 
+from sqlstream import catalog
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
-from sqlstream.catalog import (
-    CatalogFunction,
-    ObjectPath,
-    PutFunction,
-    RemoveDamagedFunction,
-    RemoveFunction,
-    system_path,
-)
 from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
@@ -56,7 +49,7 @@ def create_function(statement: statements.CreateFunction, context: BindContext) 
     if is_hidden:
         qualified = f"{path.database}.{path.name}"
         note = f"a built-in function has the name too: {path.name}(…) calls that one, {qualified}(…) this one"
-    return DdlResult.ok(PutFunction(entry), done=f'{kind} "{path.name}" created', note=note)
+    return DdlResult.ok(catalog.PutFunction(entry), done=f'{kind} "{path.name}" created', note=note)
 
 
 def alter_function(statement: statements.AlterFunction, context: BindContext) -> DdlResult:
@@ -69,7 +62,7 @@ def alter_function(statement: statements.AlterFunction, context: BindContext) ->
             return DdlResult.ok(done=f'{kind} "{path.name}" does not exist: nothing to alter')
         raise _missing(path, kind, statement.name, context)
     entry = _resolved(path, statement.body, statement.is_temporary, context)
-    return DdlResult.ok(PutFunction(entry, found), done=f'{kind} "{path.name}" altered')
+    return DdlResult.ok(catalog.PutFunction(entry, found), done=f'{kind} "{path.name}" altered')
 
 
 def drop_function(statement: statements.DropFunction, context: BindContext) -> DdlResult:
@@ -78,7 +71,7 @@ def drop_function(statement: statements.DropFunction, context: BindContext) -> D
     kind = _kind(statement)
     if not statement.is_temporary and context.catalog.is_damaged_function(path):
         done = f'function "{path.name}", whose definition could not be read, dropped'
-        return DdlResult.ok(RemoveDamagedFunction(path), done=done)
+        return DdlResult.ok(catalog.RemoveDamagedFunction(path), done=done)
     found = context.catalog.function(path, statement.is_temporary)
     if found is None:
         other = context.catalog.function(path, True) if not statement.is_temporary else None
@@ -89,7 +82,7 @@ def drop_function(statement: statements.DropFunction, context: BindContext) -> D
         if statement.if_exists:
             return DdlResult.ok(done=f'{kind} "{path.name}" does not exist: nothing to drop')
         raise _missing(path, kind, statement.name, context)
-    return DdlResult.ok(RemoveFunction(found), done=f'{kind} "{path.name}" dropped')
+    return DdlResult.ok(catalog.RemoveFunction(found), done=f'{kind} "{path.name}" dropped')
 
 
 def show_create_function(name: statements.Identifier, context: BindContext) -> str:
@@ -126,7 +119,7 @@ def describe_user_function(
     return DdlResult.info(rows)
 
 
-def _extended(found: CatalogFunction) -> list[tuple[str, str | None]]:
+def _extended(found: catalog.CatalogFunction) -> list[tuple[str, str | None]]:
     ref = found.ref
     where = "temporary system" if found.is_system else "temporary" if found.is_temporary else "catalog"
     if found.package:
@@ -151,10 +144,10 @@ def _extended(found: CatalogFunction) -> list[tuple[str, str | None]]:
     return rows
 
 
-def find_function(name: statements.Identifier, context: BindContext) -> CatalogFunction:
+def find_function(name: statements.Identifier, context: BindContext) -> catalog.CatalogFunction:
     """The user's function of a name, a temporary one first. UserError SS2005 when there is none."""
     path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
-    candidates = [system_path(path.name)] if len(name.parts) == 1 else []
+    candidates = [catalog.system_path(path.name)] if len(name.parts) == 1 else []
     for place, is_temporary in [*((c, True) for c in candidates), (path, True), (path, False)]:
         found = context.catalog.function(place, is_temporary)
         if found is not None:
@@ -168,14 +161,14 @@ def find_function(name: statements.Identifier, context: BindContext) -> CatalogF
 def _path(
     statement: statements.CreateFunction | statements.AlterFunction | statements.DropFunction,
     context: BindContext,
-) -> ObjectPath:
+) -> catalog.ObjectPath:
     name = statement.name
     if statement.is_system:
         if len(name.parts) > 1:
             hint = f"write FUNCTION {name.parts[-1]}"
             message = "a system function is in no catalog and database"
             raise UserError("SS2035", message, span=name.span, hint=hint)
-        return system_path(name.parts[0].lower())
+        return catalog.system_path(name.parts[0].lower())
     path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
     check_database(path.catalog, path.database, context, name.span)
     return path
@@ -186,15 +179,17 @@ def _kind(statement: statements.CreateFunction | statements.AlterFunction | stat
     return f"temporary {system}function" if statement.is_temporary else "function"
 
 
-def _missing(path: ObjectPath, kind: str, name: statements.Identifier, context: BindContext) -> UserError:
+def _missing(
+    path: catalog.ObjectPath, kind: str, name: statements.Identifier, context: BindContext
+) -> UserError:
     known = [f.path.name for f in context.catalog.functions(path.catalog, path.database)]
     hint = suggest(path.name, known, "functions") if known else "SHOW USER FUNCTIONS lists those there are"
     return UserError("SS2005", f'{kind} "{path.name}" does not exist', span=name.span, hint=hint)
 
 
 def _resolved(
-    path: ObjectPath, body: statements.FunctionBody, is_temporary: bool, context: BindContext
-) -> CatalogFunction:
+    path: catalog.ObjectPath, body: statements.FunctionBody, is_temporary: bool, context: BindContext
+) -> catalog.CatalogFunction:
     """The function as the Python object declares it."""
     if _CLASS_NAME.fullmatch(body.class_name) is None:
         message = f"'{body.class_name}' names no object of a Python module"
@@ -222,7 +217,7 @@ def _resolved(
         raise UserError(
             "SS2032", f"{body.class_name} is declared wrongly: {error.message}", span=body.span, hint=hint
         ) from None
-    return CatalogFunction(path, body.class_name, ref, files, declared.comment, is_temporary)
+    return catalog.CatalogFunction(path, body.class_name, ref, files, declared.comment, is_temporary)
 
 
 def function_ref(path: str, module: str, attribute: str, declared: InspectedFunction) -> FunctionRef:
@@ -268,7 +263,7 @@ def _type(text: str, what: str) -> LogicalType:
     return found
 
 
-def _create_text(found: CatalogFunction) -> str:
+def _create_text(found: catalog.CatalogFunction) -> str:
     kind = "TEMPORARY SYSTEM " if found.is_system else "TEMPORARY " if found.is_temporary else ""
     name = quoted(found.path.name) if found.is_system else str(found.path)
     text = f"CREATE {kind}FUNCTION {name} AS {literal(found.class_name)} LANGUAGE PYTHON"
@@ -325,7 +320,7 @@ def show_modules(is_full: bool) -> DdlResult:
 class PackageFunctions:
     """Implements `InstalledFunctions` by entry points. A package's module is imported when its function is first asked for."""
 
-    def find(self, name: str) -> CatalogFunction | None:
+    def find(self, name: str) -> catalog.CatalogFunction | None:
         """The function of a name in small letters. UserError SS4014, SS4015 for a package that cannot be used."""
         guest = find_guest(Kind.FUNCTION, name)
         return None if guest is None else _declared(guest)
@@ -335,7 +330,7 @@ class PackageFunctions:
 
 
 @functools.cache
-def _declared(guest: Guest) -> CatalogFunction:
+def _declared(guest: Guest) -> catalog.CatalogFunction:
     from sqlstream.python_functions import UserFunction
 
     found = load_guest(guest)
@@ -354,8 +349,8 @@ def _declared(guest: Guest) -> CatalogFunction:
             f"{guest.label} is declared wrongly: {error.message}",
             hint=error.hint or f"report it to the authors of {guest.distribution}",
         ) from None
-    return CatalogFunction(
-        system_path(guest.name),
+    return catalog.CatalogFunction(
+        catalog.system_path(guest.name),
         f"{module}.{attribute}",
         ref,
         comment=found.declared.comment,

@@ -9,18 +9,7 @@ from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    DiscoveryFailed,
-    EndedJob,
-    GiveBackSplits,
-    LoadedCheckpoint,
-    SavepointRequested,
-    SinkCommit,
-    SplitsDiscovered,
-    StagedRows,
-    StartEnumerator,
-)
+from sqlstream.runtime.jobmanager import events
 
 
 class JobStore(Protocol):
@@ -32,7 +21,7 @@ class JobStore(Protocol):
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         """What sinks have not committed is about to be removed: the job ends so, and never runs again."""
 
-    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+    def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Somebody has asked for the end of the job, also when the process dies before that."""
 
     def forget_end(self, job_id: str) -> None:
@@ -41,7 +30,7 @@ class JobStore(Protocol):
     def blame(self, job_id: str) -> None:
         """The JobManager ends by an error of its own while it deals with this job. Called on any thread."""
 
-    def remove(self, job_id: str, ended: EndedJob) -> None:
+    def remove(self, job_id: str, ended: events.EndedJob) -> None:
         """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
 
     def kept_file(self, job_id: str) -> str:
@@ -53,15 +42,15 @@ class Committer(Protocol):
     """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
 
     def commit(
-        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+        self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...], is_last: bool = False
     ) -> None:
         """All or nothing as far as a reader can see; harmless when repeated, and completes a commit that broke off. `is_last`:
         the job ends with it."""
 
-    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+    def abort(self, job_id: str, commits: tuple[events.SinkCommit, ...]) -> None:
         """Remove what is staged for the job, and what those committables name, also when it has been committed."""
 
-    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+    def remove_staged(self, job_id: str, staged: tuple[events.StagedRows, ...]) -> None:
         """Remove what these writers have staged, which no job needs."""
 
 
@@ -73,11 +62,11 @@ class CheckpointStore(Protocol):
         """Make the checkpoint complete, all at once; returns its path. `directory` is that of the job's checkpoints, and that of
         a savepoint. ExternalError SS6210 when a file of an earlier checkpoint is gone that it refers to."""
 
-    def load(self, path: str, config: Mapping[str, str]) -> LoadedCheckpoint:
+    def load(self, path: str, config: Mapping[str, str]) -> events.LoadedCheckpoint:
         """The checkpoint or savepoint at a path: its directory, or the `_metadata` in it. UserError when there is none, and
         ExternalError SS6210 for one that is not as it was written."""
 
-    def latest(self, directory: str, config: Mapping[str, str]) -> Sequence[LoadedCheckpoint]:
+    def latest(self, directory: str, config: Mapping[str, str]) -> Sequence[events.LoadedCheckpoint]:
         """The complete checkpoints of a job, newest first. What cannot be read is left out, and logged."""
 
     def discard(
@@ -112,11 +101,13 @@ class SplitEnumerators(Protocol):
     """Runs the enumerators of all jobs, on threads of its own: every call returns at once."""
 
     def start(
-        self, source: StartEnumerator, report: Callable[[SplitsDiscovered | DiscoveryFailed], None]
+        self,
+        source: events.StartEnumerator,
+        report: Callable[[events.SplitsDiscovered | events.DiscoveryFailed], None],
     ) -> None:
         """Start the enumerator of a source, or let it look again."""
 
-    def give_back(self, returned: GiveBackSplits) -> None: ...
+    def give_back(self, returned: events.GiveBackSplits) -> None: ...
 
     def stop_job(self, job_id: str) -> None:
         """End and forget the enumerators of a job; a look that is under way is not reported."""
@@ -133,7 +124,7 @@ class KeepNothing:
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         del job_id, end, error
 
-    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+    def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         del request
 
     def forget_end(self, job_id: str) -> None:
@@ -142,7 +133,7 @@ class KeepNothing:
     def blame(self, job_id: str) -> None:
         del job_id
 
-    def remove(self, job_id: str, ended: EndedJob) -> None:
+    def remove(self, job_id: str, ended: events.EndedJob) -> None:
         del job_id, ended
 
     def kept_file(self, job_id: str) -> str:

@@ -10,14 +10,8 @@ from msgspec.structs import replace
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
-from sqlstream.messages.rpc import (
-    ConsumerDescriptor,
-    InputChannelDescriptor,
-    InputGateDescriptor,
-    ResultPartitionDescriptor,
-    TaskDeploymentDescriptor,
-)
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.specs import ValuesSpec
@@ -74,11 +68,11 @@ class Deployment:
 
 def describe_tasks(
     graph: ExecutionGraph, subtasks: Iterable[ExecutionVertex], deployment: Deployment
-) -> dict[str, TaskDeploymentDescriptor]:
+) -> dict[str, rpc.TaskDeploymentDescriptor]:
     """The descriptors by execution id. These subtasks, and all at the other ends of their channels, must have their slots."""
     job = graph.job_graph
     return {
-        s.execution.execution_id: TaskDeploymentDescriptor(
+        s.execution.execution_id: rpc.TaskDeploymentDescriptor(
             job_id=job.job_id,
             job_name=job.name,
             vertex=s.vertex,
@@ -99,7 +93,7 @@ def describe_tasks(
     }
 
 
-def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> InputGateDescriptor:
+def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> rpc.InputGateDescriptor:
     producers, consumers = graph.vertices[edge.source], graph.vertices[edge.target]
     channels = []
     for producer in producers:
@@ -107,7 +101,7 @@ def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> InputGate
         if subtask in fed:
             e = producer.execution
             channels.append(
-                InputChannelDescriptor(
+                rpc.InputChannelDescriptor(
                     partition_id=partition_id(producer, edge),
                     subpartition=fed.index(subtask),
                     subtask=producer.subtask,
@@ -116,19 +110,19 @@ def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> InputGate
                     address=e.address,
                 )
             )
-    return InputGateDescriptor(edge, tuple(channels))
+    return rpc.InputGateDescriptor(edge, tuple(channels))
 
 
 def _result_partition(
     graph: ExecutionGraph, edge: JobEdge, producer: ExecutionVertex
-) -> ResultPartitionDescriptor:
+) -> rpc.ResultPartitionDescriptor:
     producers, consumers = graph.vertices[edge.source], graph.vertices[edge.target]
     fed = consumers_of(edge.exchange.kind, producer.subtask, len(producers), len(consumers))
     ends = tuple(
-        ConsumerDescriptor(i, e.execution_id, e.task_manager_id, e.address)
+        rpc.ConsumerDescriptor(i, e.execution_id, e.task_manager_id, e.address)
         for i, e in ((i, consumers[i].execution) for i in fed)
     )
-    return ResultPartitionDescriptor(partition_id(producer, edge), edge, ends)
+    return rpc.ResultPartitionDescriptor(partition_id(producer, edge), edge, ends)
 
 
 # What one attempt needs of the state of its vertex: descriptors would grow with the square of the parallelism

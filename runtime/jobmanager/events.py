@@ -8,23 +8,12 @@ from typing import Any, Protocol
 from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.messages.rpc import (
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    JobDetails,
-    JobMetrics,
-    RequestSplits,
-    SlotOffer,
-    TaskMetrics,
-    TaskStateUpdate,
-    ToJobManager,
-    ToTaskManager,
-)
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Discovery
@@ -60,8 +49,8 @@ class EndedJob:
     leaves with rows that are not committed: who goes on from them commits these rows."""
 
     job_graph: JobGraph
-    details: JobDetails
-    metrics: JobMetrics
+    details: rpc.JobDetails
+    metrics: rpc.JobMetrics
     checkpoints: CheckpointStatistics | None = None
     savepoints: tuple[SavepointStatusReply, ...] = ()
     output_kept_for: tuple[str, ...] = ()
@@ -75,7 +64,7 @@ class EndedJob:
 class MessageReceived:
     """A message from the TaskManager that it names."""
 
-    message: ToJobManager
+    message: rpc.ToJobManager
 
 
 @dataclass(frozen=True)
@@ -251,32 +240,32 @@ JobManagerEvent = (
 class SlotsOffered:
     task_manager_id: str
     address: str
-    offers: tuple[SlotOffer, ...]
+    offers: tuple[rpc.SlotOffer, ...]
 
 
 @dataclass(frozen=True)
 class TaskStateChanged:
-    update: TaskStateUpdate
+    update: rpc.TaskStateUpdate
 
 
 @dataclass(frozen=True)
 class MetricsReceived:
-    metrics: tuple[TaskMetrics, ...]
+    metrics: tuple[rpc.TaskMetrics, ...]
 
 
 @dataclass(frozen=True)
 class SplitsRequested:
-    request: RequestSplits
+    request: rpc.RequestSplits
 
 
 @dataclass(frozen=True)
 class CheckpointAcknowledged:
-    acknowledgement: AcknowledgeCheckpoint
+    acknowledgement: rpc.AcknowledgeCheckpoint
 
 
 @dataclass(frozen=True)
 class CheckpointDeclined:
-    decline: DeclineCheckpoint
+    decline: rpc.DeclineCheckpoint
 
 
 @dataclass(frozen=True)
@@ -331,7 +320,7 @@ class Send:
     """Send the message to the TaskManager registered as its `task_manager_id`, which listens at `address`."""
 
     address: str
-    message: ToTaskManager
+    message: rpc.ToTaskManager
 
 
 @dataclass(frozen=True)

@@ -15,44 +15,13 @@ import msgspec
 from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import TriggerCheckpoint
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.collaborators import (
     CheckpointStore,
     Committer,
     JobStore,
     ResourceProvider,
     SplitEnumerators,
-)
-from sqlstream.runtime.jobmanager.events import (
-    AbortSinks,
-    CancelRequested,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    CommitSinks,
-    DiscardCheckpoint,
-    GiveBackSplits,
-    JobManagerEvent,
-    JobManagerInstruction,
-    JobStored,
-    JobStoreFailed,
-    Noted,
-    ReleaseTaskManager,
-    RemoveAborted,
-    RemoveCheckpoints,
-    RemoveJob,
-    RemoveStagedRows,
-    RequestTaskManagers,
-    RescaleEnded,
-    SavepointRequested,
-    Send,
-    SinksAborted,
-    SinksCommitFailed,
-    SinksCommitted,
-    StartEnumerator,
-    StopEnumerators,
-    StopGivenUp,
-    StoreCheckpoint,
-    StoreJob,
-    TaskManagerExited,
 )
 from sqlstream.runtime.jobmanager.job_details import details_at
 from sqlstream.runtime.logs import of_job
@@ -87,7 +56,7 @@ class InstructionExecutor:
     def __init__(
         self,
         services: JobManagerServices,
-        report: Callable[[JobManagerEvent], None],
+        report: Callable[[events.JobManagerEvent], None],
         wall_ms: Callable[[int], int],
     ) -> None:
         self._transport = services.transport
@@ -120,7 +89,7 @@ class InstructionExecutor:
         """The job's graph as it is to be stored: the next instruction about the job is StoreJob."""
         self._encoded[job_id] = encoded
 
-    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+    def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Store that the job is to end, before whoever asked is told so. A store that fails keeps nobody from ending a job."""
         kept = self._store_thread.submit(self._store.keep_end, request)
         try:
@@ -128,56 +97,56 @@ class InstructionExecutor:
         except (SqlStreamError, OSError) as error:
             logger.warning("the end of the job is not stored: %s", error, extra=of_job(request.job_id))
 
-    def carry_out(self, instruction: JobManagerInstruction) -> None:
+    def carry_out(self, instruction: events.JobManagerInstruction) -> None:
         match instruction:
-            case Send(address, TriggerCheckpoint() as message):
+            case events.Send(address, TriggerCheckpoint() as message):
                 dated = msgspec.structs.replace(message, timestamp_ms=self._wall_ms(message.timestamp_ms))
                 self._transport.send(address, dated)
-            case Send(address, message):
+            case events.Send(address, message):
                 self._transport.send(address, message)
-            case StoreJob(job_graph, is_rescaled=True):
+            case events.StoreJob(job_graph, is_rescaled=True):
                 self._store_thread.submit(self._store_job, job_graph, encode_job_graph(job_graph))
-            case StoreJob(job_graph):
+            case events.StoreJob(job_graph):
                 encoded = self._encoded.pop(job_graph.job_id)
                 logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
                 self._store_thread.submit(self._store_job, job_graph, encoded)
-            case RescaleEnded(job_id, parallelism, error):
+            case events.RescaleEnded(job_id, parallelism, error):
                 if error is None:
                     logger.info(
                         "the job is rescaled to the parallelism %d", parallelism, extra=of_job(job_id)
                     )
                 else:
                     logger.warning("%s", error.message, extra=of_job(job_id))
-            case StopGivenUp(job_id):
+            case events.StopGivenUp(job_id):
                 forgotten = self._store_thread.submit(self._store.forget_end, job_id)
                 forgotten.add_done_callback(_log_error)
-            case Noted(text, job_id, is_warning):
+            case events.Noted(text, job_id, is_warning):
                 level = logging.WARNING if is_warning else logging.INFO
                 notes.log(level, "%s", text, extra=of_job(job_id) if job_id else None)
-            case RemoveJob():
+            case events.RemoveJob():
                 self._store_thread.submit(self._remove_job, instruction).add_done_callback(_log_error)
-            case StartEnumerator():
+            case events.StartEnumerator():
                 self._enumerators.start(instruction, self._report)
-            case GiveBackSplits():
+            case events.GiveBackSplits():
                 self._enumerators.give_back(instruction)
-            case StopEnumerators(job_id):
+            case events.StopEnumerators(job_id):
                 self._enumerators.stop_job(job_id)
-            case CommitSinks():
+            case events.CommitSinks():
                 self._commit_threads.submit(self._commit, instruction)
-            case AbortSinks():
+            case events.AbortSinks():
                 self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
-            case RemoveStagedRows(job_id, staged):
+            case events.RemoveStagedRows(job_id, staged):
                 removed = self._commit_threads.submit(self._committer.remove_staged, job_id, staged)
                 removed.add_done_callback(_log_error)
-            case StoreCheckpoint():
+            case events.StoreCheckpoint():
                 self._checkpoint_threads.submit(self._store_checkpoint, instruction)
-            case DiscardCheckpoint() | RemoveAborted() | RemoveCheckpoints():
+            case events.DiscardCheckpoint() | events.RemoveAborted() | events.RemoveCheckpoints():
                 removed = self._checkpoint_threads.submit(self._remove_checkpoint, instruction)
                 removed.add_done_callback(_log_error)
-            case RequestTaskManagers(resource_ids):
+            case events.RequestTaskManagers(resource_ids):
                 for resource_id in resource_ids:
                     self._provider_thread.submit(self._request_task_manager, resource_id)
-            case ReleaseTaskManager(resource_id, is_lost):
+            case events.ReleaseTaskManager(resource_id, is_lost):
                 released = self._provider_thread.submit(
                     self._provider.release_task_manager, resource_id, is_lost
                 )
@@ -189,18 +158,18 @@ class InstructionExecutor:
         except (
             Exception
         ) as error:  # a thread's boundary: becomes the cause when no TaskManager can be started
-            self._report(TaskManagerExited(resource_id, ErrorInfo.of(error)))
+            self._report(events.TaskManagerExited(resource_id, ErrorInfo.of(error)))
 
     def _store_job(self, job_graph: JobGraph, encoded: bytes) -> None:
         try:
             self._store.put(job_graph, encoded)
         except Exception as error:  # a thread's boundary: becomes the job's cause
             logger.warning("the job could not be stored: %s", error, extra=of_job(job_graph.job_id))
-            self._report(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
+            self._report(events.JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
         else:
-            self._report(JobStored(job_graph.job_id))
+            self._report(events.JobStored(job_graph.job_id))
 
-    def _remove_job(self, instruction: RemoveJob) -> None:
+    def _remove_job(self, instruction: events.RemoveJob) -> None:
         job_id, ended = instruction.job_id, instruction.ended
         self._store.remove(job_id, replace(ended, details=details_at(ended.details, self._wall_ms)))
         kept_file = self._store.kept_file(job_id) if instruction.removals else ""
@@ -210,16 +179,16 @@ class InstructionExecutor:
         for removal in instruction.removals:
             self.carry_out(removal)
 
-    def _commit(self, instruction: CommitSinks) -> None:
+    def _commit(self, instruction: events.CommitSinks) -> None:
         job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
         try:
             self._committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
         except Exception as error:  # a thread's boundary: becomes the job's cause
-            self._report(SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
+            self._report(events.SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:
-            self._report(SinksCommitted(job_id, checkpoint_id))
+            self._report(events.SinksCommitted(job_id, checkpoint_id))
 
-    def _store_checkpoint(self, instruction: StoreCheckpoint) -> None:
+    def _store_checkpoint(self, instruction: events.StoreCheckpoint) -> None:
         job_id, manifest = instruction.job_id, instruction.manifest
         dated = msgspec.structs.replace(
             manifest,
@@ -229,20 +198,22 @@ class InstructionExecutor:
         try:
             path = self._checkpoints.store(instruction.directory, dated)
         except Exception as error:  # a thread's boundary: becomes the reason of the failed checkpoint
-            self._report(CheckpointStoreFailed(job_id, manifest.checkpoint_id, ErrorInfo.of(error)))
+            self._report(events.CheckpointStoreFailed(job_id, manifest.checkpoint_id, ErrorInfo.of(error)))
         else:
-            self._report(CheckpointStored(job_id, manifest.checkpoint_id, path))
+            self._report(events.CheckpointStored(job_id, manifest.checkpoint_id, path))
 
-    def _remove_checkpoint(self, instruction: DiscardCheckpoint | RemoveAborted | RemoveCheckpoints) -> None:
+    def _remove_checkpoint(
+        self, instruction: events.DiscardCheckpoint | events.RemoveAborted | events.RemoveCheckpoints
+    ) -> None:
         match instruction:
-            case DiscardCheckpoint(_, directory, manifest, still_needed, config):
+            case events.DiscardCheckpoint(_, directory, manifest, still_needed, config):
                 self._checkpoints.discard(directory, manifest, still_needed, config)
-            case RemoveAborted(_, directory, checkpoint_id, config):
+            case events.RemoveAborted(_, directory, checkpoint_id, config):
                 self._checkpoints.remove_aborted(directory, checkpoint_id, config)
-            case RemoveCheckpoints(_, directory, config):
+            case events.RemoveCheckpoints(_, directory, config):
                 self._checkpoints.remove_all(directory, config)
 
-    def _abort(self, instruction: AbortSinks) -> None:
+    def _abort(self, instruction: events.AbortSinks) -> None:
         try:
             if instruction.end is not None:
                 # What a checkpoint has to commit goes too: the job cannot go on from it.
@@ -250,7 +221,7 @@ class InstructionExecutor:
             self._committer.abort(instruction.job_id, instruction.commits)
         finally:
             # The job ends either way: output that a failed abort leaves behind was never visible.
-            self._report(SinksAborted(instruction.job_id))
+            self._report(events.SinksAborted(instruction.job_id))
 
 
 def _log_error(done: Future[Any]) -> None:

@@ -7,17 +7,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    Metrics,
-    SubtaskDetails,
-    TaskManagerOverview,
-    VertexDetails,
-)
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.metrics import (
@@ -29,8 +21,8 @@ from sqlstream.runtime.jobmanager.metrics import (
 )
 
 
-def describe_job(master: JobMaster) -> JobDetails:
-    return JobDetails(
+def describe_job(master: JobMaster) -> rpc.JobDetails:
+    return rpc.JobDetails(
         job_id=master.job_id,
         name=master.job_graph.name,
         status=master.status,
@@ -44,7 +36,7 @@ def describe_job(master: JobMaster) -> JobDetails:
     )
 
 
-def measure_job(master: JobMaster) -> JobMetrics:
+def measure_job(master: JobMaster) -> rpc.JobMetrics:
     present = combine_operators(e.metrics for e in master.graph.executions() if e.metrics is not None)
     earlier = combine_all(s.counted for s in master.graph.subtasks())
     operators = add_operators(earlier, present)
@@ -52,13 +44,13 @@ def measure_job(master: JobMaster) -> JobMetrics:
     is_rescaled = master.rescaling.is_under_way
     is_restarting = master.status is JobStatus.RESTARTING and not is_rescaled and master.restarts.records
     failure = master.restarts.records[0].error if is_restarting else None
-    return JobMetrics(master.job_id, master.status, total, operators, failure)
+    return rpc.JobMetrics(master.job_id, master.status, total, operators, failure)
 
 
-def _checkpoint_figures(master: JobMaster) -> Metrics:
+def _checkpoint_figures(master: JobMaster) -> rpc.Metrics:
     """Flink's figures of a job's checkpoints and restarts, those above 0."""
     history = master.checkpoints.coordinator.history
-    figures: Metrics = {
+    figures: rpc.Metrics = {
         "numRestarts": master.restarts.count,
         "numberOfCompletedCheckpoints": history.counts.completed,
         "numberOfFailedCheckpoints": history.counts.failed,
@@ -75,7 +67,7 @@ def _checkpoint_figures(master: JobMaster) -> Metrics:
     return {name: figure for name, figure in figures.items() if figure}
 
 
-def metrics_at(metrics: JobMetrics, clock: Callable[[int], int]) -> JobMetrics:
+def metrics_at(metrics: rpc.JobMetrics, clock: Callable[[int], int]) -> rpc.JobMetrics:
     """The figures of a job, with the wall clock's time of its last checkpoint."""
     name = "lastCheckpointCompletedTimestamp"
     if name not in metrics.total:
@@ -118,9 +110,9 @@ def _record_at(record: CheckpointRecord, clock: Callable[[int], int]) -> Checkpo
     )
 
 
-def summarise_job(details: JobDetails) -> JobOverviewEntry:
+def summarise_job(details: rpc.JobDetails) -> rpc.JobOverviewEntry:
     states = Counter(s.state.value for v in details.vertices for s in v.subtasks)
-    return JobOverviewEntry(
+    return rpc.JobOverviewEntry(
         details.job_id,
         details.name,
         details.status,
@@ -135,9 +127,9 @@ def _end_ms(master: JobMaster) -> int:
     return master.timestamps_ms[master.status.value] if master.status.is_terminal else -1
 
 
-def _describe_vertex(subtasks: tuple[ExecutionVertex, ...]) -> VertexDetails:
+def _describe_vertex(subtasks: tuple[ExecutionVertex, ...]) -> rpc.VertexDetails:
     vertex = subtasks[0].vertex
-    return VertexDetails(
+    return rpc.VertexDetails(
         id=vertex.id,
         name=vertex.name,
         parallelism=vertex.parallelism,
@@ -147,9 +139,9 @@ def _describe_vertex(subtasks: tuple[ExecutionVertex, ...]) -> VertexDetails:
     )
 
 
-def _describe_subtask(subtask: ExecutionVertex) -> SubtaskDetails:
+def _describe_subtask(subtask: ExecutionVertex) -> rpc.SubtaskDetails:
     e = subtask.execution
-    return SubtaskDetails(
+    return rpc.SubtaskDetails(
         subtask=subtask.subtask,
         attempt=e.attempt,
         execution_id=e.execution_id,
@@ -161,7 +153,7 @@ def _describe_subtask(subtask: ExecutionVertex) -> SubtaskDetails:
     )
 
 
-def details_at(details: JobDetails, clock: Callable[[int], int]) -> JobDetails:
+def details_at(details: rpc.JobDetails, clock: Callable[[int], int]) -> rpc.JobDetails:
     """The details of a job; `clock` turns its steady-clock times into wall-clock times."""
     subtasks = [
         tuple(replace(s, timestamps_ms=_timestamps_at(s.timestamps_ms, clock)) for s in vertex.subtasks)
@@ -178,11 +170,11 @@ def details_at(details: JobDetails, clock: Callable[[int], int]) -> JobDetails:
     )
 
 
-def entry_at(entry: JobOverviewEntry, clock: Callable[[int], int]) -> JobOverviewEntry:
+def entry_at(entry: rpc.JobOverviewEntry, clock: Callable[[int], int]) -> rpc.JobOverviewEntry:
     return replace(entry, start_ms=clock(entry.start_ms), end_ms=_end_at(entry.end_ms, clock))
 
 
-def task_manager_at(found: TaskManagerOverview, clock: Callable[[int], int]) -> TaskManagerOverview:
+def task_manager_at(found: rpc.TaskManagerOverview, clock: Callable[[int], int]) -> rpc.TaskManagerOverview:
     return replace(
         found,
         registered_ms=clock(found.registered_ms),

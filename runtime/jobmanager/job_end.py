@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    JobFinished,
-    JobStoreFailed,
-    Noted,
-    ReleaseSlots,
-    SinksAborted,
-    SinksCommitFailed,
-    SinksCommitted,
-    StopEnumerators,
-    SuspendRequested,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
@@ -67,35 +56,35 @@ class JobEnd:
             self._progress.transition(JobPhase.STOPPING, now_ms)
             self._regions.end_all_tasks(now_ms)
 
-    def on_store_failed(self, event: JobStoreFailed, now_ms: int) -> None:
+    def on_store_failed(self, event: events.JobStoreFailed, now_ms: int) -> None:
         """The job could not be stored, so it does not run."""
         self._progress.error = event.error
         self._regions.end_all_tasks(now_ms)
         self._finish(JobPhase.FAILED, now_ms)
 
-    def on_cancel(self, event: CancelRequested, now_ms: int) -> None:
+    def on_cancel(self, event: events.CancelRequested, now_ms: int) -> None:
         self._parts.checkpoints.break_off("the job is cancelled", now_ms)
         self._progress.transition(JobPhase.CANCELLING, now_ms)
         self._regions.end_all_tasks(now_ms)
 
-    def on_late_cancel(self, event: CancelRequested, now_ms: int) -> None:
+    def on_late_cancel(self, event: events.CancelRequested, now_ms: int) -> None:
         """Nothing but commits is left, which may succeed; one that fails is not repeated any more."""
         self._is_cancelled_late = True
         if self._output.retry_ms is not None and self._output.retry_error is not None:
             self._give_up_commits(self._output.retry_error, now_ms)
 
-    def on_suspend(self, event: SuspendRequested, now_ms: int) -> None:
+    def on_suspend(self, event: events.SuspendRequested, now_ms: int) -> None:
         """Leave the job to another JobManager. Its tasks are told to end, and nobody waits until they have."""
         self._regions.end_all_tasks(now_ms)
         self._finish(JobPhase.SUSPENDED, now_ms)
 
     # --- commits
 
-    def on_committed(self, event: SinksCommitted, now_ms: int) -> None:
+    def on_committed(self, event: events.SinksCommitted, now_ms: int) -> None:
         if self._output.commits.committed(event.checkpoint_id):
             self._parts.checkpoints.requests.committed(event.checkpoint_id)
 
-    def on_commit_failed(self, event: SinksCommitFailed, now_ms: int) -> None:
+    def on_commit_failed(self, event: events.SinksCommitFailed, now_ms: int) -> None:
         """Repeat the commit, unless the job fails for it, or is over anyway."""
         if not self._output.commits.failed(event.checkpoint_id):
             return
@@ -104,7 +93,7 @@ class JobEnd:
         if delay_ms is not None:
             self._parts.story.add(now_ms, f"the commit of {event.checkpoint_id} is repeated in {delay_ms} ms")
             repeated = f"a commit has failed, and is repeated in {delay_ms / 1000:g} s: {event.error.line}"
-            self._parts.emit(Noted(repeated, self._progress.job_id))
+            self._parts.emit(events.Noted(repeated, self._progress.job_id))
             self._regions.history.add(event.error, "", now_ms)
             self._output.retry_ms, self._output.retry_error = now_ms + delay_ms, event.error
             return
@@ -124,7 +113,7 @@ class JobEnd:
         else:
             self._finish(JobPhase.FINISHED, now_ms)
 
-    def on_cleaned_up(self, event: SinksAborted, now_ms: int) -> None:
+    def on_cleaned_up(self, event: events.SinksAborted, now_ms: int) -> None:
         self._finish(JobPhase.FINISHED, now_ms)
 
     def _end_output(self, now_ms: int) -> None:
@@ -149,7 +138,7 @@ class JobEnd:
             kept = (*kept, checkpoints.settings.directory)
         return kept
 
-    def on_aborted(self, event: SinksAborted, now_ms: int) -> None:
+    def on_aborted(self, event: events.SinksAborted, now_ms: int) -> None:
         self._end_unfinished(now_ms)
 
     def _end_unfinished(self, now_ms: int) -> None:
@@ -162,6 +151,6 @@ class JobEnd:
         parts.checkpoints.end(progress.status, progress.error)
         parts.tasks.slots.clear()
         if not parts.sources.is_empty:
-            parts.emit(StopEnumerators(progress.job_id))
-        parts.emit(ReleaseSlots(progress.job_id))
-        parts.emit(JobFinished(progress.job_id, progress.status, progress.error))
+            parts.emit(events.StopEnumerators(progress.job_id))
+        parts.emit(events.ReleaseSlots(progress.job_id))
+        parts.emit(events.JobFinished(progress.job_id, progress.status, progress.error))

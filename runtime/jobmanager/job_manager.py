@@ -8,68 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.messages import rpc
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import (
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    DeployTask,
-    FreeSlot,
-    HeartbeatReply,
-    MetricsReport,
-    OfferSlots,
-    RegisterTaskManager,
-    RequestSplits,
-    SlotFreed,
-    SlotRefused,
-    TaskStateAck,
-    TaskStateUpdate,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    CheckpointAcknowledged,
-    CheckpointDeclined,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    DiscardCheckpoint,
-    DiscoveryFailed,
-    GiveUpTaskManager,
-    JobBroken,
-    JobFinished,
-    JobManagerEvent,
-    JobManagerInstruction,
-    JobMasterEvent,
-    JobStored,
-    JobStoreFailed,
-    KeepSlots,
-    MessageReceived,
-    MetricsReceived,
-    MetricsRequested,
-    NoTaskManagerLeft,
-    Noted,
-    ReleaseSlots,
-    RemoveCheckpoints,
-    RemoveJob,
-    RequestSlots,
-    RescaleRequested,
-    SavepointRequested,
-    Send,
-    SinksAborted,
-    SinksCommitFailed,
-    SinksCommitted,
-    SlotsOffered,
-    SplitsDiscovered,
-    SplitsRequested,
-    StopEnumerators,
-    StoreJob,
-    SubmitRequested,
-    SuspendRequested,
-    TaskManagerExited,
-    TaskManagerLost,
-    TaskStateChanged,
-    Tick,
-    WithdrawRequest,
-)
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManager, ResourceManagerConfig
@@ -123,28 +65,28 @@ class JobManager:
         self._metrics_sequence: dict[str, int] = {}
         self._now_ms = 0
 
-    def handle(self, event: JobManagerEvent, now_ms: int) -> list[JobManagerInstruction]:
+    def handle(self, event: events.JobManagerEvent, now_ms: int) -> list[events.JobManagerInstruction]:
         """The instructions for the shell, in order. InternalError when a machine's own rules are broken."""
         self._now_ms = now_ms
         self._owners.clear()
         self.at_work_for = job_of(event)
         pending: deque[Any] = deque(self._on_event(event, now_ms))
-        out: list[JobManagerInstruction] = []
+        out: list[events.JobManagerInstruction] = []
         while pending:
             instruction = pending.popleft()
             self.at_work_for = job_of(instruction)
             inside = self._carry_out_inside(instruction, now_ms)
-            if isinstance(instruction, RemoveJob):
+            if isinstance(instruction, events.RemoveJob):
                 out = _with_removals(instruction, out)
             elif inside is None:
                 out.append(instruction)
             else:
                 pending.extend(inside)
-                if isinstance(instruction, JobFinished):
+                if isinstance(instruction, events.JobFinished):
                     out.append(instruction)
         return out
 
-    def owner_of(self, instruction: JobManagerInstruction) -> str:
+    def owner_of(self, instruction: events.JobManagerInstruction) -> str:
         """The id of the job whose JobMaster has given an instruction of the last `handle`; empty for those of others."""
         return self._owners.get(id(instruction), "")
 
@@ -169,113 +111,117 @@ class JobManager:
                 raise
             return False
 
-    def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
+    def _on_event(self, event: events.JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher
         match event:
-            case MessageReceived(message):
+            case events.MessageReceived(message):
                 return self._on_message(message, now_ms)
-            case SubmitRequested(job_graph, restored):
+            case events.SubmitRequested(job_graph, restored):
                 return list(dispatcher.on_submit(job_graph, now_ms, restored))
             case (
                 # Of a job that was cancelled while it was being stored there is no JobMaster: it never starts.
-                JobStored()
-                | JobStoreFailed()
-                | CancelRequested()
-                | SuspendRequested()
-                | MetricsRequested()
-                | SinksCommitted()
-                | SinksCommitFailed()
-                | SinksAborted()
-                | SplitsDiscovered()
-                | DiscoveryFailed()
-                | CheckpointStored()
-                | CheckpointStoreFailed()
-                | SavepointRequested()
-                | RescaleRequested()
+                events.JobStored()
+                | events.JobStoreFailed()
+                | events.CancelRequested()
+                | events.SuspendRequested()
+                | events.MetricsRequested()
+                | events.SinksCommitted()
+                | events.SinksCommitFailed()
+                | events.SinksAborted()
+                | events.SplitsDiscovered()
+                | events.DiscoveryFailed()
+                | events.CheckpointStored()
+                | events.CheckpointStoreFailed()
+                | events.SavepointRequested()
+                | events.RescaleRequested()
             ):
                 return self._tell_master(event.job_id, event, now_ms)
-            case JobBroken(job_id, broken):
+            case events.JobBroken(job_id, broken):
                 master = dispatcher.masters.get(job_id)
                 return self._break_off(master, broken) if master is not None else []
-            case TaskManagerExited(resource_id, error):
+            case events.TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))
-            case Tick():
+            case events.Tick():
                 return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
 
     def _carry_out_inside(self, instruction: Any, now_ms: int) -> list[Any] | None:
         """The results of an instruction from one machine to another; None when it is for the shell."""
         match instruction:
-            case RequestSlots(job_id, slots, is_gathered, owner):
+            case events.RequestSlots(job_id, slots, is_gathered, owner):
                 return list(self.resource_manager.on_request_slots(job_id, slots, now_ms, is_gathered, owner))
-            case WithdrawRequest(job_id):
+            case events.WithdrawRequest(job_id):
                 return list(self.resource_manager.on_withdraw_request(job_id, now_ms))
-            case KeepSlots(job_id, allocation_ids, slots):
+            case events.KeepSlots(job_id, allocation_ids, slots):
                 return list(self.resource_manager.on_keep_slots(job_id, allocation_ids, slots, now_ms))
-            case ReleaseSlots(job_id):
+            case events.ReleaseSlots(job_id):
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
-            case GiveUpTaskManager(task_manager_id):
+            case events.GiveUpTaskManager(task_manager_id):
                 return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
-            case TaskManagerLost(task_manager_id, error):
+            case events.TaskManagerLost(task_manager_id, error):
                 self._metrics_sequence.pop(task_manager_id, None)
                 # One that no job has used for long was released.
-                noted = Noted(error.line, is_warning=error.code != "SS6051")
+                noted = events.Noted(error.line, is_warning=error.code != "SS6051")
                 return [noted, *self._tell_masters(instruction, now_ms)]
-            case NoTaskManagerLeft():
+            case events.NoTaskManagerLeft():
                 return self._tell_masters(instruction, now_ms)
-            case JobFinished():
+            case events.JobFinished():
                 return self._on_finished(instruction, now_ms)
         return None
 
     # --- messages
 
     def _on_message(self, message: Any, now_ms: int) -> list[Any]:
-        if isinstance(message, RegisterTaskManager):
+        if isinstance(message, rpc.RegisterTaskManager):
             return list(self.resource_manager.on_register(message, now_ms))
         address = self.resource_manager.on_message_from(message.task_manager_id, now_ms)
         if address is None:
             return list(self.resource_manager.on_stranger(message.task_manager_id))
         match message:
-            case OfferSlots():
+            case rpc.OfferSlots():
                 return self._on_offers(message, address, now_ms)
-            case HeartbeatReply() | SlotRefused() | SlotFreed():
+            case rpc.HeartbeatReply() | rpc.SlotRefused() | rpc.SlotFreed():
                 return list(self.resource_manager.on_task_manager_message(message, now_ms))
-            case TaskStateUpdate():
+            case rpc.TaskStateUpdate():
                 return self._on_update(message, address, now_ms)
-            case RequestSplits():
-                return self._tell_master(message.job_id, SplitsRequested(message), now_ms)
-            case AcknowledgeCheckpoint():
-                return self._tell_master(message.job_id, CheckpointAcknowledged(message), now_ms)
-            case DeclineCheckpoint():
-                return self._tell_master(message.job_id, CheckpointDeclined(message), now_ms)
-            case MetricsReport():
+            case rpc.RequestSplits():
+                return self._tell_master(message.job_id, events.SplitsRequested(message), now_ms)
+            case rpc.AcknowledgeCheckpoint():
+                return self._tell_master(message.job_id, events.CheckpointAcknowledged(message), now_ms)
+            case rpc.DeclineCheckpoint():
+                return self._tell_master(message.job_id, events.CheckpointDeclined(message), now_ms)
+            case rpc.MetricsReport():
                 return self._on_metrics(message, now_ms)
         return []
 
-    def _on_offers(self, message: OfferSlots, address: str, now_ms: int) -> list[Any]:
+    def _on_offers(self, message: rpc.OfferSlots, address: str, now_ms: int) -> list[Any]:
         instructions: list[Any] = list(self.resource_manager.on_task_manager_message(message, now_ms))
         tm = message.task_manager_id
         offers = tuple(o for o in message.offers if self.resource_manager.allocated(tm, o.allocation_id))
         if message.job_id in self.dispatcher.masters:
-            event = SlotsOffered(tm, address, offers)
+            event = events.SlotsOffered(tm, address, offers)
             return instructions + self._tell_master(message.job_id, event, now_ms)
-        return instructions + [Send(address, FreeSlot(tm, o.allocation_id)) for o in offers]
+        return instructions + [events.Send(address, rpc.FreeSlot(tm, o.allocation_id)) for o in offers]
 
-    def _on_update(self, message: TaskStateUpdate, address: str, now_ms: int) -> list[Any]:
+    def _on_update(self, message: rpc.TaskStateUpdate, address: str, now_ms: int) -> list[Any]:
         if message.job_id in self.dispatcher.masters:
-            return self._tell_master(message.job_id, TaskStateChanged(message), now_ms)
+            return self._tell_master(message.job_id, events.TaskStateChanged(message), now_ms)
         # The job has ended and its slots are being freed: acknowledge, so that the report stops.
-        return [Send(address, TaskStateAck(message.task_manager_id, message.execution_id, message.sequence))]
+        return [
+            events.Send(
+                address, rpc.TaskStateAck(message.task_manager_id, message.execution_id, message.sequence)
+            )
+        ]
 
-    def _on_metrics(self, message: MetricsReport, now_ms: int) -> list[Any]:
+    def _on_metrics(self, message: rpc.MetricsReport, now_ms: int) -> list[Any]:
         if message.sequence <= self._metrics_sequence.get(message.task_manager_id, 0):
             return []
         self._metrics_sequence[message.task_manager_id] = message.sequence
         instructions: list[Any] = []
         for job_id, metrics in message.jobs.items():
-            instructions += self._tell_master(job_id, MetricsReceived(metrics), now_ms)
+            instructions += self._tell_master(job_id, events.MetricsReceived(metrics), now_ms)
         return instructions
 
-    def _tell_master(self, job_id: str, event: JobMasterEvent, now_ms: int) -> list[Any]:
+    def _tell_master(self, job_id: str, event: events.JobMasterEvent, now_ms: int) -> list[Any]:
         master = self.dispatcher.masters.get(job_id)
         if master is None:
             return []
@@ -287,7 +233,7 @@ class JobManager:
         self._owners.update((id(instruction), job_id) for instruction in instructions)
         return instructions
 
-    def _tell_masters(self, event: JobMasterEvent, now_ms: int) -> list[Any]:
+    def _tell_masters(self, event: events.JobMasterEvent, now_ms: int) -> list[Any]:
         return [
             i for job_id in list(self.dispatcher.masters) for i in self._tell_master(job_id, event, now_ms)
         ]
@@ -305,14 +251,14 @@ class JobManager:
         )
         self._on_broken(master.job_id, told, error)
         instructions = [
-            StopEnumerators(master.job_id),
-            ReleaseSlots(master.job_id),
-            JobFinished(master.job_id, JobStatus.FAILED, ErrorInfo.of(told), is_broken=True),
+            events.StopEnumerators(master.job_id),
+            events.ReleaseSlots(master.job_id),
+            events.JobFinished(master.job_id, JobStatus.FAILED, ErrorInfo.of(told), is_broken=True),
         ]
         self._owners.update((id(instruction), master.job_id) for instruction in instructions)
         return instructions
 
-    def _on_finished(self, finished: JobFinished, now_ms: int) -> list[Any]:
+    def _on_finished(self, finished: events.JobFinished, now_ms: int) -> list[Any]:
         master = self.dispatcher.masters[finished.job_id]
         try:
             return list(self.dispatcher.on_finished(finished, now_ms))
@@ -326,23 +272,25 @@ class JobManager:
 def job_of(subject: Any) -> str:
     """The id of the job that an event or an instruction is about; empty when it is about none, or about several."""
     match subject:
-        case MessageReceived(message) | Send(_, message):
+        case events.MessageReceived(message) | events.Send(_, message):
             return job_of(message)
-        case DeployTask(descriptor=descriptor):
+        case rpc.DeployTask(descriptor=descriptor):
             return descriptor.job_id
-        case SubmitRequested(job_graph) | StoreJob(job_graph):
+        case events.SubmitRequested(job_graph) | events.StoreJob(job_graph):
             return job_graph.job_id
     job_id: str = getattr(subject, "job_id", "")
     return job_id
 
 
-def _with_removals(removal: RemoveJob, out: list[JobManagerInstruction]) -> list[JobManagerInstruction]:
+def _with_removals(
+    removal: events.RemoveJob, out: list[events.JobManagerInstruction]
+) -> list[events.JobManagerInstruction]:
     """The instructions and this one, in which the removals of the job's checkpoints now stand."""
-    removals: list[DiscardCheckpoint | RemoveCheckpoints] = []
-    others: list[JobManagerInstruction] = []
+    removals: list[events.DiscardCheckpoint | events.RemoveCheckpoints] = []
+    others: list[events.JobManagerInstruction] = []
     for instruction in out:
         if (
-            isinstance(instruction, DiscardCheckpoint | RemoveCheckpoints)
+            isinstance(instruction, events.DiscardCheckpoint | events.RemoveCheckpoints)
             and instruction.job_id == removal.job_id
         ):
             removals.append(instruction)

@@ -9,40 +9,12 @@ from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import (
     commits_by_checkpoint,
     restored_checkpoints,
-)
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    CheckpointAcknowledged,
-    CheckpointDeclined,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    DiscoveryFailed,
-    JobMasterEvent,
-    JobMasterInstruction,
-    JobStored,
-    JobStoreFailed,
-    LoadedCheckpoint,
-    MetricsReceived,
-    MetricsRequested,
-    NoTaskManagerLeft,
-    Noted,
-    RescaleRequested,
-    SavepointRequested,
-    SinksAborted,
-    SinksCommitFailed,
-    SinksCommitted,
-    SlotsOffered,
-    SplitsDiscovered,
-    SplitsRequested,
-    SuspendRequested,
-    TaskManagerLost,
-    TaskStateChanged,
-    Tick,
 )
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_end import JobEnd
@@ -81,13 +53,13 @@ class JobMaster:
         job_graph: JobGraph,
         config: JobMasterConfig,
         now_ms: int,
-        restored: tuple[LoadedCheckpoint, ...] = (),
+        restored: tuple[events.LoadedCheckpoint, ...] = (),
     ) -> None:
         self.job_id = job_graph.job_id
         self.config = config
         self.story = Story()
         self.graph = ExecutionGraph(job_graph, now_ms, self.story)
-        self._instructions: list[JobMasterInstruction] = []
+        self._instructions: list[events.JobMasterInstruction] = []
         sources = JobSources(job_graph, config.enumerates)
         output = JobOutput(self.graph, self._emit)
         settings = checkpoint_settings(job_graph, config.checkpoint_directory)
@@ -141,7 +113,7 @@ class JobMaster:
         """The checkpoints and the savepoint that stay when the job ends as its status says, and that have rows to commit."""
         return self._end.output_kept_for()
 
-    def handle(self, event: JobMasterEvent, now_ms: int) -> list[JobMasterInstruction]:
+    def handle(self, event: events.JobMasterEvent, now_ms: int) -> list[events.JobMasterInstruction]:
         """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
         self._instructions = []
         handler = TRANSITIONS[self.phase].get(type(event))
@@ -190,7 +162,7 @@ class JobMaster:
 
     # --- beginning
 
-    def _on_stored(self, event: JobStored, now_ms: int) -> None:
+    def _on_stored(self, event: events.JobStored, now_ms: int) -> None:
         progress = self._parts.progress
         progress.transition(JobPhase.CREATED, now_ms)
         progress.transition(JobPhase.SCHEDULING, now_ms)
@@ -212,15 +184,15 @@ class JobMaster:
         self._regions.restore_all(restored)
         self.checkpoints.restored(restored, now_ms)
         self.story.add(now_ms, f"job {self.job_id} goes on from {restored.path}")
-        self._emit(Noted(f"the job goes on from {restored.path}", self.job_id, is_warning=False))
+        self._emit(events.Noted(f"the job goes on from {restored.path}", self.job_id, is_warning=False))
 
-    def _on_slots_offered(self, event: SlotsOffered, now_ms: int) -> None:
+    def _on_slots_offered(self, event: events.SlotsOffered, now_ms: int) -> None:
         self._parts.tasks.take_slots(event)
 
-    def _refuse_slots(self, event: SlotsOffered, now_ms: int) -> None:
+    def _refuse_slots(self, event: events.SlotsOffered, now_ms: int) -> None:
         self._parts.tasks.refuse_slots(event)
 
-    def _on_no_task_manager_left(self, event: NoTaskManagerLeft, now_ms: int) -> None:
+    def _on_no_task_manager_left(self, event: events.NoTaskManagerLeft, now_ms: int) -> None:
         if event.registered:
             # A job that waits may get slots of others; one that runs is not to wait for slots that it could do without.
             self.rescaling.on_no_task_manager(event.error, now_ms)
@@ -233,7 +205,7 @@ class JobMaster:
 
     # --- checkpoints
 
-    def _on_acknowledged(self, event: CheckpointAcknowledged, now_ms: int) -> None:
+    def _on_acknowledged(self, event: events.CheckpointAcknowledged, now_ms: int) -> None:
         ack = event.acknowledgement
         subtask = self.graph.find(ack.execution_id)
         if subtask is None or subtask.execution.is_terminal:
@@ -246,23 +218,23 @@ class JobMaster:
             return
         self._after_checkpoint(self.checkpoints.acknowledge(ack, subtask.execution, now_ms), now_ms)
 
-    def _on_declined(self, event: CheckpointDeclined, now_ms: int) -> None:
+    def _on_declined(self, event: events.CheckpointDeclined, now_ms: int) -> None:
         decline = event.decline
         subtask = self.graph.find(decline.execution_id)
         if subtask is not None and subtask.execution.task_manager_id == decline.task_manager_id:
             self._after_checkpoint(self.checkpoints.decline(decline, subtask, now_ms), now_ms)
 
-    def _on_checkpoint_stored(self, event: CheckpointStored, now_ms: int) -> None:
+    def _on_checkpoint_stored(self, event: events.CheckpointStored, now_ms: int) -> None:
         completed = self.checkpoints.on_stored(event, now_ms)
         if completed is not None and completed.kind is CheckpointKind.SYNC_SAVEPOINT:
             self._end.stop_with(event.checkpoint_id, event.path, now_ms)
         elif completed is not None and self.phase in ACTIVE:
             self.rescaling.on_checkpoint(completed, now_ms)
 
-    def _on_checkpoint_store_failed(self, event: CheckpointStoreFailed, now_ms: int) -> None:
+    def _on_checkpoint_store_failed(self, event: events.CheckpointStoreFailed, now_ms: int) -> None:
         self._after_checkpoint(self.checkpoints.on_store_failed(event, now_ms), now_ms)
 
-    def _on_savepoint_requested(self, event: SavepointRequested, now_ms: int) -> None:
+    def _on_savepoint_requested(self, event: events.SavepointRequested, now_ms: int) -> None:
         self.checkpoints.requests.add(event, now_ms)
 
     def _after_checkpoint(self, failure: ErrorInfo | None, now_ms: int) -> None:
@@ -272,7 +244,7 @@ class JobMaster:
 
     # --- time
 
-    def _on_tick(self, event: Tick, now_ms: int) -> None:
+    def _on_tick(self, event: events.Tick, now_ms: int) -> None:
         tasks = self._parts.tasks
         if self._regions.waiting() and tasks.are_slots_late(now_ms):
             self._on_no_slots(tasks.no_slots(), now_ms)
@@ -283,61 +255,70 @@ class JobMaster:
         self._parts.output.is_unclean |= tasks.give_up(now_ms)
         tasks.resend(now_ms)
 
-    def _emit(self, instruction: JobMasterInstruction) -> None:
+    def _emit(self, instruction: events.JobMasterInstruction) -> None:
         self._instructions.append(instruction)
 
 
 _FOLLOWING: dict[type, Handler] = {
-    TaskStateChanged: lambda m, e, now_ms: m._reports.on_task_state(e, now_ms),
-    MetricsReceived: lambda m, e, now_ms: m._reports.on_metrics(e, now_ms),
-    MetricsRequested: lambda m, e, now_ms: m._reports.request_metrics(e, now_ms),
-    TaskManagerLost: lambda m, e, now_ms: m._reports.on_task_manager_lost(e, now_ms),
-    SuspendRequested: lambda m, e, now_ms: m._end.on_suspend(e, now_ms),
-    Tick: JobMaster._on_tick,
-    CheckpointAcknowledged: JobMaster._on_acknowledged,
-    CheckpointDeclined: JobMaster._on_declined,
-    CheckpointStored: JobMaster._on_checkpoint_stored,
-    CheckpointStoreFailed: JobMaster._on_checkpoint_store_failed,
-    SavepointRequested: JobMaster._on_savepoint_requested,
-    RescaleRequested: lambda m, e, now_ms: m.rescaling.begin(e, now_ms),
-    SinksCommitted: lambda m, e, now_ms: m._end.on_committed(e, now_ms),
-    SinksCommitFailed: lambda m, e, now_ms: m._end.on_commit_failed(e, now_ms),
+    events.TaskStateChanged: lambda m, e, now_ms: m._reports.on_task_state(e, now_ms),
+    events.MetricsReceived: lambda m, e, now_ms: m._reports.on_metrics(e, now_ms),
+    events.MetricsRequested: lambda m, e, now_ms: m._reports.request_metrics(e, now_ms),
+    events.TaskManagerLost: lambda m, e, now_ms: m._reports.on_task_manager_lost(e, now_ms),
+    events.SuspendRequested: lambda m, e, now_ms: m._end.on_suspend(e, now_ms),
+    events.Tick: JobMaster._on_tick,
+    events.CheckpointAcknowledged: JobMaster._on_acknowledged,
+    events.CheckpointDeclined: JobMaster._on_declined,
+    events.CheckpointStored: JobMaster._on_checkpoint_stored,
+    events.CheckpointStoreFailed: JobMaster._on_checkpoint_store_failed,
+    events.SavepointRequested: JobMaster._on_savepoint_requested,
+    events.RescaleRequested: lambda m, e, now_ms: m.rescaling.begin(e, now_ms),
+    events.SinksCommitted: lambda m, e, now_ms: m._end.on_committed(e, now_ms),
+    events.SinksCommitFailed: lambda m, e, now_ms: m._end.on_commit_failed(e, now_ms),
 }
 """What every phase does in which there may be tasks."""
 
 _ACTIVE: dict[type, Handler] = {
     **_FOLLOWING,
-    SlotsOffered: JobMaster._on_slots_offered,
-    NoTaskManagerLeft: JobMaster._on_no_task_manager_left,
-    SplitsDiscovered: lambda m, e, now_ms: m._reports.on_splits_discovered(e, now_ms),
-    DiscoveryFailed: lambda m, e, now_ms: m._reports.on_discovery_failed(e, now_ms),
-    SplitsRequested: lambda m, e, now_ms: m._reports.on_splits_requested(e, now_ms),
-    CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
-    JobStored: lambda m, e, now_ms: m.rescaling.on_stored(now_ms),
-    JobStoreFailed: lambda m, e, now_ms: m.rescaling.on_store_failed(e.error, now_ms),
+    events.SlotsOffered: JobMaster._on_slots_offered,
+    events.NoTaskManagerLeft: JobMaster._on_no_task_manager_left,
+    events.SplitsDiscovered: lambda m, e, now_ms: m._reports.on_splits_discovered(e, now_ms),
+    events.DiscoveryFailed: lambda m, e, now_ms: m._reports.on_discovery_failed(e, now_ms),
+    events.SplitsRequested: lambda m, e, now_ms: m._reports.on_splits_requested(e, now_ms),
+    events.CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
+    events.JobStored: lambda m, e, now_ms: m.rescaling.on_stored(now_ms),
+    events.JobStoreFailed: lambda m, e, now_ms: m.rescaling.on_store_failed(e.error, now_ms),
 }
 
-_ENDING: dict[type, Handler] = {**_FOLLOWING, SlotsOffered: JobMaster._refuse_slots}
+_ENDING: dict[type, Handler] = {**_FOLLOWING, events.SlotsOffered: JobMaster._refuse_slots}
 
 TRANSITIONS: dict[JobPhase, dict[type, Handler]] = {
     JobPhase.STORING: {
-        JobStored: JobMaster._on_stored,
-        JobStoreFailed: lambda m, e, now_ms: m._end.on_store_failed(e, now_ms),
-        CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
-        SuspendRequested: lambda m, e, now_ms: m._end.on_suspend(e, now_ms),
-        SavepointRequested: JobMaster._on_savepoint_requested,
+        events.JobStored: JobMaster._on_stored,
+        events.JobStoreFailed: lambda m, e, now_ms: m._end.on_store_failed(e, now_ms),
+        events.CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
+        events.SuspendRequested: lambda m, e, now_ms: m._end.on_suspend(e, now_ms),
+        events.SavepointRequested: JobMaster._on_savepoint_requested,
     },
     JobPhase.CREATED: {},
     JobPhase.SCHEDULING: _ACTIVE,
     JobPhase.DEPLOYING: _ACTIVE,
     JobPhase.RUNNING: _ACTIVE,
     JobPhase.RESTARTING: _ACTIVE,
-    JobPhase.STOPPING: {**_ENDING, CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms)},
-    JobPhase.COMMITTING: {**_ENDING, CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms)},
-    JobPhase.CLEANING_UP: {**_ENDING, SinksAborted: lambda m, e, now_ms: m._end.on_cleaned_up(e, now_ms)},
+    JobPhase.STOPPING: {
+        **_ENDING,
+        events.CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms),
+    },
+    JobPhase.COMMITTING: {
+        **_ENDING,
+        events.CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms),
+    },
+    JobPhase.CLEANING_UP: {
+        **_ENDING,
+        events.SinksAborted: lambda m, e, now_ms: m._end.on_cleaned_up(e, now_ms),
+    },
     JobPhase.FAILING: _ENDING,
     JobPhase.CANCELLING: _ENDING,
-    JobPhase.ABORTING: {**_ENDING, SinksAborted: lambda m, e, now_ms: m._end.on_aborted(e, now_ms)},
+    JobPhase.ABORTING: {**_ENDING, events.SinksAborted: lambda m, e, now_ms: m._end.on_aborted(e, now_ms)},
     JobPhase.FINISHED: {},
     JobPhase.FAILED: {},
     JobPhase.CANCELED: {},

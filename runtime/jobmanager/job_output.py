@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import SavedCommit
-from sqlstream.runtime.jobmanager.events import (
-    AbortSinks,
-    CommitSinks,
-    JobMasterInstruction,
-    RemoveStagedRows,
-    SinkCommit,
-    StagedRows,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.sink_commits import (
     DiscardedOutput,
@@ -33,7 +26,7 @@ class JobOutput:
     writers that may have left rows, when a commit that failed is repeated and why it failed, whether no commit is tried any more,
     and whether there may be output that no committable names (`is_unclean`)."""
 
-    def __init__(self, graph: ExecutionGraph, emit: Callable[[JobMasterInstruction], None]) -> None:
+    def __init__(self, graph: ExecutionGraph, emit: Callable[[events.JobMasterInstruction], None]) -> None:
         self.commits = SinkCommits()
         self.is_unclean = False
         self.is_given_up = False
@@ -58,7 +51,7 @@ class JobOutput:
         self.retry_ms = self.retry_error = None
         if (begun := self.commits.begin()) is not None:
             is_last = begun[0] in (LAST_CHECKPOINT_ID, self.last_id)
-            self._emit(CommitSinks(self._job_id, *begun, is_last))
+            self._emit(events.CommitSinks(self._job_id, *begun, is_last))
 
     def commit_last(self) -> None:
         """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
@@ -69,7 +62,7 @@ class JobOutput:
 
     def repeat(self, checkpoint_id: int, saved: Iterable[SavedCommit]) -> None:
         """A checkpoint that the job is restored from brings its commit again."""
-        commits = tuple(SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
+        commits = tuple(events.SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
         self.commits.add(checkpoint_id, commits)
 
     def discard(self, subtask: ExecutionVertex) -> None:
@@ -86,12 +79,12 @@ class JobOutput:
         """Have removed what replaced attempts have staged, once all is committed that complete checkpoints have of it."""
         if self.commits.open or not self._dead_writers:
             return
-        by_sink: dict[int, StagedRows] = {}
+        by_sink: dict[int, events.StagedRows] = {}
         for spec, name in self._dead_writers:
-            found = by_sink.get(id(spec), StagedRows(spec, ()))
-            by_sink[id(spec)] = StagedRows(spec, (*found.writer_names, name))
+            found = by_sink.get(id(spec), events.StagedRows(spec, ()))
+            by_sink[id(spec)] = events.StagedRows(spec, (*found.writer_names, name))
         self._dead_writers.clear()
-        self._emit(RemoveStagedRows(self._job_id, tuple(by_sink.values())))
+        self._emit(events.RemoveStagedRows(self._job_id, tuple(by_sink.values())))
 
     def rescale(self) -> None:
         """The graph has other vertices from here on. No commit may be open, since they name vertices."""
@@ -109,5 +102,5 @@ class JobOutput:
         """False when there are none. `end` is how the job ends with it, None when it is complete."""
         leftovers = sink_leftovers(self._graph, self.commits, self._discarded, self.is_unclean)
         if leftovers:
-            self._emit(AbortSinks(self._job_id, leftovers, end, error))
+            self._emit(events.AbortSinks(self._job_id, leftovers, end, error))
         return bool(leftovers)

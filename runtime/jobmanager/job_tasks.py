@@ -6,24 +6,10 @@ from collections.abc import Callable, Iterable
 
 from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages import rpc
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import (
-    AcceptSlots,
-    CancelTask,
-    DeployTask,
-    FreeSlot,
-    TaskDeploymentDescriptor,
-    ToTaskManager,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.deployment import Deployment, describe_tasks
-from sqlstream.runtime.jobmanager.events import (
-    GiveUpTaskManager,
-    JobMasterInstruction,
-    RequestSlots,
-    Send,
-    SlotsOffered,
-    WithdrawRequest,
-)
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool, assign_slots, slots_needed
@@ -43,44 +29,44 @@ class JobTasks:
         graph: ExecutionGraph,
         config: JobMasterConfig,
         story: Story,
-        emit: Callable[[JobMasterInstruction], None],
+        emit: Callable[[events.JobMasterInstruction], None],
     ) -> None:
         self.slots = SlotPool(slots_needed(graph.job_graph))
         self._graph = graph
         self._config = config
         self._story = story
         self._emit = emit
-        self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
+        self._descriptors: dict[str, rpc.TaskDeploymentDescriptor] = {}
         self._slots_deadline_ms = 0
 
     @property
     def _job_graph(self) -> JobGraph:
         return self._graph.job_graph
 
-    def send(self, address: str, message: ToTaskManager) -> None:
-        self._emit(Send(address, message))
+    def send(self, address: str, message: rpc.ToTaskManager) -> None:
+        self._emit(events.Send(address, message))
 
     # --- slots
 
     def request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self._config.slot_request_timeout_ms
         job = self._job_graph
-        self._emit(RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark, job.owner))
+        self._emit(events.RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark, job.owner))
 
-    def take_slots(self, event: SlotsOffered) -> None:
+    def take_slots(self, event: events.SlotsOffered) -> None:
         accepted = []
         for offer in event.offers:
             if self.slots.offer(event.task_manager_id, event.address, offer):
                 accepted.append(offer.allocation_id)
             else:
-                self.send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
+                self.send(event.address, rpc.FreeSlot(event.task_manager_id, offer.allocation_id))
         if accepted:
-            message = AcceptSlots(event.task_manager_id, self._job_graph.job_id, tuple(accepted))
+            message = rpc.AcceptSlots(event.task_manager_id, self._job_graph.job_id, tuple(accepted))
             self.send(event.address, message)
 
-    def refuse_slots(self, event: SlotsOffered) -> None:
+    def refuse_slots(self, event: events.SlotsOffered) -> None:
         for offer in event.offers:
-            self.send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
+            self.send(event.address, rpc.FreeSlot(event.task_manager_id, offer.allocation_id))
 
     def are_slots_late(self, now_ms: int) -> bool:
         return not self.slots.is_complete and now_ms >= self._slots_deadline_ms
@@ -98,7 +84,7 @@ class JobTasks:
     def deploy(self, subtasks: Iterable[ExecutionVertex], deployment: Deployment, now_ms: int) -> None:
         """Into the slots, which must be complete."""
         if self.slots.has_all:
-            self._emit(WithdrawRequest(self._job_graph.job_id))
+            self._emit(events.WithdrawRequest(self._job_graph.job_id))
         assignment = assign_slots(self._job_graph, self.slots.slots())
         placed = list(subtasks)
         for s in placed:
@@ -117,12 +103,12 @@ class JobTasks:
     def _send_deployment(self, execution: Execution, now_ms: int) -> None:
         execution.sent_ms = now_ms
         descriptor = self._descriptors[execution.execution_id]
-        self.send(execution.address, DeployTask(execution.task_manager_id, descriptor))
+        self.send(execution.address, rpc.DeployTask(execution.task_manager_id, descriptor))
 
     # --- ends
 
     def end_all(self, now_ms: int) -> None:
-        self._emit(WithdrawRequest(self._job_graph.job_id))
+        self._emit(events.WithdrawRequest(self._job_graph.job_id))
         self.end(self._graph.executions(), now_ms)
 
     def end(self, executions: Iterable[Execution], now_ms: int) -> None:
@@ -135,7 +121,7 @@ class JobTasks:
 
     def _send_cancel(self, execution: Execution, now_ms: int) -> None:
         execution.sent_ms = now_ms
-        message = CancelTask(execution.task_manager_id, self._job_graph.job_id, execution.execution_id)
+        message = rpc.CancelTask(execution.task_manager_id, self._job_graph.job_id, execution.execution_id)
         self.send(execution.address, message)
 
     # --- time
@@ -164,5 +150,5 @@ class JobTasks:
         # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
         for task_manager_id in lost:
             self.slots.remove_task_manager(task_manager_id)
-            self._emit(GiveUpTaskManager(task_manager_id))
+            self._emit(events.GiveUpTaskManager(task_manager_id))
         return bool(lost)

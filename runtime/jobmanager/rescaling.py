@@ -10,14 +10,8 @@ from sqlstream.errors import ErrorInfo, FailureReason, error_info
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import PendingCheckpoint
-from sqlstream.runtime.jobmanager.events import (
-    KeepSlots,
-    RescaleEnded,
-    RescaleRequested,
-    SavepointRequested,
-    StoreJob,
-)
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
@@ -78,7 +72,7 @@ class JobRescaling:
 
     # --- steps
 
-    def begin(self, event: RescaleRequested, now_ms: int) -> None:
+    def begin(self, event: events.RescaleRequested, now_ms: int) -> None:
         """A repetition changes nothing."""
         if self.knows(event.trigger_id):
             return
@@ -120,12 +114,12 @@ class JobRescaling:
                 self._await_checkpoint(present, now_ms)
             case RescaleStep.STOPPING if self._has_stopped():
                 self._change(present.trigger_id, RescaleStep.STORING)
-                self._parts.emit(StoreJob(present.target, is_rescaled=True))
+                self._parts.emit(events.StoreJob(present.target, is_rescaled=True))
             case RescaleStep.STORING if (
                 present.store_retry_ms is not None and now_ms >= present.store_retry_ms
             ):
                 present.store_retry_ms = None
-                self._parts.emit(StoreJob(present.target, is_rescaled=True))
+                self._parts.emit(events.StoreJob(present.target, is_rescaled=True))
             case RescaleStep.STARTING if self._parts.progress.phase is JobPhase.RUNNING:
                 self._end(present.turned_back, now_ms)
 
@@ -134,7 +128,7 @@ class JobRescaling:
         if parts.tasks.slots.has_all and parts.progress.phase is JobPhase.RUNNING:
             self._change(present.trigger_id, RescaleStep.CHECKPOINT)
             parts.checkpoints.requests.add(
-                SavepointRequested(
+                events.SavepointRequested(
                     parts.progress.job_id,
                     present.checkpoint_trigger_id,
                     CheckpointKind.CHECKPOINT,
@@ -199,7 +193,7 @@ class JobRescaling:
             present.store_retry_ms = now_ms + STORE_RETRY_MS
         elif present.store_error is None:
             present.store_error = error
-            self._parts.emit(StoreJob(self._parts.job_graph, is_rescaled=True))
+            self._parts.emit(events.StoreJob(self._parts.job_graph, is_rescaled=True))
         else:
             self._go_on_as_before(present.store_error, now_ms)
 
@@ -248,7 +242,7 @@ class JobRescaling:
         self._keep_slots()
         if self._is_short():
             self._parts.tasks.request_slots(now_ms)
-        self._parts.emit(RescaleEnded(job.job_id, _parallelism(job), error))
+        self._parts.emit(events.RescaleEnded(job.job_id, _parallelism(job), error))
 
     # --- the graph
 
@@ -273,7 +267,7 @@ class JobRescaling:
         if slots.wanted == slots.needed == needed:
             return
         slots.resize(needed)
-        self._parts.emit(KeepSlots(job.job_id, frozenset(slots.allocation_ids), needed))
+        self._parts.emit(events.KeepSlots(job.job_id, frozenset(slots.allocation_ids), needed))
 
     # --- what is remembered
 

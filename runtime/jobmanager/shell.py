@@ -13,38 +13,13 @@ from typing import Any, TypeVar
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    TaskManagerOverview,
-    ToJobManager,
-)
 from sqlstream.runtime.event_loop import EventLoop
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
-from sqlstream.runtime.jobmanager.events import (
-    CancelRequested,
-    EndedJob,
-    JobBroken,
-    JobFinished,
-    JobManagerEvent,
-    JobManagerInstruction,
-    JobStored,
-    JobStoreFailed,
-    LoadedCheckpoint,
-    MessageReceived,
-    MetricsRequested,
-    RescaleRequested,
-    SavepointRequested,
-    SubmitRequested,
-    SuspendRequested,
-    TaskManagerExited,
-    Tick,
-)
 from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor, JobManagerServices
 from sqlstream.runtime.jobmanager.job_details import (
     checkpoints_at,
@@ -78,19 +53,19 @@ class _Submission:
     job_graph: JobGraph
     encoded: bytes
     answer: Future[str]
-    restored: tuple[LoadedCheckpoint, ...] = ()
+    restored: tuple[events.LoadedCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)
 class _EndAwaited:
     job_id: str
-    answer: Future[JobStatusReply]
+    answer: Future[rpc.JobStatusReply]
 
 
 @dataclass(frozen=True)
 class _EndForgotten:
     job_id: str
-    answer: Future[JobStatusReply]
+    answer: Future[rpc.JobStatusReply]
 
 
 class JobManagerShell:
@@ -114,9 +89,9 @@ class JobManagerShell:
         self._now_ms = now_ms
         self._on_crash = on_crash
         self._being_stored: dict[str, list[Future[str]]] = {}
-        self._ends_awaited: dict[str, list[Future[JobStatusReply]]] = {}
+        self._ends_awaited: dict[str, list[Future[rpc.JobStatusReply]]] = {}
         # All futures of `end_of` that have no result yet, whether their event was handled or not.
-        self._unanswered: set[Future[JobStatusReply]] = set()
+        self._unanswered: set[Future[rpc.JobStatusReply]] = set()
         self._unanswered_lock = threading.Lock()
         self._distance_ms: int | None = None
         self._end: BaseException | None = None
@@ -127,7 +102,7 @@ class JobManagerShell:
         self._executor = InstructionExecutor(services, self._loop.put, self._wall_ms)
         self._checkpoints = services.checkpoints
 
-    def remember(self, ended: Iterable[EndedJob]) -> None:
+    def remember(self, ended: Iterable[events.EndedJob]) -> None:
         """Know jobs that have ended under an earlier JobManager, with times of the wall clock. To be called before `start`."""
         behind_ms = self._now_ms() - self._steady_ms()
         for job in ended:
@@ -152,11 +127,11 @@ class JobManagerShell:
 
     # --- network and provider
 
-    def receive(self, message: ToJobManager) -> None:
-        self._loop.put(MessageReceived(message))
+    def receive(self, message: rpc.ToJobManager) -> None:
+        self._loop.put(events.MessageReceived(message))
 
     def task_manager_exited(self, resource_id: str, error: ErrorInfo) -> None:
-        self._loop.put(TaskManagerExited(resource_id, error))
+        self._loop.put(events.TaskManagerExited(resource_id, error))
 
     # --- clients
 
@@ -164,7 +139,7 @@ class JobManagerShell:
         self,
         job_graph: JobGraph,
         encoded: bytes | None = None,
-        restored: tuple[LoadedCheckpoint, ...] = (),
+        restored: tuple[events.LoadedCheckpoint, ...] = (),
     ) -> str:
         """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run. `encoded` is the graph as
         `encode_job_graph` gives it, which need not be done again then; `restored` is what it goes on from, newest first."""
@@ -175,26 +150,26 @@ class JobManagerShell:
     def cancel(self, job_id: str) -> None:
         """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none. Of a
         job that would run again after the death of this process, the request is in the store on return."""
-        self._keep_end(CancelRequested(job_id))
-        self._put(CancelRequested(job_id))
+        self._keep_end(events.CancelRequested(job_id))
+        self._put(events.CancelRequested(job_id))
 
-    def end_again(self, request: CancelRequested | SavepointRequested) -> None:
+    def end_again(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Repeat what an earlier JobManager was asked for, and the store still has."""
         self._put(request)
 
-    def _keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+    def _keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         status, graph = self._ask(lambda d: (d.status(request.job_id).status, d.job_graph(request.job_id)))
         if not status.is_terminal and not graph.is_query:
             self._executor.keep_end(request)
 
     def suspend(self, job_id: str) -> None:
         """Leave a job, with its checkpoints, to another JobManager; returns before its tasks have ended."""
-        self._put(SuspendRequested(job_id))
+        self._put(events.SuspendRequested(job_id))
 
-    def status(self, job_id: str) -> JobStatusReply:
+    def status(self, job_id: str) -> rpc.JobStatusReply:
         return self._ask(lambda d: d.status(job_id))
 
-    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+    def wait(self, job_id: str, timeout_s: float | None = None) -> rpc.JobStatusReply:
         """Wait until the job has ended, or raise TimeoutError. UserError when there is no such job."""
         end = self.end_of(job_id)
         try:
@@ -204,17 +179,17 @@ class JobManagerShell:
             self._forget_unanswered(end)
             raise
 
-    def end_of(self, job_id: str) -> Future[JobStatusReply]:
+    def end_of(self, job_id: str) -> Future[rpc.JobStatusReply]:
         """The final status of a job, once it has ended: for callers that have no thread to wait with. Its exception is a
         UserError when there is no such job, and an InternalError when the JobManager ends first."""
-        answer: Future[JobStatusReply] = Future()
+        answer: Future[rpc.JobStatusReply] = Future()
         with self._unanswered_lock:
             self._put(_EndAwaited(job_id, answer))
             self._unanswered.add(answer)
         answer.add_done_callback(self._forget_unanswered)
         return answer
 
-    def _forget_unanswered(self, answer: Future[JobStatusReply]) -> None:
+    def _forget_unanswered(self, answer: Future[rpc.JobStatusReply]) -> None:
         with self._unanswered_lock:
             self._unanswered.discard(answer)
 
@@ -222,14 +197,14 @@ class JobManagerShell:
         """The graph of a job. UserError when there is none, or its record is already forgotten."""
         return self._ask(lambda d: d.job_graph(job_id))
 
-    def metrics(self, job_id: str) -> JobMetrics:
+    def metrics(self, job_id: str) -> rpc.JobMetrics:
         """The latest figures. Also requests fresh ones from the TaskManagers, for the next call."""
-        self._put(MetricsRequested(job_id))
+        self._put(events.MetricsRequested(job_id))
         return metrics_at(self._ask(lambda d: d.metrics(job_id)), self._wall_ms)
 
-    def details(self, job_id: str) -> JobDetails:
+    def details(self, job_id: str) -> rpc.JobDetails:
         """The job's vertices and subtasks, with their latest figures; requests fresh ones as `metrics` does."""
-        self._put(MetricsRequested(job_id))
+        self._put(events.MetricsRequested(job_id))
         return details_at(self._ask(lambda d: d.details(job_id)), self._wall_ms)
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
@@ -246,19 +221,21 @@ class JobManagerShell:
 
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         """Ask for a checkpoint; a repetition does nothing. UserError when the job takes none, or does not run."""
-        self._request_savepoint(SavepointRequested(job_id, trigger_id, CheckpointKind.CHECKPOINT))
+        self._request_savepoint(events.SavepointRequested(job_id, trigger_id, CheckpointKind.CHECKPOINT))
 
     def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
         """Ask for a savepoint in a new directory below this one, or below that of the job's settings."""
         place = self._savepoint_place(job_id, trigger_id, directory)
-        self._request_savepoint(SavepointRequested(job_id, trigger_id, CheckpointKind.SAVEPOINT, place))
+        self._request_savepoint(
+            events.SavepointRequested(job_id, trigger_id, CheckpointKind.SAVEPOINT, place)
+        )
 
     def stop_with_savepoint(
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None:
         """Ask for a savepoint with which the job ends. Like a cancellation, the request is in the store on return."""
         place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
-        request = SavepointRequested(job_id, trigger_id, kind, place, is_drain, True)
+        request = events.SavepointRequested(job_id, trigger_id, kind, place, is_drain, True)
         self._ask(lambda d: d.check_savepoint(job_id, kind))
         self._keep_end(request)
         self._put(request)
@@ -272,7 +249,7 @@ class JobManagerShell:
         """Give a running job the graph of another parallelism; `rescale_status` tells how far that is, and a repetition does
         nothing. UserError or JobError when it is refused."""
         self._ask(lambda d: d.check_rescale(job_graph, trigger_id))
-        self._put(RescaleRequested(job_graph.job_id, trigger_id, job_graph))
+        self._put(events.RescaleRequested(job_graph.job_id, trigger_id, job_graph))
 
     def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
         return self._ask(lambda d: d.rescale_status(job_id, trigger_id))
@@ -286,7 +263,7 @@ class JobManagerShell:
             )
         self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
 
-    def _request_savepoint(self, request: SavepointRequested) -> None:
+    def _request_savepoint(self, request: events.SavepointRequested) -> None:
         self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))
         self._put(request)
 
@@ -304,11 +281,11 @@ class JobManagerShell:
         name = hashlib.sha256(trigger_id.encode()).hexdigest()[:12]
         return f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{name}"
 
-    def overview(self) -> tuple[JobOverviewEntry, ...]:
+    def overview(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return tuple(entry_at(entry, self._wall_ms) for entry in self._ask(lambda d: d.overview()))
 
-    def cluster(self) -> tuple[TaskManagerOverview, ...]:
-        answer: Future[tuple[TaskManagerOverview, ...]] = Future()
+    def cluster(self) -> tuple[rpc.TaskManagerOverview, ...]:
+        answer: Future[tuple[rpc.TaskManagerOverview, ...]] = Future()
         self._put(_Question(lambda j: j.resource_manager.overview(), answer))
         return tuple(task_manager_at(found, self._wall_ms) for found in self._result(answer))
 
@@ -352,7 +329,7 @@ class JobManagerShell:
     # --- the loop's thread
 
     def _tick(self) -> None:
-        self._handle(Tick())
+        self._handle(events.Tick())
 
     def _take(self, event: Any) -> None:
         match event:
@@ -360,7 +337,7 @@ class JobManagerShell:
                 _answer_with(answer, lambda: ask(self._job_manager))
             case _Submission():
                 self._submit(event)
-            case JobStored(job_id) | JobStoreFailed(job_id):
+            case events.JobStored(job_id) | events.JobStoreFailed(job_id):
                 self._handle(event)
                 for answer in self._being_stored.pop(job_id, []):
                     answer.set_result(job_id)
@@ -393,14 +370,14 @@ class JobManagerShell:
         if not is_known:
             self._executor.expect_job(job_id, submission.encoded)
             try:
-                self._handle(SubmitRequested(job_graph, submission.restored))
+                self._handle(events.SubmitRequested(job_graph, submission.restored))
             except Exception as error:  # the boundary of a job that does not run yet
                 self._job_manager.dispatcher.masters.pop(job_id, None)
                 answer.set_exception(_broken_submission(job_graph, error))
                 return
         self._being_stored.setdefault(job_id, []).append(answer)
 
-    def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
+    def _await_end(self, job_id: str, answer: Future[rpc.JobStatusReply]) -> None:
         try:
             status = self._job_manager.dispatcher.status(job_id)
         except SqlStreamError as error:
@@ -411,37 +388,37 @@ class JobManagerShell:
         else:
             self._ends_awaited.setdefault(job_id, []).append(answer)
 
-    def _handle(self, event: JobManagerEvent) -> None:
+    def _handle(self, event: events.JobManagerEvent) -> None:
         instructions = self._job_manager.handle(event, self._steady_ms())
         owners = [self._job_manager.owner_of(instruction) for instruction in instructions]
         for instruction, job_id in zip(instructions, owners, strict=True):
-            if isinstance(instruction, JobFinished):
+            if isinstance(instruction, events.JobFinished):
                 self._tell_end(instruction)
             else:
                 self._carry_out(instruction, job_id)
 
-    def _carry_out(self, instruction: JobManagerInstruction, job_id: str) -> None:
+    def _carry_out(self, instruction: events.JobManagerInstruction, job_id: str) -> None:
         try:
             self._executor.carry_out(instruction)
         except Exception as error:  # the boundary of a job: others go on
             if not job_id:
                 raise
             if job_id in self._job_manager.dispatcher.masters:
-                self._handle(JobBroken(job_id, error))
+                self._handle(events.JobBroken(job_id, error))
             else:
                 logger.exception("the JobManager could not carry out an instruction", extra=of_job(job_id))
 
     def _suspend_jobs(self) -> None:
         """Who waits for a job learns how it is. Its TaskManagers end by themselves without a JobManager."""
         for job_id in list(self._job_manager.dispatcher.masters):
-            for instruction in self._job_manager.handle(SuspendRequested(job_id), self._steady_ms()):
-                if isinstance(instruction, JobFinished):
+            for instruction in self._job_manager.handle(events.SuspendRequested(job_id), self._steady_ms()):
+                if isinstance(instruction, events.JobFinished):
                     self._tell_end(instruction)
 
-    def _tell_end(self, end: JobFinished) -> None:
+    def _tell_end(self, end: events.JobFinished) -> None:
         _log_end(end)
         for answer in self._ends_awaited.pop(end.job_id, []):
-            answer.set_result(JobStatusReply(end.job_id, end.status, end.error))
+            answer.set_result(rpc.JobStatusReply(end.job_id, end.status, end.error))
 
     def _crashed(self, error: BaseException) -> None:
         described = ErrorInfo.of(error)
@@ -495,6 +472,6 @@ def _broken_submission(job_graph: JobGraph, error: Exception) -> InternalError:
     return InternalError(f'job "{job_graph.name}" cannot be run: {ErrorInfo.of(error).message}')
 
 
-def _log_end(end: JobFinished) -> None:
+def _log_end(end: events.JobFinished) -> None:
     cause = f": {end.error.line}" if end.error is not None else ""
     logger.info("the job is %s%s", end.status.value, cause, extra=of_job(end.job_id))

@@ -5,15 +5,7 @@ from __future__ import annotations
 from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import AssignSplits, RequestMetrics, TaskStateAck
-from sqlstream.runtime.jobmanager.events import (
-    DiscoveryFailed,
-    MetricsReceived,
-    MetricsRequested,
-    SplitsDiscovered,
-    SplitsRequested,
-    TaskManagerLost,
-    TaskStateChanged,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
@@ -35,7 +27,7 @@ class TaskReports:
 
     # --- states
 
-    def on_task_state(self, event: TaskStateChanged, now_ms: int) -> None:
+    def on_task_state(self, event: events.TaskStateChanged, now_ms: int) -> None:
         update = event.update
         subtask = self._graph.find(update.execution_id)
         execution = subtask.execution if subtask else self._graph.find_earlier(update.execution_id)
@@ -61,7 +53,7 @@ class TaskReports:
         elif execution.state is ExecutionState.FINISHED:
             checkpoints.on_finished(execution.execution_id, now_ms)
 
-    def on_task_manager_lost(self, event: TaskManagerLost, now_ms: int) -> None:
+    def on_task_manager_lost(self, event: events.TaskManagerLost, now_ms: int) -> None:
         self._parts.tasks.slots.remove_task_manager(event.task_manager_id)
         subtasks = self._graph.subtasks()
         placed = [s for s in subtasks if s.execution.task_manager_id == event.task_manager_id]
@@ -81,14 +73,14 @@ class TaskReports:
 
     # --- figures
 
-    def on_metrics(self, event: MetricsReceived, now_ms: int) -> None:
+    def on_metrics(self, event: events.MetricsReceived, now_ms: int) -> None:
         for metrics in event.metrics:
             subtask = self._graph.find(metrics.execution_id)
             # The last figures of an ended task came with its final state; this delayed report is older.
             if subtask is not None and not subtask.execution.is_terminal:
                 subtask.execution.metrics = metrics
 
-    def request_metrics(self, event: MetricsRequested, now_ms: int) -> None:
+    def request_metrics(self, event: events.MetricsRequested, now_ms: int) -> None:
         if now_ms - self._metrics_requested_ms < METRICS_REQUEST_INTERVAL_MS:
             return
         self._metrics_requested_ms = now_ms
@@ -98,19 +90,19 @@ class TaskReports:
 
     # --- splits
 
-    def on_splits_discovered(self, event: SplitsDiscovered, now_ms: int) -> None:
+    def on_splits_discovered(self, event: events.SplitsDiscovered, now_ms: int) -> None:
         for subtask, number, assigned in self._parts.sources.on_discovered(event):
             execution = self._graph.vertices[event.vertex_id][subtask].execution
             self._send_splits(execution, number, assigned)
 
-    def on_discovery_failed(self, event: DiscoveryFailed, now_ms: int) -> None:
+    def on_discovery_failed(self, event: events.DiscoveryFailed, now_ms: int) -> None:
         error = self._parts.sources.on_failed(event)
         if error is None:
             return
         readers = self._graph.vertices[event.vertex_id]
         self._regions.on_failure(error, self._regions.of(readers), now_ms)
 
-    def on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
+    def on_splits_requested(self, event: events.SplitsRequested, now_ms: int) -> None:
         request = event.request
         subtask = self._graph.find(request.execution_id)
         if subtask is None or subtask.execution.task_manager_id != request.task_manager_id:

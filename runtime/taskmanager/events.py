@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlstream.errors import ErrorInfo
+from sqlstream.messages import rpc
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import (
-    CheckpointAborted,
-    CheckpointCompleted,
-    ControlMessage,
-    SinkCommittables,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
-    ToJobManager,
-    TriggerCheckpoint,
-)
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.spi.connector import AssignedSplits
@@ -25,7 +16,7 @@ from sqlstream.spi.connector import AssignedSplits
 
 @dataclass(frozen=True)
 class MessageReceived:
-    message: ControlMessage
+    message: rpc.ControlMessage
 
 
 @dataclass(frozen=True)
@@ -35,13 +26,13 @@ class TaskStateChanged:
     execution_id: str
     state: ExecutionState
     error: ErrorInfo | None = None
-    committables: tuple[SinkCommittables, ...] = ()
-    metrics: TaskMetrics | None = None
+    committables: tuple[rpc.SinkCommittables, ...] = ()
+    metrics: rpc.TaskMetrics | None = None
 
 
 @dataclass(frozen=True)
 class MetricsCollected:
-    metrics: tuple[TaskMetrics, ...]
+    metrics: tuple[rpc.TaskMetrics, ...]
 
 
 @dataclass(frozen=True)
@@ -65,12 +56,12 @@ TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnect
 
 @dataclass(frozen=True)
 class SendToJobManager:
-    message: ToJobManager
+    message: rpc.ToJobManager
 
 
 @dataclass(frozen=True)
 class StartTask:
-    descriptor: TaskDeploymentDescriptor
+    descriptor: rpc.TaskDeploymentDescriptor
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class GiveSplits:
     assigned: AssignedSplits
 
 
-CheckpointMessage = TriggerCheckpoint | CheckpointCompleted | CheckpointAborted
+CheckpointMessage = rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
 
 
 @dataclass(frozen=True)

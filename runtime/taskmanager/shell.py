@@ -9,25 +9,7 @@ from typing import Protocol
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.runtime.event_loop import EventLoop
-from sqlstream.runtime.taskmanager.events import (
-    AbandonTask,
-    CheckpointMessage,
-    CollectMetrics,
-    Disconnected,
-    ForgetJob,
-    GiveSplits,
-    MessageReceived,
-    MetricsCollected,
-    SendToJobManager,
-    StartTask,
-    StopTask,
-    TaskExecutorEvent,
-    TaskExecutorInstruction,
-    TaskReport,
-    TellOfCheckpoint,
-    Terminate,
-    Tick,
-)
+from sqlstream.runtime.taskmanager import events
 from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
 from sqlstream.runtime.taskmanager.task_executor import TaskExecutor
 from sqlstream.runtime.transport import Transport
@@ -51,7 +33,7 @@ class TaskRunner(Protocol):
     def give_splits(self, execution_id: str, number: int, assigned: AssignedSplits) -> None:
         """Hand a task splits that it has requested; does nothing when it ended already."""
 
-    def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
+    def tell_of_checkpoint(self, message: events.CheckpointMessage) -> None:
         """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
 
     def forget_job(self, job_id: str) -> None:
@@ -83,7 +65,7 @@ class TaskExecutorShell:
         self._runner = runner
         self._steady_ms = steady_ms
         self._on_terminate = on_terminate
-        self._loop: EventLoop[TaskExecutorEvent] = EventLoop(
+        self._loop: EventLoop[events.TaskExecutorEvent] = EventLoop(
             f"task-executor-{config.resource_id}",
             self._handle,
             self._tick,
@@ -99,41 +81,41 @@ class TaskExecutorShell:
 
     def receive(self, message: ControlMessage) -> None:
         """A message from the JobManager."""
-        self._loop.put(MessageReceived(message))
+        self._loop.put(events.MessageReceived(message))
 
-    def task_state_changed(self, change: TaskReport) -> None:
+    def task_state_changed(self, change: events.TaskReport) -> None:
         """A report of the TaskRunner: the task's new state, what it needs, or a checkpoint that it has taken."""
         self._loop.put(change)
 
     def disconnected(self) -> None:
-        self._loop.put(Disconnected())
+        self._loop.put(events.Disconnected())
 
     def _tick(self) -> None:
-        self._handle(Tick())
+        self._handle(events.Tick())
 
-    def _handle(self, event: TaskExecutorEvent) -> None:
+    def _handle(self, event: events.TaskExecutorEvent) -> None:
         for instruction in self._executor.handle(event, self._steady_ms()):
             self._carry_out(instruction)
 
-    def _carry_out(self, instruction: TaskExecutorInstruction) -> None:
+    def _carry_out(self, instruction: events.TaskExecutorInstruction) -> None:
         match instruction:
-            case SendToJobManager(message):
+            case events.SendToJobManager(message):
                 self._transport.send(self._job_manager_address, message)
-            case StartTask(descriptor):
+            case events.StartTask(descriptor):
                 self._runner.start(descriptor)
-            case StopTask(execution_id):
+            case events.StopTask(execution_id):
                 self._runner.cancel(execution_id)
-            case GiveSplits(execution_id, number, assigned):
+            case events.GiveSplits(execution_id, number, assigned):
                 self._runner.give_splits(execution_id, number, assigned)
-            case TellOfCheckpoint(message):
+            case events.TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
-            case ForgetJob(job_id):
+            case events.ForgetJob(job_id):
                 self._runner.forget_job(job_id)
-            case CollectMetrics():
-                self._handle(MetricsCollected(self._runner.metrics()))
-            case AbandonTask(error):
+            case events.CollectMetrics():
+                self._handle(events.MetricsCollected(self._runner.metrics()))
+            case events.AbandonTask(error):
                 logger.warning("%s; its slot stays taken until it ends", error.message)
-            case Terminate(error):
+            case events.Terminate(error):
                 self._on_terminate(error)
 
     def _crashed(self, error: BaseException) -> None:

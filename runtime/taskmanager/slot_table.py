@@ -7,18 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from sqlstream.errors import ErrorInfo, InternalError, error_info
+from sqlstream.messages import rpc
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import (
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    RequestSplits,
-    SinkCommittables,
-    SlotOffer,
-    SlotStatus,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
-    TaskStateUpdate,
-)
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointReport
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 
@@ -106,16 +96,16 @@ class SlotTable:
         found.state = SlotState.RELEASING
         return frozenset(found.tasks)
 
-    def offers(self) -> dict[str, tuple[SlotOffer, ...]]:
+    def offers(self) -> dict[str, tuple[rpc.SlotOffer, ...]]:
         """By job, the offered slots that its JobMaster has not answered yet."""
-        waiting: dict[str, tuple[SlotOffer, ...]] = {}
+        waiting: dict[str, tuple[rpc.SlotOffer, ...]] = {}
         for s in self._slots:
             if s.state is SlotState.ALLOCATED:
-                waiting[s.job_id] = (*waiting.get(s.job_id, ()), SlotOffer(s.slot, s.allocation_id))
+                waiting[s.job_id] = (*waiting.get(s.job_id, ()), rpc.SlotOffer(s.slot, s.allocation_id))
         return waiting
 
-    def report(self) -> tuple[SlotStatus, ...]:
-        return tuple(SlotStatus(s.slot, s.allocation_id, s.job_id) for s in self._slots)
+    def report(self) -> tuple[rpc.SlotStatus, ...]:
+        return tuple(rpc.SlotStatus(s.slot, s.allocation_id, s.job_id) for s in self._slots)
 
     def allocations(self) -> tuple[str, ...]:
         return tuple(s.allocation_id for s in self._slots if s.state is not SlotState.FREE)
@@ -170,8 +160,8 @@ class TaskEntry:
     sent_ms: int = 0
     stopping_since_ms: int = -1
     error: ErrorInfo | None = None
-    committables: tuple[SinkCommittables, ...] = ()
-    metrics: TaskMetrics | None = None
+    committables: tuple[rpc.SinkCommittables, ...] = ()
+    metrics: rpc.TaskMetrics | None = None
 
     @property
     def is_running(self) -> bool:
@@ -183,7 +173,7 @@ class TaskEntry:
         is_stopping = self.stopping_since_ms >= 0 and not self.state.is_terminal
         return is_stopping and now_ms - self.stopping_since_ms > self.cancellation_timeout_ms
 
-    def refuse(self, descriptor: TaskDeploymentDescriptor) -> None:
+    def refuse(self, descriptor: rpc.TaskDeploymentDescriptor) -> None:
         """Its slot is not there."""
         self.state = ExecutionState.FAILED
         self.error = error_info(
@@ -195,8 +185,8 @@ class TaskEntry:
 
     # --- what is told of it
 
-    def update(self, task_manager_id: str) -> TaskStateUpdate:
-        return TaskStateUpdate(
+    def update(self, task_manager_id: str) -> rpc.TaskStateUpdate:
+        return rpc.TaskStateUpdate(
             task_manager_id,
             self.job_id,
             self.execution_id,
@@ -207,8 +197,8 @@ class TaskEntry:
             metrics=self.metrics,
         )
 
-    def splits_request(self, task_manager_id: str, request: SplitsRequested) -> RequestSplits:
-        return RequestSplits(
+    def splits_request(self, task_manager_id: str, request: SplitsRequested) -> rpc.RequestSplits:
+        return rpc.RequestSplits(
             task_manager_id,
             self.job_id,
             request.execution_id,
@@ -219,11 +209,11 @@ class TaskEntry:
 
     def checkpoint_report(
         self, task_manager_id: str, report: CheckpointReport
-    ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
+    ) -> rpc.AcknowledgeCheckpoint | rpc.DeclineCheckpoint:
         ids = (task_manager_id, self.job_id, report.execution_id)
         if isinstance(report, CheckpointRefused):
-            return DeclineCheckpoint(*ids, report.checkpoint_id, report.error)
-        return AcknowledgeCheckpoint(
+            return rpc.DeclineCheckpoint(*ids, report.checkpoint_id, report.error)
+        return rpc.AcknowledgeCheckpoint(
             *ids,
             report.checkpoint_id,
             report.state,

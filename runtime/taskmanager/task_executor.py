@@ -8,56 +8,15 @@ from typing import Any
 
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, error_info
+from sqlstream.messages import rpc
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import (
-    AcceptSlots,
-    AssignSplits,
-    CancelTask,
-    CheckpointAborted,
-    CheckpointCompleted,
-    DeployTask,
-    FreeSlot,
-    Heartbeat,
-    HeartbeatReply,
-    MetricsReport,
-    OfferSlots,
-    RegistrationAccepted,
-    RegistrationRefused,
-    RequestMetrics,
-    RequestSlot,
-    SlotFreed,
-    SlotRefused,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
-    TaskStateAck,
-    ToJobManager,
-    TriggerCheckpoint,
-    UnknownTaskManager,
-)
 from sqlstream.runtime.story import Story
+from sqlstream.runtime.taskmanager import events
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
     CheckpointReports,
     CheckpointTaken,
-)
-from sqlstream.runtime.taskmanager.events import (
-    AbandonTask,
-    CollectMetrics,
-    Disconnected,
-    ForgetJob,
-    GiveSplits,
-    MessageReceived,
-    MetricsCollected,
-    SendToJobManager,
-    StartTask,
-    StopTask,
-    TaskExecutorEvent,
-    TaskExecutorInstruction,
-    TaskStateChanged,
-    TellOfCheckpoint,
-    Terminate,
-    Tick,
 )
 from sqlstream.runtime.taskmanager.metrics import METRICS_INTERVAL_MS, MetricsSchedule
 from sqlstream.runtime.taskmanager.registration import Registration, TaskExecutorConfig
@@ -70,7 +29,7 @@ TICK_MS = 50
 SETTLED_TICK_MS = 1000
 """Interval between ticks while everything is acknowledged: only the heartbeat timeout is checked then."""
 
-_ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
+_ANSWERS_TO_REGISTRATION = (rpc.RegistrationAccepted, rpc.RegistrationRefused, rpc.UnknownTaskManager)
 
 
 class TaskExecutor:
@@ -101,32 +60,32 @@ class TaskExecutor:
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
         self._jobs: frozenset[str] = frozenset()
-        self._instructions: list[TaskExecutorInstruction] = []
+        self._instructions: list[events.TaskExecutorInstruction] = []
 
     @property
     def task_manager_id(self) -> str:
         return self.registration.task_manager_id
 
-    def handle(self, event: TaskExecutorEvent, now_ms: int) -> list[TaskExecutorInstruction]:
+    def handle(self, event: events.TaskExecutorEvent, now_ms: int) -> list[events.TaskExecutorInstruction]:
         """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
         self._instructions = []
         if self._is_terminated:
             return []
         match event:
-            case MessageReceived(message):
+            case events.MessageReceived(message):
                 self._on_message(message, now_ms)
-            case TaskStateChanged():
+            case events.TaskStateChanged():
                 self._on_task_state(event, now_ms)
             case SplitsRequested():
                 self._on_splits_requested(event, now_ms)
             case CheckpointTaken() | CheckpointRefused():
                 self._on_checkpoint_report(event, now_ms)
-            case MetricsCollected(metrics):
+            case events.MetricsCollected(metrics):
                 self._on_metrics(metrics)
-            case Disconnected():
+            case events.Disconnected():
                 if self.registration.is_connected:
                     self._leave("the JobManager is gone", now_ms)
-            case Tick():
+            case events.Tick():
                 self._on_tick(now_ms)
         self._forget_jobs()
         self.check()
@@ -134,7 +93,7 @@ class TaskExecutor:
 
     def _forget_jobs(self) -> None:
         before, self._jobs = self._jobs, self.slots.jobs()
-        self._instructions += (ForgetJob(job_id) for job_id in sorted(before - self._jobs))
+        self._instructions += (events.ForgetJob(job_id) for job_id in sorted(before - self._jobs))
 
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""
@@ -172,40 +131,40 @@ class TaskExecutor:
             self.registration.heard(now_ms)
             handler(self, message, now_ms)
 
-    def _on_accepted(self, message: RegistrationAccepted, now_ms: int) -> None:
+    def _on_accepted(self, message: rpc.RegistrationAccepted, now_ms: int) -> None:
         if self.registration.accepted(message):
             self.story.add(now_ms, f"registered as {self.task_manager_id}")
 
-    def _on_refused(self, message: RegistrationRefused, now_ms: int) -> None:
+    def _on_refused(self, message: rpc.RegistrationRefused, now_ms: int) -> None:
         self.story.add(now_ms, f"registration refused: {message.error.message}")
         self._terminate(message.error)
 
-    def _on_unknown(self, message: UnknownTaskManager, now_ms: int) -> None:
+    def _on_unknown(self, message: rpc.UnknownTaskManager, now_ms: int) -> None:
         self._leave("the JobManager does not know this TaskManager", now_ms)
 
-    def _on_heartbeat(self, message: Heartbeat, now_ms: int) -> None:
-        self._send(HeartbeatReply(self.task_manager_id, message.sequence, self.slots.report()))
+    def _on_heartbeat(self, message: rpc.Heartbeat, now_ms: int) -> None:
+        self._send(rpc.HeartbeatReply(self.task_manager_id, message.sequence, self.slots.report()))
 
-    def _on_request_slot(self, message: RequestSlot, now_ms: int) -> None:
+    def _on_request_slot(self, message: rpc.RequestSlot, now_ms: int) -> None:
         if not self.slots.allocate(message.slot, message.allocation_id, message.job_id):
-            self._send(SlotRefused(self.task_manager_id, message.slot, message.allocation_id))
+            self._send(rpc.SlotRefused(self.task_manager_id, message.slot, message.allocation_id))
             return
         self.story.add(now_ms, f"slot {message.slot} allocated as {message.allocation_id}")
         self._send_offers(now_ms)
 
-    def _on_accept_slots(self, message: AcceptSlots, now_ms: int) -> None:
+    def _on_accept_slots(self, message: rpc.AcceptSlots, now_ms: int) -> None:
         for allocation_id in message.allocation_ids:
             self.slots.activate(allocation_id)
 
-    def _on_free_slot(self, message: FreeSlot, now_ms: int) -> None:
+    def _on_free_slot(self, message: rpc.FreeSlot, now_ms: int) -> None:
         running = self.slots.free(message.allocation_id)
         self.story.add(now_ms, f"free {message.allocation_id}, {len(running)} tasks run in it")
         for execution_id in sorted(running - self.abandoned.keys()):
             self._stop(self.tasks[execution_id], now_ms)
         if not running:
-            self._send(SlotFreed(self.task_manager_id, message.allocation_id))
+            self._send(rpc.SlotFreed(self.task_manager_id, message.allocation_id))
 
-    def _on_deploy(self, message: DeployTask, now_ms: int) -> None:
+    def _on_deploy(self, message: rpc.DeployTask, now_ms: int) -> None:
         descriptor = message.descriptor
         known = self.tasks.get(descriptor.execution_id)
         if known is not None:
@@ -213,7 +172,7 @@ class TaskExecutor:
         elif descriptor.execution_id not in self._ended:
             self._start(descriptor, now_ms)
 
-    def _start(self, descriptor: TaskDeploymentDescriptor, now_ms: int) -> None:
+    def _start(self, descriptor: rpc.TaskDeploymentDescriptor, now_ms: int) -> None:
         task = TaskEntry(
             descriptor.job_id,
             descriptor.execution_id,
@@ -225,20 +184,20 @@ class TaskExecutor:
         # The deployment proves that the JobMaster has the slot, even when its AcceptSlots was lost.
         if self.slots.activate(descriptor.allocation_id):
             self.slots.add_task(descriptor.allocation_id, task.execution_id)
-            self._instructions.append(StartTask(descriptor))
+            self._instructions.append(events.StartTask(descriptor))
             self._metrics.watch(now_ms)
         else:
             task.refuse(descriptor)
         self.story.add(now_ms, f"{task.execution_id} {task.state.value}")
         self._send_update(task, now_ms)
 
-    def _cancellation_timeout_ms(self, descriptor: TaskDeploymentDescriptor) -> int:
+    def _cancellation_timeout_ms(self, descriptor: rpc.TaskDeploymentDescriptor) -> int:
         """The job's own timeout, if it has set one."""
         key = "task.cancellation.timeout"
         of_job: int = options.get(descriptor.config, key)
         return of_job if key in descriptor.config else self.config.cancellation_timeout_ms
 
-    def _on_cancel(self, message: CancelTask, now_ms: int) -> None:
+    def _on_cancel(self, message: rpc.CancelTask, now_ms: int) -> None:
         task = self.tasks.get(message.execution_id)
         if task is None:
             if message.execution_id in self._ended:
@@ -252,7 +211,7 @@ class TaskExecutor:
         else:
             self._stop(task, now_ms)
 
-    def _on_ack(self, message: TaskStateAck, now_ms: int) -> None:
+    def _on_ack(self, message: rpc.TaskStateAck, now_ms: int) -> None:
         task = self.tasks.get(message.execution_id)
         if task is None or message.sequence != task.sequence:
             return
@@ -261,52 +220,56 @@ class TaskExecutor:
             del self.tasks[task.execution_id]
             self._ended.add(task.execution_id)
 
-    def _on_assign_splits(self, message: AssignSplits, now_ms: int) -> None:
+    def _on_assign_splits(self, message: rpc.AssignSplits, now_ms: int) -> None:
         if self._split_requests.is_answered_by(message):
-            self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
+            self._instructions.append(
+                events.GiveSplits(message.execution_id, message.number, message.assigned)
+            )
 
-    def _on_trigger_checkpoint(self, message: TriggerCheckpoint, now_ms: int) -> None:
+    def _on_trigger_checkpoint(self, message: rpc.TriggerCheckpoint, now_ms: int) -> None:
         reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
             return
         if reports.is_first(*ids):
-            self._instructions.append(TellOfCheckpoint(message))
+            self._instructions.append(events.TellOfCheckpoint(message))
         elif (reported := reports.of(*ids)) is not None:
             # The JobMaster asks again, so it has not got the answer.
             self._send_checkpoint_report(reported)
         elif reports.is_skipped(*ids):
             self._send_checkpoint_report(CheckpointRefused(*ids, _skipped(message.checkpoint_id)))
 
-    def _on_checkpoint_fate(self, message: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
-        pending = message.still_pending if isinstance(message, CheckpointAborted) else ()
+    def _on_checkpoint_fate(
+        self, message: rpc.CheckpointCompleted | rpc.CheckpointAborted, now_ms: int
+    ) -> None:
+        pending = message.still_pending if isinstance(message, rpc.CheckpointAborted) else ()
         self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id, pending)
         if self._is_running(message.execution_id):
-            self._instructions.append(TellOfCheckpoint(message))
+            self._instructions.append(events.TellOfCheckpoint(message))
 
-    def _on_request_metrics(self, message: RequestMetrics, now_ms: int) -> None:
+    def _on_request_metrics(self, message: rpc.RequestMetrics, now_ms: int) -> None:
         self._metrics.watch(now_ms)
 
     _HANDLERS: dict[type, Callable[[TaskExecutor, Any, int], None]] = {
-        RegistrationAccepted: _on_accepted,
-        RegistrationRefused: _on_refused,
-        UnknownTaskManager: _on_unknown,
-        Heartbeat: _on_heartbeat,
-        RequestSlot: _on_request_slot,
-        AcceptSlots: _on_accept_slots,
-        FreeSlot: _on_free_slot,
-        DeployTask: _on_deploy,
-        CancelTask: _on_cancel,
-        TaskStateAck: _on_ack,
-        AssignSplits: _on_assign_splits,
-        TriggerCheckpoint: _on_trigger_checkpoint,
-        CheckpointCompleted: _on_checkpoint_fate,
-        CheckpointAborted: _on_checkpoint_fate,
-        RequestMetrics: _on_request_metrics,
+        rpc.RegistrationAccepted: _on_accepted,
+        rpc.RegistrationRefused: _on_refused,
+        rpc.UnknownTaskManager: _on_unknown,
+        rpc.Heartbeat: _on_heartbeat,
+        rpc.RequestSlot: _on_request_slot,
+        rpc.AcceptSlots: _on_accept_slots,
+        rpc.FreeSlot: _on_free_slot,
+        rpc.DeployTask: _on_deploy,
+        rpc.CancelTask: _on_cancel,
+        rpc.TaskStateAck: _on_ack,
+        rpc.AssignSplits: _on_assign_splits,
+        rpc.TriggerCheckpoint: _on_trigger_checkpoint,
+        rpc.CheckpointCompleted: _on_checkpoint_fate,
+        rpc.CheckpointAborted: _on_checkpoint_fate,
+        rpc.RequestMetrics: _on_request_metrics,
     }
 
     # --- tasks
 
-    def _on_task_state(self, event: TaskStateChanged, now_ms: int) -> None:
+    def _on_task_state(self, event: events.TaskStateChanged, now_ms: int) -> None:
         if event.execution_id in self.abandoned:
             self._on_abandoned_state(event, now_ms)
             return
@@ -325,19 +288,19 @@ class TaskExecutor:
             self._split_requests.forget(event.execution_id)
             self._checkpoint_reports.forget(event.execution_id)
         if event.state.is_terminal and self.slots.remove_task(task.allocation_id, task.execution_id):
-            self._send(SlotFreed(self.task_manager_id, task.allocation_id))
+            self._send(rpc.SlotFreed(self.task_manager_id, task.allocation_id))
         self._send_update(task, now_ms)
         if self.registration.is_leaving:
             self._register_anew_when_empty(now_ms)
 
-    def _on_abandoned_state(self, event: TaskStateChanged, now_ms: int) -> None:
+    def _on_abandoned_state(self, event: events.TaskStateChanged, now_ms: int) -> None:
         """The JobMaster knows its end already."""
         if not event.state.is_terminal:
             return
         task = self.abandoned.pop(event.execution_id)
         self.story.add(now_ms, f"{event.execution_id}, which was abandoned, has ended")
         if self.slots.remove_task(task.allocation_id, task.execution_id):
-            self._send(SlotFreed(self.task_manager_id, task.allocation_id))
+            self._send(rpc.SlotFreed(self.task_manager_id, task.allocation_id))
 
     def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
         if event.execution_id in self.abandoned:
@@ -355,27 +318,27 @@ class TaskExecutor:
             self._checkpoint_reports.add(report, now_ms)
             self._send_checkpoint_report(report)
 
-    def _on_metrics(self, metrics: tuple[TaskMetrics, ...]) -> None:
-        jobs: dict[str, tuple[TaskMetrics, ...]] = {}
+    def _on_metrics(self, metrics: tuple[rpc.TaskMetrics, ...]) -> None:
+        jobs: dict[str, tuple[rpc.TaskMetrics, ...]] = {}
         for m in metrics:
             task = self.tasks.get(m.execution_id)
             if task is not None and not task.state.is_terminal:
                 jobs[task.job_id] = (*jobs.get(task.job_id, ()), m)
         if jobs:
             self._metrics_sequence += 1
-            self._send(MetricsReport(self.task_manager_id, self._metrics_sequence, jobs))
+            self._send(rpc.MetricsReport(self.task_manager_id, self._metrics_sequence, jobs))
 
     def _collect_metrics(self, now_ms: int) -> None:
         is_running = any(not t.state.is_terminal for t in self.tasks.values())
         if self._metrics.is_due(now_ms, is_running):
-            self._instructions.append(CollectMetrics())
+            self._instructions.append(events.CollectMetrics())
 
     def _stop(self, task: TaskEntry, now_ms: int) -> None:
         if not task.is_running:
             return
         task.stopping_since_ms = now_ms
         self.story.add(now_ms, f"{task.execution_id} is being cancelled")
-        self._instructions.append(StopTask(task.execution_id))
+        self._instructions.append(events.StopTask(task.execution_id))
 
     # --- time
 
@@ -419,7 +382,7 @@ class TaskExecutor:
     def _abandon(self, task: TaskEntry, now_ms: int) -> None:
         """Report the end of a task whose thread still runs: to end the process would end tasks of other jobs."""
         self.abandoned[task.execution_id] = dataclasses.replace(task)
-        self._instructions.append(AbandonTask(_unresponsive(task)))
+        self._instructions.append(events.AbandonTask(_unresponsive(task)))
         self.story.add(now_ms, f"{task.execution_id} is abandoned")
         task.state = ExecutionState.CANCELED
         task.sequence += 1
@@ -462,19 +425,19 @@ class TaskExecutor:
 
     def _terminate(self, error: ErrorInfo) -> None:
         self._is_terminated = True
-        self._instructions.append(Terminate(error))
+        self._instructions.append(events.Terminate(error))
 
     # --- sending
 
-    def _send(self, message: ToJobManager) -> None:
+    def _send(self, message: rpc.ToJobManager) -> None:
         # A TaskManager that leaves sends nothing more: its registration has ended.
         if not self.registration.is_leaving:
-            self._instructions.append(SendToJobManager(message))
+            self._instructions.append(events.SendToJobManager(message))
 
     def _send_offers(self, now_ms: int) -> None:
         self._offers_sent_ms = now_ms
         for job_id, offers in self.slots.offers().items():
-            self._send(OfferSlots(self.task_manager_id, job_id, offers))
+            self._send(rpc.OfferSlots(self.task_manager_id, job_id, offers))
 
     def _send_splits_request(self, request: SplitsRequested) -> None:
         task = self.tasks[request.execution_id]

@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream import config
-from sqlstream.messages.rpc import (
-    COUNTER,
-    Metrics,
-    SinkCommittables,
-    TaskDeploymentDescriptor,
-)
+from sqlstream.messages import rpc
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheckpoints
@@ -126,7 +121,7 @@ class OpenedTask:
 
     State: the operators, the channels, the streams to the client."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, context: TaskContext) -> None:
+    def __init__(self, descriptor: rpc.TaskDeploymentDescriptor, context: TaskContext) -> None:
         is_timed = bool(config.get(descriptor.config, OPERATOR_CPU))
         self.position = TimedPosition() if is_timed else ChainPosition()
         # What runs in batch mode counts every row, whatever its time: none is late before the end.
@@ -159,25 +154,25 @@ class OpenedTask:
         assert isinstance(source, SourceInput)
         return source
 
-    def committables(self) -> tuple[SinkCommittables, ...]:
+    def committables(self) -> tuple[rpc.SinkCommittables, ...]:
         """What the sinks have prepared and no completed checkpoint has covered."""
         written = tuple(self.batch_query.committables) if self.batch_query is not None else ()
         return tuple(
-            SinkCommittables(id, sink.committables + written)
+            rpc.SinkCommittables(id, sink.committables + written)
             for id, sink in self._sinks()
             if sink.committables + written
         )
 
-    def prepare_commit(self, checkpoint_id: int) -> tuple[SinkCommittables, ...]:
+    def prepare_commit(self, checkpoint_id: int) -> tuple[rpc.SinkCommittables, ...]:
         """All rows so far belong to this checkpoint; returns `committables`."""
         for _, sink in self._sinks():
             sink.prepare_commit(checkpoint_id)
         return self.committables()
 
-    def counted(self) -> dict[int, Metrics]:
+    def counted(self) -> dict[int, rpc.Metrics]:
         """The counters of the operators so far, by id."""
         counters = self.chain.counters.items()
-        return {id: {n: v for n, v in c.read().items() if n.startswith(COUNTER)} for id, c in counters}
+        return {id: {n: v for n, v in c.read().items() if n.startswith(rpc.COUNTER)} for id, c in counters}
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:
         for _, sink in self._sinks():

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.catalog.objects import (
-    CatalogDatabase,
-    CatalogDefinition,
-    CatalogFunction,
-    CatalogObject,
-    ObjectPath,
-)
+from sqlstream.catalog import objects
 
 
 class CatalogConflict(Exception):
@@ -21,56 +15,56 @@ class CatalogConflict(Exception):
 class PutObject:
     """Add a table or view, or replace `expected`; without it nothing may be at the path."""
 
-    entry: CatalogObject
-    expected: CatalogObject | None = None
+    entry: objects.CatalogObject
+    expected: objects.CatalogObject | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveObject:
     """Remove a table or view, which must still be the same."""
 
-    entry: CatalogObject
+    entry: objects.CatalogObject
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveDamaged:
     """Remove a table or view whose kept definition cannot be read."""
 
-    path: ObjectPath
+    path: objects.ObjectPath
 
 
 @dataclasses.dataclass(frozen=True)
 class RenameObject:
     """Rename a table or view, which must still be the same, within its database; nothing may have the other name."""
 
-    entry: CatalogObject
+    entry: objects.CatalogObject
     name: str
 
     @property
-    def target(self) -> ObjectPath:
-        return ObjectPath(self.entry.path.catalog, self.entry.path.database, self.name)
+    def target(self) -> objects.ObjectPath:
+        return objects.ObjectPath(self.entry.path.catalog, self.entry.path.database, self.name)
 
 
 @dataclasses.dataclass(frozen=True)
 class PutFunction:
     """Add a function, or replace `expected`; without it there may be no function of its name."""
 
-    entry: CatalogFunction
-    expected: CatalogFunction | None = None
+    entry: objects.CatalogFunction
+    expected: objects.CatalogFunction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveFunction:
     """Remove a function, which must still be the same."""
 
-    entry: CatalogFunction
+    entry: objects.CatalogFunction
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveDamagedFunction:
     """Remove a function whose kept definition cannot be read."""
 
-    path: ObjectPath
+    path: objects.ObjectPath
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +73,8 @@ class PutDatabase:
 
     catalog: str
     name: str
-    database: CatalogDatabase
-    expected: CatalogDatabase | None = None
+    database: objects.CatalogDatabase
+    expected: objects.CatalogDatabase | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +91,8 @@ class PutCatalog:
     """Add a catalog, or give one another definition than `expected`; without it there may be no such catalog."""
 
     name: str
-    definition: CatalogDefinition
-    expected: CatalogDefinition | None = None
+    definition: objects.CatalogDefinition
+    expected: objects.CatalogDefinition | None = None
 
 
 @dataclasses.dataclass(frozen=True)

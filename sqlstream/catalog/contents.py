@@ -8,20 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from sqlstream.catalog.changes import (
-    CatalogConflict,
-    ContentsChange,
-    FunctionChange,
-    PutDatabase,
-    PutFunction,
-    PutObject,
-    RemoveDamaged,
-    RemoveDamagedFunction,
-    RemoveDatabase,
-    RemoveFunction,
-    RemoveObject,
-    RenameObject,
-)
+from sqlstream.catalog import changes
 from sqlstream.catalog.objects import (
     DEFAULT_DATABASE,
     CatalogDatabase,
@@ -61,32 +48,32 @@ class CatalogContents:
         return None if database is None else database.objects.get(path.name)
 
 
-def changed(contents: CatalogContents, change: ContentsChange) -> CatalogContents:
+def changed(contents: CatalogContents, change: changes.ContentsChange) -> CatalogContents:
     """The contents after `change`. CatalogConflict when they are not what it was planned upon."""
     match change:
-        case PutObject(entry, expected):
+        case changes.PutObject(entry, expected):
             return _with_object(contents, entry, expected)
-        case RemoveObject(entry):
+        case changes.RemoveObject(entry):
             return _without_object(contents, entry)
-        case RemoveDamaged(path):
+        case changes.RemoveDamaged(path):
             return _without_damaged(contents, path)
-        case RenameObject(entry):
+        case changes.RenameObject(entry):
             if contents.get(change.target) is not None:
-                raise CatalogConflict
+                raise changes.CatalogConflict
             moved = replace(entry, path=change.target)
             return _with_object(_without_object(contents, entry), moved, None)
-        case PutFunction() | RemoveFunction() | RemoveDamagedFunction():
+        case changes.PutFunction() | changes.RemoveFunction() | changes.RemoveDamagedFunction():
             return _with_function_change(contents, change)
-        case PutDatabase(_, name, database, expected_database):
+        case changes.PutDatabase(_, name, database, expected_database):
             return _with_database(contents, name, database, expected_database)
-        case RemoveDatabase(_, name, is_cascade):
+        case changes.RemoveDatabase(_, name, is_cascade):
             return _without_database(contents, name, is_cascade)
 
 
 def _database(contents: CatalogContents, name: str) -> DatabaseContents:
     found = contents.databases.get(name)
     if found is None:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     return found
 
 
@@ -103,7 +90,7 @@ def _with_object(
     path = entry.path
     database = _database(contents, path.database)
     if database.objects.get(path.name) != expected or path.name in database.damaged:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     return _with_objects(contents, path.database, {**database.objects, path.name: entry})
 
 
@@ -111,7 +98,7 @@ def _without_object(contents: CatalogContents, entry: CatalogObject) -> CatalogC
     path = entry.path
     database = _database(contents, path.database)
     if database.objects.get(path.name) != entry:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     rest = {name: other for name, other in database.objects.items() if name != path.name}
     return _with_objects(contents, path.database, rest)
 
@@ -119,27 +106,27 @@ def _without_object(contents: CatalogContents, entry: CatalogObject) -> CatalogC
 def _without_damaged(contents: CatalogContents, path: ObjectPath) -> CatalogContents:
     database = _database(contents, path.database)
     if path.name not in database.damaged:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     rest = {name: reason for name, reason in database.damaged.items() if name != path.name}
     after = dataclasses.replace(database, damaged=rest)
     return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
 
 
-def _with_function_change(contents: CatalogContents, change: FunctionChange) -> CatalogContents:
-    path = change.path if isinstance(change, RemoveDamagedFunction) else change.entry.path
+def _with_function_change(contents: CatalogContents, change: changes.FunctionChange) -> CatalogContents:
+    path = change.path if isinstance(change, changes.RemoveDamagedFunction) else change.entry.path
     database = _database(contents, path.database)
     functions, damaged = dict(database.functions), dict(database.damaged_functions)
     match change:
-        case RemoveDamagedFunction():
+        case changes.RemoveDamagedFunction():
             if damaged.pop(path.name, None) is None:
-                raise CatalogConflict
-        case PutFunction(entry, expected):
+                raise changes.CatalogConflict
+        case changes.PutFunction(entry, expected):
             if functions.get(path.name) != expected or path.name in damaged:
-                raise CatalogConflict
+                raise changes.CatalogConflict
             functions[path.name] = entry
-        case RemoveFunction(entry):
+        case changes.RemoveFunction(entry):
             if functions.pop(path.name, None) != entry:
-                raise CatalogConflict
+                raise changes.CatalogConflict
     after = dataclasses.replace(database, functions=functions, damaged_functions=damaged)
     return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
 
@@ -149,14 +136,14 @@ def _with_database(
 ) -> CatalogContents:
     present = contents.databases.get(name)
     if (None if present is None else present.database) != expected or name in contents.damaged:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     after = dataclasses.replace(present or DatabaseContents(), database=database)
     return dataclasses.replace(contents, databases={**contents.databases, name: after})
 
 
 def _without_database(contents: CatalogContents, name: str, is_cascade: bool) -> CatalogContents:
     if not _database(contents, name).is_empty and not is_cascade:
-        raise CatalogConflict
+        raise changes.CatalogConflict
     rest = {other: database for other, database in contents.databases.items() if other != name}
     return dataclasses.replace(contents, databases=rest)
 
@@ -181,7 +168,7 @@ class MemoryCatalog:
     def contents(self) -> CatalogContents:
         return self._contents
 
-    def apply(self, change: ContentsChange) -> None:
+    def apply(self, change: changes.ContentsChange) -> None:
         with self._lock:
             self._contents = changed(self._contents, change)
 

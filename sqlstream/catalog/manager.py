@@ -8,14 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from sqlstream.catalog.changes import (
-    CatalogConflict,
-    ContentsChange,
-    PutCatalog,
-    PutDatabase,
-    RemoveCatalog,
-    changed_catalog,
-)
+from sqlstream.catalog import changes
 from sqlstream.catalog.contents import TYPE as IN_MEMORY
 from sqlstream.catalog.contents import CatalogContents, MemoryCatalog
 from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDatabase, CatalogDefinition
@@ -33,7 +26,7 @@ class Catalog(Protocol):
     def contents(self) -> CatalogContents:
         """All of it as it is now. ExternalError when it cannot be read."""
 
-    def apply(self, change: ContentsChange) -> None:
+    def apply(self, change: changes.ContentsChange) -> None:
         """Make a change, all or none; when this returns, it is kept. CatalogConflict when the catalog has changed since the
         change was planned; ExternalError when it cannot be kept."""
 
@@ -94,19 +87,19 @@ class CatalogManager:
         """The catalogs as they are now; the mapping is never modified."""
         return self._catalogs
 
-    def apply(self, change: ContentsChange | PutCatalog | RemoveCatalog) -> None:
+    def apply(self, change: changes.ContentsChange | changes.PutCatalog | changes.RemoveCatalog) -> None:
         """Make a change, all or none. CatalogConflict when it was planned upon another state."""
         match change:
-            case PutCatalog(name, definition, None):
+            case changes.PutCatalog(name, definition, None):
                 self._create(name, definition)
-            case PutCatalog(name, definition, expected):
+            case changes.PutCatalog(name, definition, expected):
                 self._alter(name, definition, expected)
-            case RemoveCatalog(name):
+            case changes.RemoveCatalog(name):
                 self._drop(name)
             case _:
-                catalog = self._catalogs.get(changed_catalog(change))
+                catalog = self._catalogs.get(changes.changed_catalog(change))
                 if catalog is None:
-                    raise CatalogConflict
+                    raise changes.CatalogConflict
                 catalog.apply(change)
 
     def _open(self, name: str, definition: CatalogDefinition) -> Catalog:
@@ -122,7 +115,7 @@ class CatalogManager:
     def _create(self, name: str, definition: CatalogDefinition) -> None:
         with self._lock:
             if name in self._catalogs:
-                raise CatalogConflict
+                raise changes.CatalogConflict
             catalog = self._open(name, definition)
             try:
                 if self._store is not None:
@@ -137,7 +130,7 @@ class CatalogManager:
         with self._lock:
             catalog = self._catalogs.get(name)
             if catalog is None or catalog.definition != expected:
-                raise CatalogConflict
+                raise changes.CatalogConflict
             before = catalog.definition
             is_new = not catalog.redefine(definition)
             if is_new:
@@ -159,7 +152,7 @@ class CatalogManager:
     def _drop(self, name: str) -> None:
         with self._lock:
             if name not in self._catalogs:
-                raise CatalogConflict
+                raise changes.CatalogConflict
             if self._store is not None:
                 self._store.remove(name)
             self._catalogs = {n: c for n, c in self._catalogs.items() if n != name}
@@ -175,5 +168,5 @@ def _make_default_database(name: str, catalog: Catalog) -> None:
     database = catalog.definition.default_database
     if database not in catalog.contents().databases:
         # Another session may make it at the same time.
-        with contextlib.suppress(CatalogConflict):
-            catalog.apply(PutDatabase(name, database, CatalogDatabase()))
+        with contextlib.suppress(changes.CatalogConflict):
+            catalog.apply(changes.PutDatabase(name, database, CatalogDatabase()))

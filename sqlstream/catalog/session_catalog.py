@@ -6,27 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sqlstream.catalog.changes import (
-    CatalogChange,
-    CatalogConflict,
-    PutFunction,
-    PutObject,
-    RemoveFunction,
-    RemoveObject,
-    RenameObject,
-    UseDatabase,
-)
+from sqlstream.catalog import changes, objects
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents, changed
 from sqlstream.catalog.manager import CatalogManager
-from sqlstream.catalog.objects import (
-    DEFAULT_CATALOG,
-    CatalogDatabase,
-    CatalogDefinition,
-    CatalogFunction,
-    CatalogObject,
-    Column,
-    ObjectPath,
-)
 from sqlstream.catalog.snapshot import CatalogSnapshot
 
 
@@ -40,44 +22,48 @@ class SessionCatalog:
 
     def __init__(self, manager: CatalogManager | None = None) -> None:
         self.manager = manager or CatalogManager()
-        self._temporary: dict[ObjectPath, CatalogObject] = {}
-        self._temporary_functions: dict[ObjectPath, CatalogFunction] = {}
+        self._temporary: dict[objects.ObjectPath, objects.CatalogObject] = {}
+        self._temporary_functions: dict[objects.ObjectPath, objects.CatalogFunction] = {}
         self.held_bytes = 0
-        self.current_catalog = DEFAULT_CATALOG
-        self.current_database = self.manager.catalogs()[DEFAULT_CATALOG].definition.default_database
+        self.current_catalog = objects.DEFAULT_CATALOG
+        self.current_database = self.manager.catalogs()[objects.DEFAULT_CATALOG].definition.default_database
 
     def snapshot(self) -> CatalogSnapshot:
         """One consistent state, for one statement."""
         return CatalogSnapshot(self.manager.catalogs(), self._temporary, self._temporary_functions)
 
-    def apply(self, change: CatalogChange) -> None:
+    def apply(self, change: changes.CatalogChange) -> None:
         """Make a change that a statement has planned on a snapshot; all or none.
 
         CatalogConflict when another session has changed what it was planned upon: plan the statement anew.
         """
         match change:
-            case UseDatabase(catalog, database):
+            case changes.UseDatabase(catalog, database):
                 self.current_catalog, self.current_database = catalog, database
-            case PutObject(entry) | RemoveObject(entry) | RenameObject(entry) if entry.is_temporary:
+            case changes.PutObject(entry) | changes.RemoveObject(entry) | changes.RenameObject(entry) if (
+                entry.is_temporary
+            ):
                 self._apply_temporary(change)
-            case PutFunction(function) | RemoveFunction(function) if function.is_temporary:
+            case changes.PutFunction(function) | changes.RemoveFunction(function) if function.is_temporary:
                 self._apply_temporary_function(change)
             case _:
                 self.manager.apply(change)
 
-    def _apply_temporary_function(self, change: PutFunction | RemoveFunction) -> None:
+    def _apply_temporary_function(self, change: changes.PutFunction | changes.RemoveFunction) -> None:
         # Replaced and not modified: a snapshot holds the former one.
         rest = {p: e for p, e in self._temporary_functions.items() if p != change.entry.path}
-        added = {change.entry.path: change.entry} if isinstance(change, PutFunction) else {}
+        added = {change.entry.path: change.entry} if isinstance(change, changes.PutFunction) else {}
         former = self._temporary_functions.get(change.entry.path)
         self._temporary_functions = rest | added
         self.held_bytes += _size(added.values()) - _size([former] if former is not None else [])
 
-    def _apply_temporary(self, change: PutObject | RemoveObject | RenameObject) -> None:
+    def _apply_temporary(
+        self, change: changes.PutObject | changes.RemoveObject | changes.RenameObject
+    ) -> None:
         path = change.entry.path
         present = {path: entry} if (entry := self._temporary.get(path)) is not None else {}
-        if isinstance(change, RenameObject) and change.target in self._temporary:
-            raise CatalogConflict
+        if isinstance(change, changes.RenameObject) and change.target in self._temporary:
+            raise changes.CatalogConflict
         before = CatalogContents(
             {path.database: DatabaseContents(objects={p.name: e for p, e in present.items()})}
         )
@@ -87,54 +73,54 @@ class SessionCatalog:
         self._temporary = rest | {e.path: e for e in after}
         self.held_bytes += _size(after) - _size(present.values())
 
-    def put(self, entry: CatalogObject) -> None:
+    def put(self, entry: objects.CatalogObject) -> None:
         """Add or replace an object, whatever is there. CatalogConflict when another session changes it meanwhile."""
-        self.apply(PutObject(entry, self.get_kind(entry.path, entry.is_temporary)))
+        self.apply(changes.PutObject(entry, self.get_kind(entry.path, entry.is_temporary)))
 
     # -- what is there now: for completion and for lists ---------------------------------------------
 
     def catalogs(self) -> tuple[str, ...]:
         return self.snapshot().catalogs()
 
-    def definition(self, catalog: str) -> CatalogDefinition | None:
+    def definition(self, catalog: str) -> objects.CatalogDefinition | None:
         return self.snapshot().definition(catalog)
 
     def databases(self, catalog: str) -> tuple[str, ...]:
         return self.snapshot().databases(catalog)
 
-    def database(self, catalog: str, database: str) -> CatalogDatabase | None:
+    def database(self, catalog: str, database: str) -> objects.CatalogDatabase | None:
         return self.snapshot().database(catalog, database)
 
     def is_empty(self, catalog: str, database: str) -> bool:
         return self.snapshot().is_empty(catalog, database)
 
-    def get(self, path: ObjectPath) -> CatalogObject | None:
+    def get(self, path: objects.ObjectPath) -> objects.CatalogObject | None:
         return self.snapshot().get(path)
 
-    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None:
+    def get_kind(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogObject | None:
         return self.snapshot().get_kind(path, is_temporary)
 
-    def is_damaged(self, path: ObjectPath) -> bool:
+    def is_damaged(self, path: objects.ObjectPath) -> bool:
         return self.snapshot().is_damaged(path)
 
     def names(self, catalog: str, database: str) -> tuple[str, ...]:
         return self.snapshot().names(catalog, database)
 
-    def columns(self, path: ObjectPath) -> tuple[Column, ...]:
+    def columns(self, path: objects.ObjectPath) -> tuple[objects.Column, ...]:
         return self.snapshot().columns(path)
 
-    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None:
+    def function(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogFunction | None:
         return self.snapshot().function(path, is_temporary)
 
-    def is_damaged_function(self, path: ObjectPath) -> bool:
+    def is_damaged_function(self, path: objects.ObjectPath) -> bool:
         return self.snapshot().is_damaged_function(path)
 
-    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]:
+    def functions(self, catalog: str, database: str) -> tuple[objects.CatalogFunction, ...]:
         return self.snapshot().functions(catalog, database)
 
-    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
+    def list(self, catalog: str, database: str) -> tuple[objects.CatalogObject, ...]:
         return self.snapshot().list(catalog, database)
 
 
-def _size(entries: Iterable[CatalogObject | CatalogFunction]) -> int:
+def _size(entries: Iterable[objects.CatalogObject | objects.CatalogFunction]) -> int:
     return sum(len(msgspec.msgpack.encode(entry)) for entry in entries)

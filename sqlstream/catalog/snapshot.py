@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from sqlstream.catalog import objects
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents
 from sqlstream.catalog.manager import Catalog
-from sqlstream.catalog.objects import (
-    CatalogDatabase,
-    CatalogDefinition,
-    CatalogFunction,
-    CatalogObject,
-    CatalogTable,
-    Column,
-    ObjectPath,
-)
 from sqlstream.errors import ExternalError
 
 
@@ -24,29 +16,29 @@ class CatalogReader(Protocol):
 
     def catalogs(self) -> tuple[str, ...]: ...
 
-    def definition(self, catalog: str) -> CatalogDefinition | None: ...
+    def definition(self, catalog: str) -> objects.CatalogDefinition | None: ...
 
     def databases(self, catalog: str) -> tuple[str, ...]: ...
 
-    def database(self, catalog: str, database: str) -> CatalogDatabase | None: ...
+    def database(self, catalog: str, database: str) -> objects.CatalogDatabase | None: ...
 
     def is_empty(self, catalog: str, database: str) -> bool: ...
 
-    def get(self, path: ObjectPath) -> CatalogObject | None: ...
+    def get(self, path: objects.ObjectPath) -> objects.CatalogObject | None: ...
 
-    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None: ...
+    def get_kind(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogObject | None: ...
 
-    def is_damaged(self, path: ObjectPath) -> bool: ...
+    def is_damaged(self, path: objects.ObjectPath) -> bool: ...
 
     def names(self, catalog: str, database: str) -> tuple[str, ...]: ...
 
-    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]: ...
+    def list(self, catalog: str, database: str) -> tuple[objects.CatalogObject, ...]: ...
 
-    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None: ...
+    def function(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogFunction | None: ...
 
-    def is_damaged_function(self, path: ObjectPath) -> bool: ...
+    def is_damaged_function(self, path: objects.ObjectPath) -> bool: ...
 
-    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]: ...
+    def functions(self, catalog: str, database: str) -> tuple[objects.CatalogFunction, ...]: ...
 
 
 class CatalogSnapshot:
@@ -60,8 +52,8 @@ class CatalogSnapshot:
     def __init__(
         self,
         catalogs: Mapping[str, Catalog],
-        temporary: Mapping[ObjectPath, CatalogObject] | None = None,
-        temporary_functions: Mapping[ObjectPath, CatalogFunction] | None = None,
+        temporary: Mapping[objects.ObjectPath, objects.CatalogObject] | None = None,
+        temporary_functions: Mapping[objects.ObjectPath, objects.CatalogFunction] | None = None,
     ) -> None:
         self._catalogs = catalogs
         self._temporary = temporary or {}
@@ -71,7 +63,7 @@ class CatalogSnapshot:
     def catalogs(self) -> tuple[str, ...]:
         return tuple(sorted(self._catalogs))
 
-    def definition(self, catalog: str) -> CatalogDefinition | None:
+    def definition(self, catalog: str) -> objects.CatalogDefinition | None:
         found = self._catalogs.get(catalog)
         return None if found is None else found.definition
 
@@ -80,7 +72,7 @@ class CatalogSnapshot:
         contents = self._contents(catalog)
         return tuple(sorted((*contents.databases, *contents.damaged)))
 
-    def database(self, catalog: str, database: str) -> CatalogDatabase | None:
+    def database(self, catalog: str, database: str) -> objects.CatalogDatabase | None:
         found = self._database(catalog, database)
         return None if found is None else found.database
 
@@ -89,19 +81,19 @@ class CatalogSnapshot:
         found = self._database(catalog, database)
         return found is None or found.is_empty
 
-    def get(self, path: ObjectPath) -> CatalogObject | None:
+    def get(self, path: objects.ObjectPath) -> objects.CatalogObject | None:
         return self._temporary.get(path) or self._permanent(path)
 
-    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None:
+    def get_kind(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogObject | None:
         """The object of that very kind, hidden or not."""
         return self._temporary.get(path) if is_temporary else self._permanent(path)
 
-    def is_damaged(self, path: ObjectPath) -> bool:
+    def is_damaged(self, path: objects.ObjectPath) -> bool:
         """Whether a permanent object is there whose definition cannot be read."""
         found = self._database(path.catalog, path.database)
         return found is not None and path.name in found.damaged
 
-    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
+    def list(self, catalog: str, database: str) -> tuple[objects.CatalogObject, ...]:
         """The visible objects in order of their names, without those that cannot be read."""
         found = self._database(catalog, database)
         visible = dict(found.objects) if found is not None else {}
@@ -116,14 +108,14 @@ class CatalogSnapshot:
         damaged = found.damaged if found is not None else ()
         return tuple(sorted({*(e.path.name for e in self.list(catalog, database)), *damaged}))
 
-    def columns(self, path: ObjectPath) -> tuple[Column, ...]:
+    def columns(self, path: objects.ObjectPath) -> tuple[objects.Column, ...]:
         """The columns of a table or view; none when there is no such object."""
         found = self.get(path)
-        if found is None or isinstance(found, CatalogTable):
+        if found is None or isinstance(found, objects.CatalogTable):
             return found.columns if found is not None else ()
-        return tuple(Column(f.name, f.type) for f in found.schema.fields)
+        return tuple(objects.Column(f.name, f.type) for f in found.schema.fields)
 
-    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None:
+    def function(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogFunction | None:
         """The function of that very kind. ExternalError SS5020 for a permanent one whose definition cannot be read."""
         if is_temporary:
             return self._temporary_functions.get(path)
@@ -133,12 +125,12 @@ class CatalogSnapshot:
             raise _unreadable(f'function "{path.name}"', reason, ", or drop the function")
         return None if database is None else database.functions.get(path.name)
 
-    def is_damaged_function(self, path: ObjectPath) -> bool:
+    def is_damaged_function(self, path: objects.ObjectPath) -> bool:
         """Whether a permanent function is there whose definition cannot be read."""
         found = self._database(path.catalog, path.database)
         return found is not None and path.name in found.damaged_functions
 
-    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]:
+    def functions(self, catalog: str, database: str) -> tuple[objects.CatalogFunction, ...]:
         """The visible functions of a database in order of their names, without those that cannot be read; temporary system
         functions are those of the empty names."""
         found = self._database(catalog, database) if catalog else None
@@ -160,7 +152,7 @@ class CatalogSnapshot:
             raise _unreadable(f'database "{catalog}.{database}"', contents.damaged[database])
         return contents.databases.get(database)
 
-    def _permanent(self, path: ObjectPath) -> CatalogObject | None:
+    def _permanent(self, path: objects.ObjectPath) -> objects.CatalogObject | None:
         database = self._database(path.catalog, path.database)
         if database is not None and path.name in database.damaged:
             raise _unreadable(f'table "{path.name}"', database.damaged[path.name], ", or drop the table")

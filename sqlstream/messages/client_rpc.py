@@ -14,40 +14,32 @@ import msgspec
 from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-from sqlstream.messages.rpc import (
-    PROTOCOL_VERSION,
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    RpcMessage,
-    TaskManagerOverview,
-)
 
 
-class AttachClient(RpcMessage, frozen=True):
+class AttachClient(rpc.RpcMessage, frozen=True):
     """Opens a client's stream. Plans differ from release to release, so that `version` must be the JobManager's own."""
 
     client_id: str
     version: str
-    protocol_version: Count = PROTOCOL_VERSION
+    protocol_version: Count = rpc.PROTOCOL_VERSION
 
 
-class DetachClient(RpcMessage, frozen=True):
+class DetachClient(rpc.RpcMessage, frozen=True):
     """End the client's stream. Its queries are cancelled; its other jobs run on."""
 
     client_id: str
 
 
-class AwaitJobEnd(RpcMessage, frozen=True):
+class AwaitJobEnd(rpc.RpcMessage, frozen=True):
     """Send JobEnded to the client once the job has ended, behind all lines that it has printed."""
 
     job_id: str
     client_id: str
 
 
-class SubmitJob(RpcMessage, frozen=True):
+class SubmitJob(rpc.RpcMessage, frozen=True):
     """Store the job, then run it. Repeating the same graph is harmless. The attached client takes the lines that the job
     prints, and a query ends with it; without one, they go where the JobManager's own go."""
 
@@ -55,43 +47,43 @@ class SubmitJob(RpcMessage, frozen=True):
     client_id: str = ""
 
 
-class CancelJob(RpcMessage, frozen=True):
+class CancelJob(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobStatus(RpcMessage, frozen=True):
+class RequestJobStatus(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobDetails(RpcMessage, frozen=True):
+class RequestJobDetails(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobMetrics(RpcMessage, frozen=True):
+class RequestJobMetrics(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobExceptions(RpcMessage, frozen=True):
+class RequestJobExceptions(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobGraph(RpcMessage, frozen=True):
+class RequestJobGraph(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class RequestJobOverview(RpcMessage, frozen=True):
+class RequestJobOverview(rpc.RpcMessage, frozen=True):
     pass
 
 
-class RequestClusterOverview(RpcMessage, frozen=True):
+class RequestClusterOverview(rpc.RpcMessage, frozen=True):
     pass
 
 
-class RequestCheckpointStatistics(RpcMessage, frozen=True):
+class RequestCheckpointStatistics(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class TakeCheckpoint(RpcMessage, frozen=True):
+class TakeCheckpoint(rpc.RpcMessage, frozen=True):
     """Take a checkpoint of the job beside those of its interval. The client chooses `trigger_id`, and repeating the message is
     harmless; RequestSavepointStatus tells how it went. The same holds for savepoints."""
 
@@ -99,7 +91,7 @@ class TakeCheckpoint(RpcMessage, frozen=True):
     trigger_id: str
 
 
-class TriggerSavepoint(RpcMessage, frozen=True):
+class TriggerSavepoint(rpc.RpcMessage, frozen=True):
     """Take a savepoint into a new directory below `directory`; empty: below the job's execution.checkpointing.savepoint-dir."""
 
     job_id: str
@@ -107,7 +99,7 @@ class TriggerSavepoint(RpcMessage, frozen=True):
     directory: str = ""
 
 
-class StopWithSavepoint(RpcMessage, frozen=True):
+class StopWithSavepoint(rpc.RpcMessage, frozen=True):
     """Take a savepoint, commit its output and end the job. `is_drain`: time passes to its end first, so that all windows
     fire: such a savepoint is for a job that does not go on with the same input."""
 
@@ -117,52 +109,52 @@ class StopWithSavepoint(RpcMessage, frozen=True):
     is_drain: bool = False
 
 
-class RequestSavepointStatus(RpcMessage, frozen=True):
+class RequestSavepointStatus(rpc.RpcMessage, frozen=True):
     job_id: str
     trigger_id: str
 
 
-class DisposeSavepoint(RpcMessage, frozen=True):
+class DisposeSavepoint(rpc.RpcMessage, frozen=True):
     """Remove the savepoint at `path`, its directory or the `_metadata` in it. Answered when it is removed."""
 
     path: str
 
 
-class JobSubmitted(RpcMessage, frozen=True):
+class JobSubmitted(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
-class JobDetailsReply(RpcMessage, frozen=True):
-    details: JobDetails
+class JobDetailsReply(rpc.RpcMessage, frozen=True):
+    details: rpc.JobDetails
 
 
-class JobMetricsReply(RpcMessage, frozen=True):
-    metrics: JobMetrics
+class JobMetricsReply(rpc.RpcMessage, frozen=True):
+    metrics: rpc.JobMetrics
 
 
-class JobExceptionsReply(RpcMessage, frozen=True):
+class JobExceptionsReply(rpc.RpcMessage, frozen=True):
     """The job's failures: its cause first, then what else its tasks reported."""
 
     errors: tuple[ErrorInfo, ...]
 
 
-class JobGraphReply(RpcMessage, frozen=True):
+class JobGraphReply(rpc.RpcMessage, frozen=True):
     job_graph: JobGraph
 
 
-class JobOverviewReply(RpcMessage, frozen=True):
-    jobs: tuple[JobOverviewEntry, ...]
+class JobOverviewReply(rpc.RpcMessage, frozen=True):
+    jobs: tuple[rpc.JobOverviewEntry, ...]
 
 
-class ClusterOverviewReply(RpcMessage, frozen=True):
-    task_managers: tuple[TaskManagerOverview, ...]
+class ClusterOverviewReply(rpc.RpcMessage, frozen=True):
+    task_managers: tuple[rpc.TaskManagerOverview, ...]
 
 
-class CheckpointStatisticsReply(RpcMessage, frozen=True):
+class CheckpointStatisticsReply(rpc.RpcMessage, frozen=True):
     statistics: CheckpointStatistics
 
 
-class SavepointStatusReply(RpcMessage, frozen=True):
+class SavepointStatusReply(rpc.RpcMessage, frozen=True):
     """How far a checkpoint or savepoint is that a client has triggered. `is_done` with `path` once it is completed (and the job
     has ended, of one with which it stops), or with `error`. `checkpoint_id` is 0 until it has begun."""
 
@@ -174,25 +166,25 @@ class SavepointStatusReply(RpcMessage, frozen=True):
     error: ErrorInfo | None = None
 
 
-class SavepointDisposed(RpcMessage, frozen=True):
+class SavepointDisposed(rpc.RpcMessage, frozen=True):
     path: str
 
 
-class RequestFailed(RpcMessage, frozen=True):
+class RequestFailed(rpc.RpcMessage, frozen=True):
     """The request itself was refused: an unknown job, a job id used twice."""
 
     error: ErrorInfo
 
 
-class ClientDetached(RpcMessage, frozen=True):
+class ClientDetached(rpc.RpcMessage, frozen=True):
     pass
 
 
-class ClientAttached(RpcMessage, frozen=True):
+class ClientAttached(rpc.RpcMessage, frozen=True):
     """The first event of a client's stream."""
 
 
-class JobPrinted(RpcMessage, frozen=True):
+class JobPrinted(rpc.RpcMessage, frozen=True):
     """Lines that a job has printed, or the first rows that its sources could not decode."""
 
     job_id: str
@@ -200,10 +192,10 @@ class JobPrinted(RpcMessage, frozen=True):
     is_error: bool
 
 
-class JobEnded(RpcMessage, frozen=True):
+class JobEnded(rpc.RpcMessage, frozen=True):
     """The answer to AwaitJobEnd."""
 
-    reply: JobStatusReply
+    reply: rpc.JobStatusReply
 
 
 ClientEvent = ClientAttached | JobPrinted | JobEnded | RequestFailed
@@ -231,7 +223,7 @@ ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
 ClientReply = (
     JobSubmitted
     | ClientDetached
-    | JobStatusReply
+    | rpc.JobStatusReply
     | JobDetailsReply
     | JobMetricsReply
     | JobExceptionsReply

@@ -10,17 +10,8 @@ from typing import TypeVar
 import msgspec
 from sqlglot import exp
 
-from sqlstream import config
+from sqlstream import catalog, config
 from sqlstream import types as sql
-from sqlstream.catalog import (
-    CatalogTable,
-    CatalogView,
-    Column,
-    ColumnKind,
-    FileDefinition,
-    InferredTable,
-    ObjectPath,
-)
 from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
@@ -64,7 +55,7 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
     path = resolve_path(parts, namespace.catalog, namespace.database, span)
     beside = find_side_table(path, namespace.context, span)
     found = beside or find_object(path, namespace.context, span, tuple(namespace.ctes))
-    if isinstance(found, CatalogView):
+    if isinstance(found, catalog.CatalogView):
         if hints:
             raise UserError(
                 "SS4003", f'"{path.name}" is a view and takes no OPTIONS hint', span=hints[0].key_span
@@ -103,7 +94,7 @@ def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
     return Span(spans[0].start, spans[-1].end) if spans else namespace.span(node)
 
 
-def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
+def _bind_view(view: catalog.CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
     if view.path in namespace.views:
         raise UserError("SS2016", f'view "{view.path.name}" reads itself', span=span)
     inner = namespace.inside_view(view, span)
@@ -132,7 +123,7 @@ def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
 
 
 def bind_table_source(
-    table: CatalogTable, options: dict[str, str], namespace: Namespace, span: Span | None
+    table: catalog.CatalogTable, options: dict[str, str], namespace: Namespace, span: Span | None
 ) -> RelationalNode:
     """Scan, computed columns and watermark of `table`; the output has the declared columns in order."""
     descriptor = find_connector(options, namespace.context, span)
@@ -169,18 +160,18 @@ def bind_table_source(
 
 
 def _scan(
-    table: CatalogTable,
+    table: catalog.CatalogTable,
     options: dict[str, str],
     bounded: bool,
     metadata_types: dict[str, LogicalType],
     span: Span | None,
 ) -> TableScan:
-    physical = [c for c in table.columns if c.kind is ColumnKind.PHYSICAL]
+    physical = [c for c in table.columns if c.kind is catalog.ColumnKind.PHYSICAL]
     metadata = tuple(
         dict.fromkeys(
             Field(c.metadata_key or c.name, metadata_types.get(c.metadata_key or c.name, c.type))
             for c in table.columns
-            if c.kind is ColumnKind.METADATA
+            if c.kind is catalog.ColumnKind.METADATA
         )
     )
     return TableScan(
@@ -195,27 +186,27 @@ def _scan(
 
 
 def bind_columns(
-    table: CatalogTable, scanned: Schema, namespace: Namespace, span: Span | None
+    table: catalog.CatalogTable, scanned: Schema, namespace: Namespace, span: Span | None
 ) -> tuple[Expression, ...]:
     """One expression per declared column, over the scan's columns."""
-    physical = [c.name for c in table.columns if c.kind is ColumnKind.PHYSICAL]
+    physical = [c.name for c in table.columns if c.kind is catalog.ColumnKind.PHYSICAL]
     width = len(physical)
     keys = [f.name for f in scanned.fields[width:]]
     stored: dict[str, Expression] = {}
     for column in table.columns:
-        if column.kind is ColumnKind.PHYSICAL:
+        if column.kind is catalog.ColumnKind.PHYSICAL:
             index = physical.index(column.name)
             stored[column.name] = InputRef(index, scanned.types[index])
-        elif column.kind is ColumnKind.METADATA:
+        elif column.kind is catalog.ColumnKind.METADATA:
             index = width + keys.index(column.metadata_key or column.name)
             stored[column.name] = cast_to(InputRef(index, scanned.types[index]), column.type, span)
     return tuple(stored.get(c.name) or _computed(c, stored, table, namespace, span) for c in table.columns)
 
 
 def _computed(
-    column: Column,
+    column: catalog.Column,
     stored: dict[str, Expression],
-    table: CatalogTable,
+    table: catalog.CatalogTable,
     namespace: Namespace,
     span: Span | None,
 ) -> Expression:
@@ -230,7 +221,7 @@ def _computed(
 
 def _with_watermark(
     node: RelationalNode,
-    table: CatalogTable,
+    table: catalog.CatalogTable,
     options: dict[str, str],
     namespace: Namespace,
     span: Span | None,
@@ -285,18 +276,20 @@ CONNECTOR = "filesystem"
 
 def define_files(
     path: str, written: tuple[Option, ...], context: BindContext, span: Span | None
-) -> InferredTable:
+) -> catalog.InferredTable:
     """The table of the files at a path, inferred once per statement. UserError with a position for options that do not fit, and
     where nothing can be inferred."""
     given = written_options(written)
     known = context.files.find(path, given)
     if known is None:
         known = _infer(path, written, context, span)
-        context.files.add(FileDefinition(path, given, known))
+        context.files.add(catalog.FileDefinition(path, given, known))
     return known
 
 
-def _infer(path: str, written: tuple[Option, ...], context: BindContext, span: Span | None) -> InferredTable:
+def _infer(
+    path: str, written: tuple[Option, ...], context: BindContext, span: Span | None
+) -> catalog.InferredTable:
     inference = context.files.inference
     if inference is None:
         raise UserError("SS3001", "files cannot be read by their path here", span=span)
@@ -333,10 +326,10 @@ def _completed(
     return (*added, *written)
 
 
-def anonymous_table(path: str, table: InferredTable) -> CatalogTable:
+def anonymous_table(path: str, table: catalog.InferredTable) -> catalog.CatalogTable:
     """The table of a path in FROM, which is in no catalog."""
-    return CatalogTable(
-        ObjectPath("", "", path),
+    return catalog.CatalogTable(
+        catalog.ObjectPath("", "", path),
         table.columns,
         table.options,
         partition_keys=table.partition_keys,
@@ -350,12 +343,12 @@ def anonymous_table(path: str, table: InferredTable) -> CatalogTable:
 LATE, ERRORS = "late", "errors"
 
 _ERROR_COLUMNS = (
-    Column("job", sql.STRING, comment="the job that read the row"),
-    Column("rejected_at", sql.timestamp_ltz(3), comment="when it did"),
-    Column("file", sql.STRING, comment="the file that holds the row"),
-    Column("line", sql.BIGINT, comment="its line there, the first is 1"),
-    Column("reason", sql.STRING, comment="why it could not be decoded"),
-    Column("text", sql.STRING, comment="what stands there"),
+    catalog.Column("job", sql.STRING, comment="the job that read the row"),
+    catalog.Column("rejected_at", sql.timestamp_ltz(3), comment="when it did"),
+    catalog.Column("file", sql.STRING, comment="the file that holds the row"),
+    catalog.Column("line", sql.BIGINT, comment="its line there, the first is 1"),
+    catalog.Column("reason", sql.STRING, comment="why it could not be decoded"),
+    catalog.Column("text", sql.STRING, comment="what stands there"),
 )
 _PLACE_OPTIONS = ("connector", "path", "source.rejected-rows.path")
 
@@ -366,17 +359,21 @@ def split_name(name: str) -> tuple[str, str]:
     return (table, kind) if table and kind in (LATE, ERRORS) else ("", "")
 
 
-def find_side_table(path: ObjectPath, context: BindContext, span: Span | None) -> CatalogTable | None:
+def find_side_table(
+    path: catalog.ObjectPath, context: BindContext, span: Span | None
+) -> catalog.CatalogTable | None:
     """What a name beside that of a table reads; None when it is no such name, or there is no such table. Of `t$late` the
     options are those of the table. UserError SS3003 where the table has nothing of the kind."""
     name, kind = split_name(path.name)
     base = context.catalog.get(msgspec.structs.replace(path, name=name)) if name else None
-    if not isinstance(base, CatalogTable):
+    if not isinstance(base, catalog.CatalogTable):
         return None
     return _late_table(path, base, span) if kind == LATE else _errors_table(path, base, context, span)
 
 
-def _late_table(path: ObjectPath, base: CatalogTable, span: Span | None) -> CatalogTable:
+def _late_table(
+    path: catalog.ObjectPath, base: catalog.CatalogTable, span: Span | None
+) -> catalog.CatalogTable:
     if base.watermark is None:
         raise UserError(
             "SS3003",
@@ -386,21 +383,23 @@ def _late_table(path: ObjectPath, base: CatalogTable, span: Span | None) -> Cata
             hint=f"declare one: ALTER TABLE {base.path.name} ADD WATERMARK FOR …",
         )
     columns = tuple(
-        msgspec.structs.replace(c, kind=ColumnKind.PHYSICAL, type=c.type.without_time_attribute())
+        msgspec.structs.replace(c, kind=catalog.ColumnKind.PHYSICAL, type=c.type.without_time_attribute())
         if c.name == base.watermark.column
         else c
         for c in base.columns
     )
     time = next(c for c in base.columns if c.name == base.watermark.column)
-    own = Column(WATERMARK_COLUMN, watermark_type(time.type), comment="the watermark that the row is behind")
+    own = catalog.Column(
+        WATERMARK_COLUMN, watermark_type(time.type), comment="the watermark that the row is behind"
+    )
     return msgspec.structs.replace(
         base, path=path, columns=(*columns, own), watermark=None, primary_key=(), partition_keys=()
     )
 
 
 def _errors_table(
-    path: ObjectPath, base: CatalogTable, context: BindContext, span: Span | None
-) -> CatalogTable:
+    path: catalog.ObjectPath, base: catalog.CatalogTable, context: BindContext, span: Span | None
+) -> catalog.CatalogTable:
     descriptor = context.connectors.get(base.options.get("connector", ""))
     if descriptor is None or not descriptor.reading.keeps_rejected_rows:
         raise UserError(
@@ -417,4 +416,4 @@ def _errors_table(
         "format": "json",
         "json.ignore-parse-errors": "true",
     }
-    return CatalogTable(path=path, columns=_ERROR_COLUMNS, options=options)
+    return catalog.CatalogTable(path=path, columns=_ERROR_COLUMNS, options=options)

@@ -23,15 +23,8 @@ from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.runtime.connectors.sql_tables import SqlTables, sql_descriptor
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
+from sqlstream.spi import connector
 from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
-from sqlstream.spi.connector import (
-    ConnectorContext,
-    EnumeratorContext,
-    LookupSource,
-    SinkWriter,
-    SourceReader,
-    SplitEnumerator,
-)
 from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -57,26 +50,28 @@ class DuckDb(SqlTables):
         self._check_columns(schema, options, _refusal, "DuckDB")
 
     def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
         from sqlstream.runtime.connectors.duckdb.source import DuckDbReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return DuckDbReader(spec, read_place(spec.table, spec.options), context, share)
 
     def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
         return FixedSplits([{"block": 0, "rows": 0}], state)
 
     def lookup_source(
-        self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
-    ) -> LookupSource:
+        self, spec: SourceSpec, keys: tuple[str, ...], context: connector.ConnectorContext
+    ) -> connector.LookupSource:
         from sqlstream.runtime.connectors.duckdb.source import DuckDbLookup
 
         return DuckDbLookup(spec, read_place(spec.table, spec.options), keys, context)
 
-    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+    def sink(
+        self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
+    ) -> connector.SinkWriter:
         from sqlstream.runtime.connectors.duckdb.commit import check_target
         from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter
 

@@ -49,21 +49,10 @@ from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Schema
+from sqlstream.spi import connector
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import Committable
-from sqlstream.spi.connector import (
-    Boundedness,
-    ConnectorContext,
-    ConnectorDescriptor,
-    EnumeratorContext,
-    Place,
-    Reading,
-    SinkWriter,
-    SourceReader,
-    SplitEnumerator,
-    Writing,
-)
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of
 
@@ -83,7 +72,7 @@ class Filesystem:
     writes is hidden until its checkpoint is committed; without checkpoints, until the job ends.
     """
 
-    descriptor = ConnectorDescriptor(
+    descriptor = connector.ConnectorDescriptor(
         identifier="filesystem",
         options=(
             *descriptors_of(FileOptions),
@@ -91,8 +80,8 @@ class Filesystem:
             *descriptors_of(ChangelogOptions),
             *descriptors_of(S3Options),
         ),
-        reading=Reading(
-            boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
+        reading=connector.Reading(
+            boundedness=connector.Boundedness(True, unless_set=MONITOR_INTERVAL),
             metadata={
                 "file.path": sql.STRING.not_null(),
                 "file.name": sql.STRING.not_null(),
@@ -103,8 +92,8 @@ class Filesystem:
             watermarks=True,
             keeps_rejected_rows=True,
         ),
-        writing=Writing(changes_rows=True),
-        place=Place(has_format=True, partitions=True, options=("path",)),
+        writing=connector.Writing(changes_rows=True),
+        place=connector.Place(has_format=True, partitions=True, options=("path",)),
     )
 
     def validate(
@@ -151,16 +140,16 @@ class Filesystem:
         format_of(identifier).validate(in_files, format_options(identifier, options))
 
     def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
         from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return FileSourceReader(spec, replaced(context, files=files_of(spec.options, context.files)), share)
 
     def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
         from sqlstream.runtime.connectors.files.file_enumerator import FileEnumerator
 
         return FileEnumerator(spec, replaced(context, files=files_of(spec.options, context.files)), state)
@@ -219,7 +208,9 @@ class Filesystem:
         is_packed = spec.options["format"] in _PACKED_FORMATS
         return sum(f.size * (_PACKED_FACTOR if is_packed or is_compressed(f.path) else 1) for f in found)
 
-    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+    def sink(
+        self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
+    ) -> connector.SinkWriter:
         from sqlstream.runtime.connectors.files.filesystem_sink import FileSinkWriter
 
         around = replaced(context, files=files_of(spec.options, context.files))

@@ -9,17 +9,7 @@ from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.generators.datagen_options import FIELD_OPTIONS, make_generators
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import (
-    Boundedness,
-    ConnectorContext,
-    ConnectorDescriptor,
-    EnumeratorContext,
-    OptionType,
-    Reading,
-    SourceReader,
-    SourceStatus,
-    SplitEnumerator,
-)
+from sqlstream.spi import connector
 from sqlstream.spi.files import Files
 from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
@@ -36,20 +26,20 @@ class DatagenOptions:
 
     rows_per_second: int = option(
         "rows-per-second",
-        OptionType.LONG,
+        connector.OptionType.LONG,
         "Rows that all subtasks generate per second, in total.",
         "10000",
         minimum=1,
     )
     row_count: int | None = option(
         "number-of-rows",
-        OptionType.LONG,
+        connector.OptionType.LONG,
         "How many rows the table has; without it, it has no end.",
         minimum=0,
     )
-    seed: int = option("seed", OptionType.LONG, "Seed of the random values.", "0")
+    seed: int = option("seed", connector.OptionType.LONG, "Seed of the random values.", "0")
     parallelism: int | None = option(
-        "scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1
+        "scan.parallelism", connector.OptionType.INTEGER, "How many subtasks make rows.", minimum=1
     )
 
 
@@ -60,10 +50,12 @@ _CELL_BYTES = 100
 class Datagen(SourceOnlyConnector):
     """A source without format. All readers share one sequence of rows; a table with a sequence field ends when that does."""
 
-    descriptor = ConnectorDescriptor(
+    descriptor = connector.ConnectorDescriptor(
         identifier="datagen",
         options=(*descriptors_of(DatagenOptions), *FIELD_OPTIONS),
-        reading=Reading(boundedness=Boundedness(False, unless_set="number-of-rows"), limits=True),
+        reading=connector.Reading(
+            boundedness=connector.Boundedness(False, unless_set="number-of-rows"), limits=True
+        ),
     )
 
     def validate(
@@ -73,13 +65,13 @@ class Datagen(SourceOnlyConnector):
         make_generators(schema, options, parse_options(DatagenOptions, options).seed)
 
     def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
         return DatagenReader(spec, context, own_share(self, spec, context) if splits is None else splits)
 
     def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
         block_rows = paced_block_rows(_options(spec).rows_per_second, context)
         return FixedSplits(Split.all(context.parallelism, block_rows), state)
 
@@ -94,7 +86,9 @@ def _options(spec: SourceSpec) -> DatagenOptions:
 class DatagenReader:
     """Generates each row from its number, once it is due by the clock. State: one position per split."""
 
-    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]]
+    ) -> None:
         generators = make_generators(spec.schema, spec.options, _options(spec).seed)
         self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
         self._names = list(spec.columns)
@@ -114,11 +108,11 @@ class DatagenReader:
             at_once=max(paced_block_rows(rate, context), rate // 100 + 1),
         )
 
-    def poll(self) -> pa.RecordBatch | SourceStatus:
+    def poll(self) -> pa.RecordBatch | connector.SourceStatus:
         if self._limit == 0:
-            return SourceStatus.END
+            return connector.SourceStatus.END
         rows = self._rows.take(self._limit) if self._limit > 0 else self._rows.take()
-        if isinstance(rows, SourceStatus):
+        if isinstance(rows, connector.SourceStatus):
             return rows
         start, stop = rows
         if self._limit > 0:

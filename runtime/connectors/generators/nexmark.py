@@ -16,18 +16,7 @@ from sqlstream.runtime.connectors.generators.nexmark_config import (
 )
 from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import (
-    Boundedness,
-    ConnectorContext,
-    ConnectorDescriptor,
-    EnumeratorContext,
-    OptionDescriptor,
-    OptionType,
-    Reading,
-    SourceReader,
-    SourceStatus,
-    SplitEnumerator,
-)
+from sqlstream.spi import connector
 from sqlstream.spi.files import Files
 from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of
@@ -110,12 +99,16 @@ _FIGURE_DESCRIPTIONS = {
 }
 
 
-def _figure_option(key: str) -> OptionDescriptor:
+def _figure_option(key: str) -> connector.OptionDescriptor:
     name, low, _ = FIGURES[key]
     if key == "nexmark.base-time":
-        return OptionDescriptor(key, OptionType.STRING, _FIGURE_DESCRIPTIONS[key], "2015-07-15 00:00:00")
+        return connector.OptionDescriptor(
+            key, connector.OptionType.STRING, _FIGURE_DESCRIPTIONS[key], "2015-07-15 00:00:00"
+        )
     default = str(getattr(NexmarkConfig(), name))
-    return OptionDescriptor(key, OptionType.LONG, _FIGURE_DESCRIPTIONS[key], default, minimum=low)
+    return connector.OptionDescriptor(
+        key, connector.OptionType.LONG, _FIGURE_DESCRIPTIONS[key], default, minimum=low
+    )
 
 
 class Nexmark(SourceOnlyConnector):
@@ -125,15 +118,17 @@ class Nexmark(SourceOnlyConnector):
     its own table.
     """
 
-    descriptor = ConnectorDescriptor(
+    descriptor = connector.ConnectorDescriptor(
         identifier="nexmark",
         options=(
             *descriptors_of(StreamOptions),
             *map(_figure_option, FIGURES),
             *descriptors_of(SuiteOptions),
         ),
-        reading=Reading(
-            boundedness=Boundedness(False, unless_set="nexmark.events", unless_positive="events.num"),
+        reading=connector.Reading(
+            boundedness=connector.Boundedness(
+                False, unless_set="nexmark.events", unless_positive="events.num"
+            ),
             schema_option="nexmark.table",
             schemas=_SCHEMAS,
         ),
@@ -149,13 +144,13 @@ class Nexmark(SourceOnlyConnector):
             _check_column(table, kind, column.name, column.type, known)
 
     def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
         return NexmarkReader(spec, context, own_share(self, spec, context) if splits is None else splits)
 
     def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
         """A split is every n-th block for n readers, so that all readers advance together in event time."""
         options = NexmarkOptions.parse(spec.options)
         if options.is_paced:
@@ -198,7 +193,9 @@ def _check_column(
 class NexmarkReader:
     """Generates one block per poll; a paced reader generates the events that are due. State: one position per split."""
 
-    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]]
+    ) -> None:
         from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 
         options = NexmarkOptions.parse(spec.options)
@@ -213,10 +210,10 @@ class NexmarkReader:
             rate=config.rate if options.is_paced else None,
         )
 
-    def poll(self) -> pa.RecordBatch | SourceStatus:
+    def poll(self) -> pa.RecordBatch | connector.SourceStatus:
         while True:
             events = self._events.take()
-            if isinstance(events, SourceStatus):
+            if isinstance(events, connector.SourceStatus):
                 return events
             batch = self._make(*events)
             # A block of a rare kind can be empty: generate on until there are rows.
@@ -243,7 +240,7 @@ class NexmarkReader:
         return self._generator.events(start, stop, self._columns)
 
 
-def _block_events(options: NexmarkOptions, context: EnumeratorContext) -> int:
+def _block_events(options: NexmarkOptions, context: connector.EnumeratorContext) -> int:
     """How many events make about `batch_rows` rows of the table's kind, within bounds.
 
     Readers, and tables of one job, are up to a block apart in event time: hence a block spans at most `_SPAN_BATCHES_MAX`

@@ -15,14 +15,7 @@ from sqlstream.runtime.connectors.jdbc.options import OPTIONS, read_options
 from sqlstream.runtime.connectors.sql_tables import SqlTables, sql_descriptor
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import (
-    ConnectorContext,
-    EnumeratorContext,
-    LookupSource,
-    SinkWriter,
-    SourceReader,
-    SplitEnumerator,
-)
+from sqlstream.spi import connector
 from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -56,28 +49,30 @@ class Jdbc(SqlTables):
         self._check_columns(schema, options, functools.partial(_refusal, kind), caseless)
 
     def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
         from sqlstream.runtime.connectors.jdbc.source import JdbcReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return JdbcReader(spec, read_options(spec.options), context, share)
 
     def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
         partitions = read_options(spec.options).partitions
         count = len(partitions.ranges()) if partitions is not None else 1
         return FixedSplits([{"range": i, "rows": 0} for i in range(count)], state, is_on_demand=True)
 
     def lookup_source(
-        self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
-    ) -> LookupSource:
+        self, spec: SourceSpec, keys: tuple[str, ...], context: connector.ConnectorContext
+    ) -> connector.LookupSource:
         from sqlstream.runtime.connectors.jdbc.source import JdbcLookup
 
         return JdbcLookup(spec, read_options(spec.options), keys, context)
 
-    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+    def sink(
+        self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
+    ) -> connector.SinkWriter:
         options = read_options(spec.options)
         if options.database.is_server:
             from sqlstream.runtime.connectors.jdbc.postgres_sink import PostgresSinkWriter

@@ -9,18 +9,11 @@ from msgspec.structs import replace
 
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobVertex
+from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.manifest import CheckpointManifest, paths_of
-from sqlstream.messages.rpc import (
-    RESTORED_FROM_STORE,
-    RESTORED_LOCALLY,
-    AcknowledgeCheckpoint,
-    CheckpointAborted,
-    CheckpointCompleted,
-    DeclineCheckpoint,
-    TriggerCheckpoint,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
@@ -38,19 +31,6 @@ from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from sqlstream.runtime.jobmanager.deployment import consumers_of
-from sqlstream.runtime.jobmanager.events import (
-    CheckpointStored,
-    CheckpointStoreFailed,
-    DiscardCheckpoint,
-    JobMasterInstruction,
-    Noted,
-    RemoveAborted,
-    RemoveCheckpoints,
-    SavepointRequested,
-    Send,
-    StopGivenUp,
-    StoreCheckpoint,
-)
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.sink_commits import SinkCommits, sink_commits
 from sqlstream.runtime.jobmanager.sources.job_sources import JobSources
@@ -74,7 +54,7 @@ class JobCheckpoints:
         graph: ExecutionGraph,
         commits: SinkCommits,
         sources: JobSources,
-        emit: Callable[[JobMasterInstruction], None],
+        emit: Callable[[events.JobMasterInstruction], None],
         story: Story,
         now_ms: int,
         restored: tuple[CompletedCheckpoint, ...] = (),
@@ -83,7 +63,7 @@ class JobCheckpoints:
         self.completed = CompletedCheckpoints(settings.retained_max, restored)
         self.coordinator = CheckpointCoordinator(settings, now_ms, self.completed.newest_id)
         job_id = graph.job_graph.job_id
-        self.requests = SavepointRequests(lambda: emit(StopGivenUp(job_id)))
+        self.requests = SavepointRequests(lambda: emit(events.StopGivenUp(job_id)))
         self._graph = graph
         self._commits = commits
         self._sources = sources
@@ -134,7 +114,7 @@ class JobCheckpoints:
         return self.coordinator.due_ms()
 
     def _begin(
-        self, awaited: dict[str, ExecutionVertex], now_ms: int, request: SavepointRequested | None
+        self, awaited: dict[str, ExecutionVertex], now_ms: int, request: events.SavepointRequested | None
     ) -> None:
         if request is None:
             pending = self.coordinator.begin(awaited, now_ms)
@@ -163,7 +143,7 @@ class JobCheckpoints:
             if self._graph.job_graph.inputs_of(subtask.vertex.id):
                 continue
             execution = subtask.execution
-            message = TriggerCheckpoint(
+            message = rpc.TriggerCheckpoint(
                 execution.task_manager_id,
                 execution.execution_id,
                 pending.checkpoint_id,
@@ -173,11 +153,13 @@ class JobCheckpoints:
                 self.coordinator.newest_completed_id,
                 pending.is_last,
             )
-            self._emit(Send(execution.address, message))
+            self._emit(events.Send(execution.address, message))
 
     # --- answers of tasks
 
-    def acknowledge(self, ack: AcknowledgeCheckpoint, execution: Execution, now_ms: int) -> ErrorInfo | None:
+    def acknowledge(
+        self, ack: rpc.AcknowledgeCheckpoint, execution: Execution, now_ms: int
+    ) -> ErrorInfo | None:
         """An answer of a present attempt. Its committables count whatever becomes of the checkpoint."""
         execution.add_committables(ack.committables, self.coordinator.newest_completed_id)
         pending = self.coordinator.pending.get(ack.checkpoint_id)
@@ -193,11 +175,13 @@ class JobCheckpoints:
             self._store_next(now_ms)
         return None
 
-    def _missing_file(self, ack: AcknowledgeCheckpoint) -> str:
+    def _missing_file(self, ack: rpc.AcknowledgeCheckpoint) -> str:
         """A file that is removed: the task has not heard yet of a checkpoint that was completed, and that needs it no more."""
         return next((path for path in paths_of([ack.state]) if path in self._removed), "")
 
-    def decline(self, decline: DeclineCheckpoint, subtask: ExecutionVertex, now_ms: int) -> ErrorInfo | None:
+    def decline(
+        self, decline: rpc.DeclineCheckpoint, subtask: ExecutionVertex, now_ms: int
+    ) -> ErrorInfo | None:
         pending = self.coordinator.pending.get(decline.checkpoint_id)
         if pending is None:
             self._tell_fate(subtask.execution, decline.checkpoint_id)
@@ -212,14 +196,14 @@ class JobCheckpoints:
         """The answer to a message about a checkpoint that has ended: a later one that is complete says the same."""
         newest = self.coordinator.newest_completed_id
         if checkpoint_id <= newest:
-            self._tell(execution, CheckpointCompleted, newest)
+            self._tell(execution, rpc.CheckpointCompleted, newest)
         else:
-            self._tell(execution, CheckpointAborted, checkpoint_id)
+            self._tell(execution, rpc.CheckpointAborted, checkpoint_id)
 
     def _tell(
         self,
         execution: Execution,
-        kind: type[CheckpointCompleted | CheckpointAborted],
+        kind: type[rpc.CheckpointCompleted | rpc.CheckpointAborted],
         checkpoint_id: int,
         is_base_gone: bool = False,
     ) -> None:
@@ -227,9 +211,9 @@ class JobCheckpoints:
             return
         ids = (execution.task_manager_id, execution.execution_id, checkpoint_id)
         earlier = tuple(n for n in self.coordinator.pending if n < checkpoint_id)
-        is_aborted = kind is CheckpointAborted
-        message = CheckpointAborted(*ids, earlier, is_base_gone) if is_aborted else kind(*ids)
-        self._emit(Send(execution.address, message))
+        is_aborted = kind is rpc.CheckpointAborted
+        message = rpc.CheckpointAborted(*ids, earlier, is_base_gone) if is_aborted else kind(*ids)
+        self._emit(events.Send(execution.address, message))
 
     # --- completion
 
@@ -250,9 +234,9 @@ class JobCheckpoints:
         manifest = build_manifest(pending, self._graph, enumerators, commits, self._restored_from, now_ms)
         self._storing[pending.checkpoint_id] = manifest
         directory = pending.directory or self.settings.directory
-        self._emit(StoreCheckpoint(manifest.job_id, directory, manifest))
+        self._emit(events.StoreCheckpoint(manifest.job_id, directory, manifest))
 
-    def on_stored(self, event: CheckpointStored, now_ms: int) -> PendingCheckpoint | None:
+    def on_stored(self, event: events.CheckpointStored, now_ms: int) -> PendingCheckpoint | None:
         """The checkpoint that is complete; None for an answer that comes twice."""
         manifest = self._storing.pop(event.checkpoint_id, None)
         if manifest is None:
@@ -262,7 +246,7 @@ class JobCheckpoints:
         return completed
 
     def _complete(
-        self, event: CheckpointStored, manifest: CheckpointManifest, now_ms: int
+        self, event: events.CheckpointStored, manifest: CheckpointManifest, now_ms: int
     ) -> PendingCheckpoint:
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
@@ -273,13 +257,13 @@ class JobCheckpoints:
         if pending.kind is CheckpointKind.SAVEPOINT:
             # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
             self._sources.forget(event.checkpoint_id)
-            self._tell_all(CheckpointAborted, event.checkpoint_id)
+            self._tell_all(rpc.CheckpointAborted, event.checkpoint_id)
             if done_with or self.settings.is_enabled:
                 self.coordinator.hurry(now_ms)
             return pending
         self._sources.on_completed(event.checkpoint_id)
         self._add_commits(pending)
-        self._tell_all(CheckpointCompleted, event.checkpoint_id)
+        self._tell_all(rpc.CheckpointCompleted, event.checkpoint_id)
         if not pending.kind.is_savepoint:
             self._keep(manifest, event.path)
             for older in self.coordinator.subsumed(event.checkpoint_id):
@@ -323,7 +307,7 @@ class JobCheckpoints:
             if needed is not None:
                 self._note_removed(subsumed.manifest.paths() - needed)
             self._emit(
-                DiscardCheckpoint(
+                events.DiscardCheckpoint(
                     manifest.job_id, subsumed.directory, subsumed.manifest, needed, manifest.config
                 )
             )
@@ -339,7 +323,7 @@ class JobCheckpoints:
         pending = [p.paths() for p in self.coordinator.pending.values()]
         return self.completed.needed_paths(directory).union(*pending)
 
-    def on_store_failed(self, event: CheckpointStoreFailed, now_ms: int) -> ErrorInfo | None:
+    def on_store_failed(self, event: events.CheckpointStoreFailed, now_ms: int) -> ErrorInfo | None:
         if self._storing.pop(event.checkpoint_id, None) is None:
             return None
         self._sources.forget(event.checkpoint_id)
@@ -357,7 +341,7 @@ class JobCheckpoints:
         """Files of earlier checkpoints are gone, so that no increment can follow them. A restart of the job would need them, so
         this is no failure that counts: the next checkpoint is whole, and comes soon."""
         said = f"checkpoint {pending.checkpoint_id} is given up, and the next one is whole: {error.line}"
-        self._emit(Noted(said, self._graph.job_graph.job_id))
+        self._emit(events.Noted(said, self._graph.job_graph.job_id))
         self.abort(pending, error, now_ms, is_counted=False, is_base_gone=True)
         self.coordinator.hurry(now_ms)
 
@@ -415,7 +399,9 @@ class JobCheckpoints:
         checkpoint_id, job_id = pending.checkpoint_id, self._graph.job_graph.job_id
         if is_counted:
             cause = f'{error.line} (task "{failed_task}")' if failed_task else error.line
-            self._emit(Noted(f"{pending.kind.value.lower()} {checkpoint_id} has failed: {cause}", job_id))
+            self._emit(
+                events.Noted(f"{pending.kind.value.lower()} {checkpoint_id} has failed: {cause}", job_id)
+            )
         if not self.settings.is_enabled:
             self._on_aborted_out_of_turn(error, now_ms, is_counted)
             # A job that takes none by itself does not fail for one that somebody asked for.
@@ -423,11 +409,11 @@ class JobCheckpoints:
         failure = self.coordinator.abort(checkpoint_id, error, now_ms, failed_task, is_counted)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {checkpoint_id} is aborted: {error.message}")
         self.requests.failed(pending.trigger_id, error)
-        self._tell_all(CheckpointAborted, checkpoint_id, is_base_gone)
+        self._tell_all(rpc.CheckpointAborted, checkpoint_id, is_base_gone)
         self._note_removed(pending.paths() - self._needed(self.settings.directory))
         job = self._graph.job_graph
         directory = pending.directory or self.settings.directory
-        self._emit(RemoveAborted(job.job_id, directory, checkpoint_id, job.config))
+        self._emit(events.RemoveAborted(job.job_id, directory, checkpoint_id, job.config))
         return failure
 
     def _on_aborted_out_of_turn(self, error: ErrorInfo, now_ms: int, is_failure: bool) -> None:
@@ -439,7 +425,7 @@ class JobCheckpoints:
 
     def _tell_all(
         self,
-        kind: type[CheckpointCompleted | CheckpointAborted],
+        kind: type[rpc.CheckpointCompleted | rpc.CheckpointAborted],
         checkpoint_id: int,
         is_base_gone: bool = False,
     ) -> None:
@@ -477,14 +463,14 @@ class JobCheckpoints:
         if not self.stay(status, error):
             config = self._graph.job_graph.config
             self._discard_claimed(job_id, config)
-            self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))
+            self._emit(events.RemoveCheckpoints(job_id, self.settings.directory, config))
             for kept in self.completed:
                 self.coordinator.history.discarded(kept.checkpoint_id)
 
     def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
         for kept in self.completed:
             if kept.is_owned and kept.directory != self.settings.directory:
-                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, None, config))
+                self._emit(events.DiscardCheckpoint(job_id, kept.directory, kept.manifest, None, config))
 
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator
@@ -504,7 +490,7 @@ class JobCheckpoints:
         read = [e.metrics.task for e in attempts if e.metrics is not None]
         local_bytes, store_bytes = (
             int(sum(figures.get(name, 0) for figures in read))
-            for name in (RESTORED_LOCALLY, RESTORED_FROM_STORE)
+            for name in (rpc.RESTORED_LOCALLY, rpc.RESTORED_FROM_STORE)
         )
         return replace(restored, local_bytes=local_bytes, store_bytes=store_bytes)
 

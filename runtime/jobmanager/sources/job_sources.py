@@ -12,12 +12,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.manifest import VertexState
 from sqlstream.messages.rpc import RequestSplits
-from sqlstream.runtime.jobmanager.events import (
-    DiscoveryFailed,
-    GiveBackSplits,
-    SplitsDiscovered,
-    StartEnumerator,
-)
+from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 from sqlstream.runtime.jobmanager.sources.split_assignment import Acknowledged, SplitAssignment
 from sqlstream.specs import SourceSpec
@@ -64,7 +59,7 @@ class JobSources:
     def are_discovered(self) -> bool:
         return all(a.is_discovered for a in self._assignments.values())
 
-    def start(self) -> list[StartEnumerator]:
+    def start(self) -> list[events.StartEnumerator]:
         """What has still to be looked for."""
         return [self._start(vertex_id) for vertex_id, a in self._assignments.items() if not a.is_complete]
 
@@ -73,7 +68,7 @@ class JobSources:
         assignment = self._assignments.get(subtask.vertex.id)
         return assignment.first(subtask.subtask) if assignment is not None else None
 
-    def on_discovered(self, event: SplitsDiscovered) -> list[tuple[int, int, AssignedSplits]]:
+    def on_discovered(self, event: events.SplitsDiscovered) -> list[tuple[int, int, AssignedSplits]]:
         """(subtask, number, assignment) for readers that have waited."""
         if event.run != self._run:
             return []
@@ -81,7 +76,7 @@ class JobSources:
         assignment.on_discovered(event.discovery, event.state, event.returns)
         return assignment.pushed()
 
-    def on_failed(self, event: DiscoveryFailed) -> ErrorInfo | None:
+    def on_failed(self, event: events.DiscoveryFailed) -> ErrorInfo | None:
         """The error with its place in the statement; None of an enumerator of an earlier time."""
         if event.run != self._run:
             return None
@@ -92,12 +87,12 @@ class JobSources:
 
     def on_request(
         self, subtask: ExecutionVertex, request: RequestSplits
-    ) -> tuple[AssignedSplits | None, GiveBackSplits | None]:
+    ) -> tuple[AssignedSplits | None, events.GiveBackSplits | None]:
         assignment = self._assignments.get(subtask.vertex.id)
         if assignment is None:
             return None, None
         number, returned = assignment.on_returned(subtask.subtask, request.returned, request.returned_earlier)
-        give_back = GiveBackSplits(self._job_graph.job_id, subtask.vertex.id, returned, number)
+        give_back = events.GiveBackSplits(self._job_graph.job_id, subtask.vertex.id, returned, number)
         return assignment.on_request(subtask.subtask, request.number), give_back if returned else None
 
     # --- checkpoints
@@ -135,7 +130,9 @@ class JobSources:
             if assignment is not None:
                 assignment.restore(enumerators[vertex.vertex_id], vertex.subtasks, vertex.finished)
 
-    def start_anew(self, subtask: ExecutionVertex, restore: TaskRestore | None) -> StartEnumerator | None:
+    def start_anew(
+        self, subtask: ExecutionVertex, restore: TaskRestore | None
+    ) -> events.StartEnumerator | None:
         """A failed attempt is about to be replaced by one that goes on from `restore`; returns what else has to be started."""
         vertex_id = subtask.vertex.id
         assignment = self._assignments.get(vertex_id)
@@ -151,12 +148,12 @@ class JobSources:
         self._failed.discard(vertex_id)
         return self._start(vertex_id)
 
-    def _start(self, vertex_id: str) -> StartEnumerator:
+    def _start(self, vertex_id: str) -> events.StartEnumerator:
         vertex = self._job_graph.vertex(vertex_id)
         spec: Any = vertex.operators[0].spec
         job = self._job_graph
         assignment = self._assignments[vertex_id]
-        return StartEnumerator(
+        return events.StartEnumerator(
             job.job_id,
             vertex_id,
             spec,

@@ -6,15 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from sqlstream.runtime.net.streams import frames
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
-from sqlstream.runtime.net.streams.frames import (
-    BadFrame,
-    BodyLimits,
-    Frame,
-    FrameKind,
-    FrameReader,
-    encode_header,
-)
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 _READS_MAX = 16
@@ -31,14 +24,14 @@ class FrameStream:
         self,
         stream: ByteStream,
         loop: StreamLoop,
-        limits: BodyLimits,
-        on_frame: Callable[[Frame], None],
+        limits: frames.BodyLimits,
+        on_frame: Callable[[frames.Frame], None],
         on_end: Callable[[str], None],
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._loop = loop
-        self._reader = FrameReader(limits)
+        self._reader = frames.FrameReader(limits)
         self._on_frame = on_frame
         self._on_end = on_end
         self._on_room = on_room
@@ -54,10 +47,12 @@ class FrameStream:
     def is_congested(self) -> bool:
         return self._stream.is_congested
 
-    def send(self, kind: FrameKind, channel: int, size: int = 0, backlog: int = 0, body: Any = b"") -> None:
+    def send(
+        self, kind: frames.FrameKind, channel: int, size: int = 0, backlog: int = 0, body: Any = b""
+    ) -> None:
         """Send one frame; nothing happens when the stream has ended."""
         view = memoryview(body).cast("B")
-        parts = [memoryview(encode_header(kind, channel, len(view), size, backlog)), view]
+        parts = [memoryview(frames.encode_header(kind, channel, len(view), size, backlog)), view]
         with self._sending:
             if self._is_closed:
                 return
@@ -123,7 +118,7 @@ class FrameStream:
 
 
 def _cause(error: Exception) -> str:
-    if isinstance(error, BadFrame):
+    if isinstance(error, frames.BadFrame):
         return f"it sent {error}"
     if isinstance(error, OSError):
         return (error.strerror or str(error)).lower()

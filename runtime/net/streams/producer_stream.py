@@ -14,17 +14,9 @@ from sqlstream.elements import CheckpointBarrier, Element, EndOfInput
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
 from sqlstream.runtime.net.credits import CreditWindow
 from sqlstream.runtime.net.exchange import OnLost, SubpartitionId
+from sqlstream.runtime.net.streams import frames
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.frame_stream import FrameStream
-from sqlstream.runtime.net.streams.frames import (
-    FROM_PRODUCERS,
-    BadFrame,
-    Frame,
-    FrameKind,
-    decode_element,
-    decode_place,
-    encode,
-)
 from sqlstream.runtime.net.streams.shared_segment import SegmentReader
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
@@ -132,10 +124,10 @@ class ProducerStream:
         except Exception as error:  # the thread's boundary: a failure to connect is that of the channels
             self._end_unconnected(error)
             return
-        stream = FrameStream(connection, self._loop, FROM_PRODUCERS, self._on_frame, self._on_end)
+        stream = FrameStream(connection, self._loop, frames.FROM_PRODUCERS, self._on_frame, self._on_end)
         try:
             segment = SegmentReader(file) if file is not None else None
-        except (OSError, BadFrame) as error:
+        except (OSError, frames.BadFrame) as error:
             stream.close()
             self._end_unconnected(error)
             return
@@ -170,19 +162,19 @@ class ProducerStream:
 
     def _send_open(self, stream: FrameStream, remote: RemoteInput) -> None:
         grant = remote.window.initial_grant()
-        stream.send(FrameKind.OPEN, remote.number, grant, body=encode(remote.subpartition))
+        stream.send(frames.FrameKind.OPEN, remote.number, grant, body=frames.encode(remote.subpartition))
 
     def grant(self, remote: RemoteInput, size: int) -> None:
         stream = self._stream
         if size and stream is not None and remote.number in self._inputs:
-            stream.send(FrameKind.GRANT, remote.number, size)
+            stream.send(frames.FrameKind.GRANT, remote.number, size)
 
     def forget(self, remote: RemoteInput) -> None:
         """The channel's task takes no more of it."""
         with self._lock:
             is_open = self._inputs.pop(remote.number, None) is not None
         if is_open and self._stream is not None:
-            self._stream.send(FrameKind.CLOSE, remote.number)
+            self._stream.send(frames.FrameKind.CLOSE, remote.number)
 
     def close(self) -> None:
         """End the stream; its channels are told."""
@@ -190,42 +182,42 @@ class ProducerStream:
 
     # --- the loop's thread
 
-    def _on_frame(self, frame: Frame) -> None:
+    def _on_frame(self, frame: frames.Frame) -> None:
         remote = self._inputs.get(frame.channel)
         if remote is None:
             self._drop(frame)
             return
         match frame.kind:
-            case FrameKind.BATCH:
+            case frames.FrameKind.BATCH:
                 batch = pa.ipc.read_record_batch(frame.body, remote.schema)
                 remote.on_batch(batch, frame.size, frame.backlog)
-            case FrameKind.SHARED_BATCH:
+            case frames.FrameKind.SHARED_BATCH:
                 remote.on_batch(self._shared(frame, remote.schema), frame.size, frame.backlog)
-            case FrameKind.ELEMENT:
+            case frames.FrameKind.ELEMENT:
                 self._on_element(remote, frame.body)
-            case FrameKind.SCHEMA:
+            case frames.FrameKind.SCHEMA:
                 remote.schema = pa.ipc.read_schema(frame.body)
             case _:
                 self._remove(remote)
                 remote.on_gone(frame.body.decode(errors="replace"))
 
-    def _drop(self, frame: Frame) -> None:
+    def _drop(self, frame: frames.Frame) -> None:
         """What was on its way when the task closed its channel."""
         segment = self._segment
-        if frame.kind == FrameKind.SHARED_BATCH and segment is not None:
-            segment.free(decode_place(frame.body))
+        if frame.kind == frames.FrameKind.SHARED_BATCH and segment is not None:
+            segment.free(frames.decode_place(frame.body))
 
-    def _shared(self, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
+    def _shared(self, frame: frames.Frame, schema: pa.Schema) -> pa.RecordBatch:
         segment = self._segment
         if segment is None:
-            raise BadFrame("a batch in shared memory that is not there")
-        return segment.read(decode_place(frame.body), schema)
+            raise frames.BadFrame("a batch in shared memory that is not there")
+        return segment.read(frames.decode_place(frame.body), schema)
 
     def _on_element(self, remote: RemoteInput, body: bytes) -> None:
         try:
-            element = decode_element(body)
+            element = frames.decode_element(body)
         except msgspec.MsgspecError as error:
-            raise BadFrame("no element") from error
+            raise frames.BadFrame("no element") from error
         if isinstance(element, EndOfInput):
             self._remove(remote)
         remote.on_element(element)

@@ -15,18 +15,9 @@ from sqlstream.runtime.net.channels import Channel, StreamItem
 from sqlstream.runtime.net.credits import CreditBalance
 from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.flight import under_schema
+from sqlstream.runtime.net.streams import frames
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.frame_stream import FrameStream
-from sqlstream.runtime.net.streams.frames import (
-    FROM_CONSUMERS,
-    SMALL_BODY_MAX,
-    BadFrame,
-    Frame,
-    FrameKind,
-    decode_subpartition,
-    encode,
-    encode_place,
-)
 from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
@@ -90,7 +81,7 @@ class SubpartitionStream:
         # Guards the end: no channel is opened behind it.
         self._lock = threading.Lock()
         self._stream = FrameStream(
-            connection, loop, FROM_CONSUMERS, self._on_frame, self._on_end, self._send_ready
+            connection, loop, frames.FROM_CONSUMERS, self._on_frame, self._on_end, self._send_ready
         )
 
     def start(self) -> None:
@@ -107,27 +98,27 @@ class SubpartitionStream:
 
     # --- frames of the consumer, on the loop's thread
 
-    def _on_frame(self, frame: Frame) -> None:
-        if frame.kind == FrameKind.OPEN:
+    def _on_frame(self, frame: frames.Frame) -> None:
+        if frame.kind == frames.FrameKind.OPEN:
             self._open(frame)
             return
         sent = self._channels.get(frame.channel)
         if sent is None:
             # It has ended meanwhile.
             return
-        if frame.kind == FrameKind.GRANT:
+        if frame.kind == frames.FrameKind.GRANT:
             sent.grants.append(frame.size)
             self._announce(sent)
         else:
             self._abandon(sent)
 
-    def _open(self, frame: Frame) -> None:
+    def _open(self, frame: frames.Frame) -> None:
         if frame.channel in self._channels or len(self._channels) >= CHANNELS_MAX:
-            raise BadFrame(f"channel {frame.channel} twice, or too many")
+            raise frames.BadFrame(f"channel {frame.channel} twice, or too many")
         try:
-            subpartition = decode_subpartition(frame.body)
+            subpartition = frames.decode_subpartition(frame.body)
         except msgspec.MsgspecError as error:
-            raise BadFrame("no name of a subpartition") from error
+            raise frames.BadFrame("no name of a subpartition") from error
         channel = self._table.meet(subpartition, capacity_bytes=0)
         sent = _SentChannel(frame.channel, channel, subpartition)
         with self._lock:
@@ -200,7 +191,7 @@ class SubpartitionStream:
         if isinstance(item, pa.RecordBatch):
             self._send_batch(sent, item, size)
             return
-        self._stream.send(FrameKind.ELEMENT, sent.number, body=encode(item))
+        self._stream.send(frames.FrameKind.ELEMENT, sent.number, body=frames.encode(item))
         if isinstance(item, EndOfInput):
             self._forget(sent)
 
@@ -209,19 +200,19 @@ class SubpartitionStream:
         if sent.schema is None:
             schema = batch.schema.serialize()
             sent.schema, sent.schema_bytes = batch.schema, schema.size
-            self._stream.send(FrameKind.SCHEMA, sent.number, body=schema)
+            self._stream.send(frames.FrameKind.SCHEMA, sent.number, body=schema)
         batch = under_schema(batch, sent.schema)
         sent.credit.spend(size)
         if self._segment is not None and size >= SHARED_BYTES_MIN:
             place = self._segment.write(batch, sent.schema_bytes)
             if place is not None:
-                body = encode_place(place)
-                self._stream.send(FrameKind.SHARED_BATCH, sent.number, size, backlog, body)
+                body = frames.encode_place(place)
+                self._stream.send(frames.FrameKind.SHARED_BATCH, sent.number, size, backlog, body)
                 return
-        self._stream.send(FrameKind.BATCH, sent.number, size, backlog, batch.serialize())
+        self._stream.send(frames.FrameKind.BATCH, sent.number, size, backlog, batch.serialize())
 
     def _end_channel(self, sent: _SentChannel, cause: str) -> None:
-        self._stream.send(FrameKind.GONE, sent.number, body=cause.encode()[:SMALL_BODY_MAX])
+        self._stream.send(frames.FrameKind.GONE, sent.number, body=cause.encode()[: frames.SMALL_BODY_MAX])
         self._forget(sent)
 
     def _forget(self, sent: _SentChannel) -> None:

@@ -11,13 +11,7 @@ import msgspec
 from sqlstream import config as options
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
-from sqlstream.messages.rpc import (
-    CheckpointAborted,
-    CheckpointCompleted,
-    CheckpointFigures,
-    TaskDeploymentDescriptor,
-    TriggerCheckpoint,
-)
+from sqlstream.messages import rpc
 from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
 from sqlstream.runtime.checkpoint.local_copies import writes_local_copies
@@ -111,7 +105,7 @@ class TaskCheckpoints:
     ended, and the segments that further increments follow."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, task: CheckpointedTask, context: TaskContext
+        self, descriptor: rpc.TaskDeploymentDescriptor, task: CheckpointedTask, context: TaskContext
     ) -> None:
         self._descriptor = descriptor
         self._task = task
@@ -133,21 +127,23 @@ class TaskCheckpoints:
         concurrent_max: int = options.get(descriptor.config, CONCURRENT_MAX)
         self._writes_max = max(WRITES_MIN, concurrent_max + 1)
 
-    def on_message(self, message: TriggerCheckpoint | CheckpointCompleted | CheckpointAborted) -> None:
+    def on_message(
+        self, message: rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
+    ) -> None:
         """What the JobMaster says of a checkpoint; repeated or late, it changes nothing."""
         match message:
-            case TriggerCheckpoint():
+            case rpc.TriggerCheckpoint():
                 self._task.input.on_trigger(self._barrier(message))
-            case CheckpointCompleted():
+            case rpc.CheckpointCompleted():
                 # What is older and was not completed never will be.
                 self._task.input.on_checkpoint_aborted(message.checkpoint_id - 1)
                 self._on_completed(message.checkpoint_id)
-            case CheckpointAborted():
+            case rpc.CheckpointAborted():
                 self._task.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
                 self._is_whole_next |= message.is_base_gone
                 self._on_aborted(message.checkpoint_id)
 
-    def _barrier(self, message: TriggerCheckpoint) -> CheckpointBarrier:
+    def _barrier(self, message: rpc.TriggerCheckpoint) -> CheckpointBarrier:
         is_unaligned = self._is_unaligned and not (message.directory or message.is_last)
         is_timed = is_unaligned and self._timeout_ms > 0
         return CheckpointBarrier(
@@ -298,7 +294,7 @@ class TaskCheckpoints:
             self._savepoints.add(begun.barrier.checkpoint_id)
         in_flight = {**in_flight, **begun.passed}
         is_blocked = self._blocks or bool(begun.barrier.directory)
-        figures = CheckpointFigures(
+        figures = rpc.CheckpointFigures(
             alignment_ms=max(arrivals.values(), default=0) if is_blocked else 0,
             sync_ms=begun.sync_ms,
             flush_ms=begun.flush_ms,
