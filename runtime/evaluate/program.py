@@ -24,14 +24,13 @@ from sqlstream.runtime.evaluate.values import evaluate_literal
 from sqlstream.runtime.kernels.text.text_scan import char_lengths
 from sqlstream.runtime.overflow import raises_overflow
 from sqlstream.spi.imported_by_need import imported
-from sqlstream.types import BOOLEAN
 
 Columns = Sequence[Any]
 _Step = Callable[[list[Datum], Columns, int], Datum]
 FOLDED_BYTES_MAX = 1024 * 1024
 """A larger constant is computed when it is needed, and not kept."""
 
-_IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
+_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 
 
 class Program:
@@ -189,8 +188,10 @@ class Program:
     def _lazy_step(self, call: Call) -> _Step:
         if call.function in ("AND", "OR"):
             lazy = _lazy_connective(call, self._context)
+        elif call.function in ("CASE", "IF"):
+            lazy = _lazy_case(call, self._context)
         else:
-            lazy = _lazy_case(_as_case(call), self._context)
+            lazy = _lazy_coalesce(call, self._context)
         if not all(fails_rarely(a) for a in call.args):
             return lazy
         return _unless_it_fails(Program((call,), self._context, is_lazy=False), lazy)
@@ -246,7 +247,7 @@ def _eager_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
 
 
 def _is_lazy(call: Call) -> bool:
-    return call.function in _IS_LAZY and any(can_fail(a) for a in call.args[1:])
+    return call.function in _LAZY and any(can_fail(a) for a in call.args[1:])
 
 
 _PLAIN_TYPES = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
@@ -258,17 +259,6 @@ def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:
         return expression
     is_plain = not constant.is_valid or any(is_type(constant.type) for is_type in _PLAIN_TYPES)
     return Literal(constant.as_py(), expression.type) if is_plain else expression
-
-
-def _as_case(call: Call) -> Call:
-    """IF, COALESCE and IFNULL as the equivalent CASE."""
-    if call.function in ("CASE", "IF"):
-        return call
-    not_null = BOOLEAN.not_null()
-    args: list[Expression] = []
-    for arg in call.args[:-1]:
-        args += [Call("IS NOT NULL", (arg,), not_null, call.span), arg]
-    return Call("CASE", (*args, call.args[-1]), call.type, call.span)
 
 
 def _select(columns: Columns, rows: int, selected: Any, expression: Expression) -> tuple[list[Any], int]:
@@ -288,7 +278,7 @@ def _is_true(mask: pa.Array) -> Any:
 def _scatter(parts: list[tuple[Any, pa.Array]], rows: int, target: pa.DataType) -> pa.Array:
     """One column from parts (positions, values); the positions cover all rows."""
     if len(parts) == 1:
-        return parts[0][1]
+        return parts[0][1].cast(target)
     order = np.concatenate([positions for positions, _ in parts])
     inverse = np.empty(rows, dtype=np.int64)
     inverse[order] = np.arange(rows)
@@ -314,6 +304,29 @@ def _lazy_case(call: Call, context: EvaluationContext) -> _Step:
             remaining = remaining[~mask]
         if len(remaining) or not parts:
             parts.append((remaining, otherwise.run(*_select(columns, rows, remaining, call.args[-1]))[0]))
+        return _scatter(parts, rows, target)
+
+    return step
+
+
+def _lazy_coalesce(call: Call, context: EvaluationContext) -> _Step:
+    """COALESCE and IFNULL: each argument is evaluated once, for the rows in which all before it are NULL."""
+    *before, last = [(arg, Program((arg,), context)) for arg in call.args]
+    target = to_arrow_type(call.type)
+
+    def step(values: list[Datum], columns: Columns, rows: int) -> pa.Array:
+        remaining = np.arange(rows)
+        parts: list[tuple[Any, pa.Array]] = []
+        for arg, program in before:
+            found = program.run(*_select(columns, rows, remaining, arg))[0]
+            is_found = found.is_valid().to_numpy(zero_copy_only=False)
+            parts.append((remaining[is_found], found.drop_null()))
+            remaining = remaining[~is_found]
+            if not len(remaining):
+                break
+        else:
+            arg, program = last
+            parts.append((remaining, program.run(*_select(columns, rows, remaining, arg))[0]))
         return _scatter(parts, rows, target)
 
     return step

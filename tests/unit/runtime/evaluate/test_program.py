@@ -73,6 +73,14 @@ def test_a_division_by_a_constant_other_than_zero_cannot_fail() -> None:
     assert can_fail(call("/", col(0, BIGINT), col(1, BIGINT)))
 
 
+def test_coalesce_computes_an_argument_once() -> None:
+    sometimes = call("CASE", call("<", call("RAND"), lit(0.5, DOUBLE)), lit(1, INT), lit(None, INT))
+    # The division can fail, so that it is computed for the rows alone that have no value before it.
+    found = call("COALESCE", sometimes, call("/", lit(100, INT), col(0, BIGINT)))
+    rows = pa.record_batch({"a": pa.array([5] * 1000), "b": pa.array([1] * 1000)})
+    assert set(compile_projections((found,), SCHEMA)(rows)[0].to_pylist()) == {1, 20}
+
+
 def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(UserError, match='time zone "Europe/Atlantis" does not exist'):
         EvaluationContext.of(lambda: 0, {"table.local-time-zone": "Europe/Atlantis"})
