@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs.sink import SinkAction
 
 if TYPE_CHECKING:
-    from sqlstream.catalog import CatalogManager, ObjectPath
+    from sqlstream.catalog import CatalogManager, InferredTable, ObjectPath
     from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.function_ref import InspectedFunction
     from sqlstream.planner.batch import CompiledBatch
@@ -66,6 +67,23 @@ class _Inspector:
 
     def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
         return self.make().inspect(module, attribute, files)
+
+
+class _Inference:
+    """A FileInference that is made when it is first asked, and then once."""
+
+    def __init__(self, make: Callable[[], FileInference]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def _made(self) -> FileInference:
+        return self._make()
+
+    def format(self, path: str) -> str:
+        return self._made.format(path)
+
+    def table(self, options: Mapping[str, str]) -> InferredTable:
+        return self._made.table(options)
 
 
 class PlanningSession:
@@ -207,7 +225,7 @@ class PlanningSession:
             self.config,
             self.catalog.current_catalog,
             self.catalog.current_database,
-            files=FileDefinitions(self._inference()),
+            files=FileDefinitions(_Inference(self._inference)),
             functions=_Inspector(self._inspector),
             installed=PackageFunctions(),
             catalog_types=catalog_types(),
