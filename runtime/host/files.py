@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import stat
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.runtime.host.whole_files import sync_directory
@@ -32,6 +33,8 @@ _KINDS = {
 }
 
 _NAME_BYTES_MAX = 255
+
+_Made = TypeVar("_Made")
 
 
 class LocalFiles(Files):
@@ -75,8 +78,7 @@ class LocalFiles(Files):
 
     def open_write(self, path: str) -> BinaryIO:
         try:
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            return open(path, "wb")
+            return _in_its_directory(path, lambda: open(path, "wb"))
         except OSError as error:
             raise file_error("write", path, error) from error
 
@@ -133,8 +135,14 @@ class LocalFiles(Files):
 
     def list_files(self, directory: str) -> list[FileStatus]:
         found: list[FileStatus] = []
+
+        def refuse(error: OSError) -> None:
+            # What another process has removed meanwhile is not there.
+            if error.errno != errno.ENOENT or error.filename == directory:
+                raise error
+
         try:
-            for parent, directories, names in os.walk(directory, onerror=_raise):
+            for parent, directories, names in os.walk(directory, onerror=refuse):
                 directories[:] = sorted(d for d in directories if not is_hidden(d))
                 for name in names:
                     status = None if is_hidden(name) else self.status(os.path.join(parent, name))
@@ -157,8 +165,7 @@ class LocalFiles(Files):
 
     def publish(self, staged: str, final: str) -> None:
         try:
-            os.makedirs(os.path.dirname(final) or ".", exist_ok=True)
-            os.replace(staged, final)
+            _in_its_directory(final, lambda: os.replace(staged, final))
         except OSError as error:
             raise file_error("rename", staged, error) from error
 
@@ -194,8 +201,25 @@ def require_regular(action: str, path: str, mode: int) -> None:
         raise UserError("SS5017", f'could not {action} "{path}": it is {kind}, and tables are files alone')
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def list_if_there(directory: str, files: Files) -> list[FileStatus]:
+    """All files below a directory, none where it is missing; others may remove it at any time."""
+    try:
+        return files.list_files(directory)
+    except ExternalError:
+        if files.status(directory) is None:
+            return []
+        raise
+
+
+def _in_its_directory(path: str, make: Callable[[], _Made]) -> _Made:
+    """Make the file at a path, and its directories before it. Others may remove one that is empty: then once more."""
+    directory = os.path.dirname(path) or "."
+    os.makedirs(directory, exist_ok=True)
+    try:
+        return make()
+    except FileNotFoundError:
+        os.makedirs(directory, exist_ok=True)
+        return make()
 
 
 def file_error(action: str, path: str, error: OSError) -> ExternalError:

@@ -17,7 +17,7 @@ from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_r
 from sqlstream.runtime.connectors.files.table_log import STAGED, Move, staging_directory
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
@@ -52,9 +52,8 @@ def order_behind(path: str, now_ms: int, files: Files) -> str:
     pattern = os.path.join(glob.escape(path), ".staging-*")
     names = [os.path.basename(directory) for directory in files.match_glob(pattern)]
     found = [match.group(1) for name in names if (match := _STAGING.fullmatch(name))]
-    if files.status(path) is not None:
-        names = [os.path.basename(status.path) for status in files.list_files(path)]
-        found += [match.group(1) for name in names if (match := _FILE.match(name))]
+    names = [os.path.basename(status.path) for status in list_if_there(path, files)]
+    found += [match.group(1) for name in names if (match := _FILE.match(name))]
     behind = 1 + int(max(found), 16) if found else 0
     return f"{min(max(now_ms, behind, 0), _ORDER_MAX):012x}"
 

@@ -78,15 +78,12 @@ class FileCommits:
                 self._log.remove_staging(job_id)
 
     def abort(self, job_id: str, committables: list[Committable]) -> None:
-        ordered = in_order(committables)
-        if ordered and self._replaces and self._log.is_committed(ordered[0]):
-            # What the old files held is gone: the new ones stay.
-            self._log.remove_staging(job_id)
-            return
-        written = self._staged_moves(ordered)
-        if self._options.is_compacted:
-            written += [joined.move for joined in self._joined(ordered)]
-        self._log.abort(job_id, written, ordered)
+        """Take the commits of a job back, whatever attempts the committables are from. One that has replaced files is completed:
+        what the old ones held may be gone."""
+        # Such a commit has a record, and until then a manifest that names all that it has moved.
+        undone = [] if self._replaces else in_order(committables)
+        written = self._staged_moves(undone) + [joined.move for joined in self._joined(undone)]
+        self._log.abort(job_id, written, undone)
 
     def marks(self) -> PartitionMarks:
         keys = tuple(self._spec.schema.names[key] for key in self._spec.partition_keys)

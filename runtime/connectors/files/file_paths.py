@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.table_log import TableLog
+from sqlstream.runtime.host.files import list_if_there
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _LOOKS_MAX = 20
-"""How often the files of a table are listed anew because others have taken their place meanwhile."""
+"""How often the files of a table are listed because others have taken their place meanwhile."""
+
+_AGREEING_MAX = 5
+"""How often they are listed because further files have come meanwhile."""
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
 _STORE_SCHEMES = ("s3", "s3a")
@@ -117,20 +121,10 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
     """The files at a table's path in order of their paths, whatever its `PathPattern` says of them. Files of a commit that is
     under way, or broke off, are left out.
 
-    UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
+    UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false. ExternalError SS5072
+    when files are replaced again and again.
     """
-    log = TableLog(root_of(path), files)
-    after = log.view()
-    for _ in range(_LOOKS_MAX):
-        before = after
-        found = _match(path, files) if is_pattern(path) else _list(path, files)
-        after = log.view()
-        if not log.has_replaced(before, after):
-            break
-    else:
-        raise ExternalError(
-            "SS5072", f'could not list the files in "{path}": they are replaced again and again'
-        )
+    found, uncommitted = _settled(path, files)
     if found is None or (not found and is_pattern(path) and not may_be_empty):
         raise UserError(
             "SS5002",
@@ -138,9 +132,34 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
             detail="" if os.path.isabs(path) or is_in_store(path) else f"looked in {os.getcwd()}",
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
-    # A commit may have begun while the files were listed.
-    uncommitted = before.new | after.hidden
-    return [f for f in found if os.path.normpath(f.path) not in uncommitted]
+    return _without(uncommitted, found)
+
+
+def _without(paths: Set[str], found: list[FileStatus] | None) -> list[FileStatus]:
+    return [f for f in found or [] if os.path.normpath(f.path) not in paths]
+
+
+def _settled(path: str, files: Files) -> tuple[list[FileStatus] | None, Set[str]]:
+    """What is at the path, None for nothing, and the normalised paths of what is not committed, or replaced.
+
+    A commit that begins and ends between two looks at the log may leave no trace there, and a listing may have a part of its
+    files. So the files are listed until two listings agree. Where files come faster than they are listed, the last one counts.
+    """
+    log = TableLog(root_of(path), files)
+    after = log.view()
+    earlier: list[str] | None = None
+    for look in range(1, _LOOKS_MAX + 1):
+        before = after
+        found = _match(path, files) if is_pattern(path) else _list(path, files)
+        after = log.view()
+        # A commit may have begun while the files were listed.
+        uncommitted = before.new | after.hidden
+        paths = [f.path for f in _without(uncommitted, found)]
+        is_known = not found or paths in (earlier, [path]) or look >= _AGREEING_MAX
+        if is_known and not log.has_replaced(before, after):
+            return found, uncommitted
+        earlier = paths
+    raise ExternalError("SS5072", f'could not list the files in "{path}": they are replaced again and again')
 
 
 def pattern_below(directory: str, pattern: str) -> str:
@@ -158,7 +177,7 @@ def _list(path: str, files: Files) -> list[FileStatus] | None:
     status = files.status(path)
     if status is None:
         return None
-    return files.list_files(path) if status.is_directory else [status]
+    return list_if_there(path, files) if status.is_directory else [status]
 
 
 def _match(path: str, files: Files) -> list[FileStatus]:

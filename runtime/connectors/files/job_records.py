@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 
@@ -116,9 +116,7 @@ class JobRecords:
 
     def _make_room(self) -> None:
         """For one more job. A commit that broke off is told from one that is complete by its record, which therefore stays."""
-        if self._files.status(self._directory) is None:
-            return
-        records = sorted(self._files.list_files(self._directory), key=lambda record: record.modified_ms)
+        records = sorted(list_if_there(self._directory, self._files), key=lambda record: record.modified_ms)
         for record in records[: max(0, len(records) - RECORDS_MAX + 1)]:
             manifest = os.path.join(self._path, f".commit-{os.path.basename(record.path)}-")
             if not self._files.match_glob(f"{glob.escape(manifest)}*"):

@@ -17,7 +17,7 @@ from sqlstream.runtime.connectors.files.file_paths import (
     rejected_rows_path,
     table_path,
 )
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.terminal_text import shortened, shown
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class RejectedRows:
     def _begin_file(self, directory: str, now_ms: int) -> None:
         files = self._context.files
         if not self._paths and self._retention_ms:
-            for status in files.list_files(directory) if files.status(directory) is not None else []:
+            for status in list_if_there(directory, files):
                 is_kept_row = os.path.basename(status.path).startswith(_PREFIX)
                 if is_kept_row and status.modified_ms < now_ms - self._retention_ms:
                     files.remove(status.path)

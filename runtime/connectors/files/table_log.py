@@ -45,7 +45,7 @@ import msgspec
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.abandoned_rows import CLAIM, is_claimed
 from sqlstream.runtime.connectors.files.job_records import DIRECTORY, JobRecords, write_whole
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files, is_hidden
 
@@ -133,7 +133,7 @@ class TableLog:
         return LogView(frozenset(hidden[False]), frozenset(hidden[True]), records)
 
     def _record_files(self) -> Iterable[tuple[str, int, int]]:
-        for found in self._files.list_files(self._at(DIRECTORY)):
+        for found in list_if_there(self._at(DIRECTORY), self._files):
             yield os.path.basename(found.path), found.modified_ms, found.size
 
     def has_replaced(self, before: LogView, after: LogView) -> bool:
@@ -180,22 +180,24 @@ class TableLog:
 
     def abort(self, job_id: str, written: list[Move], undone: list[Committable]) -> None:
         """Remove what a job has staged, the files of `written`, and those of its commits that are MOVING; with them the
-        partitions that are empty then. `undone` are the committables of `written`."""
+        partitions that are empty then. Complete those that are COMMITTED. `undone` are the committables of `written`."""
         self.records.forget(undone)
         broken: list[str] = []
+        committed: list[str] = []
         for manifest in self._manifests(job_id):
-            moves = self._read(manifest)
             if self.is_committed(named_by(manifest)):
-                self._complete(manifest, moves)
+                committed.append(manifest)
             else:
                 broken.append(manifest)
-                written = [*written, *moves]
+                written = [*written, *self._read(manifest)]
         self._undo(written)
         for directory in self._files.match_glob(staging_directory(glob.escape(self._path), job_id, "*")):
             self._files.remove(directory)
         # They hide what is removed above, also from readers that come when this was broken off.
         for manifest in broken:
             self._files.remove(manifest)
+        for manifest in committed:
+            self._complete(manifest, self._read(manifest))
 
     def remove_staging(self, job_id: str) -> None:
         """The job has ended, and its files are moved: remove directories that are empty."""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from sqlstream.runtime.host.files import LocalFiles, file_error
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import ChangingSinkSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
@@ -81,6 +82,15 @@ class Broken(LocalFiles):
         super().publish(staged, final)
 
 
+class Refusing(LocalFiles):
+    """A disk that removes no file of rows in the second partition."""
+
+    def remove(self, path: str) -> None:
+        if "/p=1/part-" in path:
+            raise file_error("remove", path, OSError(errno.EIO, ""))
+        super().remove(path)
+
+
 def context(job_id: str) -> ConnectorContext:
     return ConnectorContext(job_id, "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
 
@@ -93,12 +103,26 @@ def spec(path: Path) -> SinkSpec:
     return SinkSpec("t", "filesystem", options(path), SCHEMA, partition_keys=(1,))
 
 
+def compacting(path: Path) -> SinkSpec:
+    """An INSERT into a table that holds a row a partition."""
+    more = {**options(path), "changelog.mode": "compacted"}
+    return SinkSpec("t", "filesystem", more, SCHEMA, primary_key=(1,), partition_keys=(1,))
+
+
+def overwriting(path: Path) -> SinkSpec:
+    return ChangingSinkSpec("t", "filesystem", options(path), SCHEMA, partition_keys=(1,))
+
+
 def written(path: Path, job_id: str, value: int) -> list[Committable]:
     """A row a partition, not yet committed."""
-    sink = CONNECTOR.sink(spec(path), ChangelogMode.INSERT_ONLY, context(job_id))
+    return prepared(spec(path), job_id, value, LAST_CHECKPOINT_ID)
+
+
+def prepared(sink_spec: SinkSpec, job_id: str, value: int, checkpoint_id: int) -> list[Committable]:
+    sink = CONNECTOR.sink(sink_spec, ChangelogMode.INSERT_ONLY, context(job_id))
     columns = {"v": [value] * PARTITIONS, "p": list(range(PARTITIONS))}
     sink.write(pa.RecordBatch.from_pydict(columns, schema=to_arrow_schema(SCHEMA)))
-    return sink.prepare_commit(LAST_CHECKPOINT_ID)
+    return sink.prepare_commit(checkpoint_id)
 
 
 def values(path: Path) -> list[int]:
@@ -228,6 +252,26 @@ def test_an_abort_takes_back_what_was_committed(tmp_path: Path) -> None:
     CONNECTOR.commit(spec(path), LAST_CHECKPOINT_ID, committables, LocalFiles())
     CONNECTOR.abort(spec(path), "job", committables, LocalFiles())
     assert list(path.iterdir()) == []
+
+
+@pytest.mark.parametrize("spec_of", [compacting, overwriting])
+def test_an_abort_completes_what_has_replaced_other_files_and_removes_what_attempts_before_have_staged(
+    table: Path, spec_of: Callable[[Path], SinkSpec]
+) -> None:
+    sink_spec = spec_of(table)
+    discarded = prepared(sink_spec, "job", 3, 1)
+    committables = prepared(sink_spec, "job", 2, 2)
+    with pytest.raises(ExternalError, match="could not remove"):
+        CONNECTOR.commit(sink_spec, 2, committables, Refusing())
+    assert values(table) == [2] * PARTITIONS
+    with pytest.raises(ExternalError, match="could not remove"):
+        CONNECTOR.abort(sink_spec, "job", [*committables, *discarded], Refusing())
+    assert values(table) == [2] * PARTITIONS
+    assert [p.name for p in table.glob(".staging-*")] == []
+    CONNECTOR.abort(sink_spec, "job", [*committables, *discarded], LocalFiles())
+    assert values(table) == [2] * PARTITIONS
+    assert [p.name for p in table.glob(".*")] == [".committed"]
+    assert sum(1 for _ in table.rglob("part-*")) == PARTITIONS
 
 
 def test_a_commit_under_way_is_hidden_and_left_alone(table: Path) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import find_files
-from sqlstream.runtime.connectors.files.job_records import JobRecords
+from sqlstream.runtime.connectors.files.job_records import JobRecord, JobRecords
 from sqlstream.runtime.connectors.files.table_log import Move, TableLog, staging_directory
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
-from sqlstream.spi.files import Files
+from sqlstream.spi.files import Files, FileStatus
 from sqlstream.testing.mortal_files import Died, MortalFiles, Process
 
 OLD = ["k=1/part-old-0.csv", "k=2/part-old-1.csv"]
@@ -39,10 +43,9 @@ def commit(path: Path, moves: list[Move], old: list[str], files: Files) -> None:
     TableLog(str(path), files).commit(FIRST, lambda: [*moves, *(Move("", name) for name in old)])
 
 
-def visible(path: Path) -> list[str]:
-    return [
-        str(Path(f.path).relative_to(path)) for f in find_files(str(path), LocalFiles(), may_be_empty=True)
-    ]
+def visible(path: Path, files: Files | None = None) -> list[str]:
+    found = find_files(str(path), files or LocalFiles(), may_be_empty=True)
+    return [str(Path(f.path).relative_to(path)) for f in found]
 
 
 def steps(tmp_path: Path) -> int:
@@ -108,6 +111,105 @@ def test_readers_look_again_when_files_have_replaced_others_but_not_when_files_h
     # All of it between the two looks.
     assert has_replaced(3, [*moves[1:], Move("", OLD[0])])
     assert has_replaced(4, [Move("", OLD[1])])
+
+
+class CommitsMeanwhile(LocalFiles):
+    """Within the first listing of the table, when the partitions before `k=3` are listed, something happens."""
+
+    def __init__(self, table: Path, happens: Callable[[], None]) -> None:
+        self._table = str(table)
+        self._happens: Callable[[], None] | None = happens
+
+    def list_files(self, directory: str) -> list[FileStatus]:
+        if directory != self._table or self._happens is None:
+            return super().list_files(directory)
+        before = [f for f in super().list_files(directory) if "k=3" not in f.path]
+        happens, self._happens = self._happens, None
+        happens()
+        return before + [f for f in super().list_files(directory) if "k=3" in f.path]
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("has_record", [True, False])
+def test_readers_see_all_or_nothing_of_a_commit_that_begins_and_ends_while_they_list(
+    tmp_path: Path, is_recorded: bool, has_record: bool
+) -> None:
+    moves, new = table(tmp_path)
+    log = TableLog(str(tmp_path), LocalFiles())
+    if has_record:
+        log.commit(Committable("job", 1, WRITER, 0, {}), list)
+    files = CommitsMeanwhile(tmp_path, lambda: log.commit(FIRST, lambda: moves, is_recorded=is_recorded))
+    assert visible(tmp_path, files) == sorted([*OLD, *new])
+
+
+def test_files_that_come_faster_than_they_are_listed_keep_no_reader_waiting(tmp_path: Path) -> None:
+    table(tmp_path)
+    looks: list[str] = []
+
+    class Growing(LocalFiles):
+        def list_files(self, directory: str) -> list[FileStatus]:
+            looks.append(directory)
+            (tmp_path / "k=1" / f"part-{len(looks)}.csv").write_text("")
+            return super().list_files(directory)
+
+    assert len(visible(tmp_path, Growing())) == len(OLD) + len(looks)
+
+
+def test_a_partition_that_others_remove_while_readers_list_fails_none(tmp_path: Path) -> None:
+    table(tmp_path)
+    walk = os.walk
+
+    class Removed(LocalFiles):
+        def list_files(self, directory: str) -> list[FileStatus]:
+            def removing(*args: Any, **named: Any) -> Iterator[Any]:
+                for step in walk(*args, **named):
+                    yield step
+                    shutil.rmtree(tmp_path / "k=2", ignore_errors=True)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("os.walk", removing)
+                return super().list_files(directory)
+
+    assert visible(tmp_path, Removed()) == OLD[:1]
+
+
+def test_a_directory_of_records_that_a_job_removes_is_empty_for_others(tmp_path: Path) -> None:
+    records = JobRecords(str(tmp_path), LocalFiles())
+    record = records.of("done").with_commit(FIRST, replaces=False)
+    records.put("done", record)
+
+    class Ended(LocalFiles):
+        """The last job with a record takes it away after the reader's first look."""
+
+        def match_glob(self, pattern: str) -> list[str]:
+            found = super().match_glob(pattern)
+            records.put("done", JobRecord())
+            return found
+
+    assert visible(tmp_path, Ended()) == []
+
+
+@pytest.mark.parametrize("makes", ["open_write", "publish"])
+def test_a_directory_that_others_remove_while_it_is_empty_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, makes: str
+) -> None:
+    made: list[str] = []
+    makedirs = os.makedirs
+
+    def removed_once(path: str, **named: Any) -> None:
+        makedirs(path, **named)
+        made.append(path)
+        if len(made) == 1:
+            os.rmdir(path)
+
+    staged, final = str(tmp_path / "staged"), str(tmp_path / "p=1" / "part")
+    Path(staged).write_text("")
+    monkeypatch.setattr("os.makedirs", removed_once)
+    if makes == "publish":
+        LocalFiles().publish(staged, final)
+    else:
+        LocalFiles().open_write(final).close()
+    assert Path(final).exists()
 
 
 def test_a_commit_that_broke_off_keeps_the_record_of_its_job(
