@@ -147,7 +147,7 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
     is_scalar = scalar is not None or name in REWRITTEN_SCALARS
     rows: _Rows = [("signature", function.usage), ("description", function.description)]
     if function.example:
-        over = "" if is_scalar else f" over {AGGREGATED}"
+        over = "" if is_scalar else f" FROM {AGGREGATED}"
         rows.append(("example", f"{function.example}{over} gives {function.value}"))
     if statement.is_extended:
         rows += [

@@ -52,7 +52,7 @@ def test_a_function_is_described_by_signature_sentence_and_example(bare: Planner
         ("kind", "SCALAR"),
         ("is deterministic", "false"),
     )
-    assert bare.ddl("DESC FUNCTION avg").rows[2] == ("example", f"AVG(v) over {AGGREGATED} gives 2")
+    assert bare.ddl("DESC FUNCTION avg").rows[2] == ("example", f"AVG(v) FROM {AGGREGATED} gives 2")
     assert ("takes updating input", "true") in bare.ddl("DESC FUNCTION EXTENDED sum").rows
 
 
