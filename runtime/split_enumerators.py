@@ -30,9 +30,6 @@ from sqlstream.spi.connector import (
 )
 from sqlstream.spi.files import Files
 
-# One source whose enumerator is looked with: what was found, what has failed, and what readers have returned.
-
-
 logger = logging.getLogger(__name__)
 
 SPLITS_MAX = 1_000_000

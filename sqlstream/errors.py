@@ -25,9 +25,6 @@ from sqlstream.error_codes import FailureReason, Retry, hint_of, reason_of, retr
 from sqlstream.secrets import MASK, secret_ranges, without_secrets
 from sqlstream.terminal_text import display_width, shown, shown_lines
 
-# The line of a script that contains a span, with a mark below the span.
-
-
 EXCERPT_COLUMNS = 160
 """A longer line is shown in part: the marked text and the text around it."""
 

@@ -116,9 +116,6 @@ class Connection:
                 self.session.close()
 
 
-# PEP 249's cursor.
-
-
 # What cursors that wait and those that are awaited have in common: PEP 249's attributes, and the rows not yet
 # fetched.
 

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from sqlstream.client.connection import Connection
 
 
-# Colours for SQL while it is typed: prompt-toolkit's lexer interface over the tokenizer of the dialect.
-
-
 HIGHLIGHTED_CHARACTERS_MAX = 50_000
 """A longer text is shown without colours: it would be read anew with every key."""
 
@@ -56,10 +53,10 @@ STYLES = {
 
 
 class SqlLexer(Lexer):
-    """Styles the tokens of Flink's SQL; text that is no SQL is marked as wrong, and an open quote as a text.
+    """Colours SQL while it is typed: prompt-toolkit's lexer interface over the tokenizer of the dialect.
 
-    State: the last text and its styled lines. Until `load` is called every text is plain, so that a prompt need not wait for
-    the tokenizer.
+    Text that is no SQL is marked as wrong, and an open quote as a text. State: the last text and its styled lines. Until `load`
+    is called every text is plain, so that a prompt need not wait for the tokenizer.
     """
 
     def __init__(self) -> None:

@@ -149,7 +149,7 @@ class _Facts:
 
 
 def _facts_of(plan: CompiledPlan, operators: Mapping[int, Metrics]) -> _Facts:
-    """Operators are numbered in the order of the plan (planner/translate/scaling.py)."""
+    """Operators are numbered in the order of the plan (planner/graphs.py)."""
     by_id = {node.id: node for node in plan.stream_graph.nodes}
     lines, number = {}, 0
     for node in walk_plan(plan.physical):

@@ -25,12 +25,12 @@ from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.inspection import FileInference, FunctionInspector, InstalledFunctions
 
-# What a statement knows of the files that it reads by their path.
-
 
 @dataclasses.dataclass
 class FileDefinitions:
-    """State: the definitions so far, one for each path and options beside it. Without `inference` there are no others."""
+    """What a statement knows of the files that it reads by their path.
+
+    State: the definitions so far, one for each path and options beside it. Without `inference` there are no others."""
 
     inference: FileInference | None = None
     known: tuple[FileDefinition, ...] = ()

@@ -19,11 +19,9 @@ from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.planner.dialect.tokens import span as token_span
 from sqlstream.specs.sink import OnConflict
 
-# The grammar of EXECUTE PLAN.
-
 
 def execute_plan(parser: QueryParser, first: Token) -> statements.ExecutePlan:
-    """Read the path behind PLAN."""
+    """Read the path behind EXECUTE PLAN."""
     path = parser.string("the path of a compiled plan in single quotes")
     return statements.ExecutePlan(*extent(parser, first), path=path.text, path_span=span(path))
 

@@ -16,8 +16,6 @@ from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.dialect.tokens import is_word, span, word
 
-# The grammar of PIVOT and UNPIVOT.
-
 
 class PivotParser(MatchParser):
     """Reads `PIVOT (aggregate [AS name], … FOR column IN (value [AS name], …))` and `UNPIVOT (value FOR name IN

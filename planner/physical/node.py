@@ -13,9 +13,6 @@ from sqlstream.schema import Schema
 from sqlstream.specs import Spec
 from sqlstream.specs.window import WindowSpec
 
-# Traits of an operator's output: row kinds, keys, windows and times.
-
-
 Columns = frozenset[int]
 
 

@@ -103,7 +103,7 @@ class TableScan(base.RelationalNode):
         return self.filters
 
 
-# Sources: table scans and literal rows.
+# Sources: table scans.
 
 
 def plan_scan(planning: Planning, inputs: Inputs, node: TableScan) -> PhysicalNode:

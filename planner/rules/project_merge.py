@@ -34,9 +34,6 @@ def is_identity(node: Project) -> bool:
     return all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(node.expressions))
 
 
-# Which expressions may be computed over another input without being computed twice.
-
-
 # Merge a projection of references into the aggregation above it, with the keys in canonical order.
 
 

@@ -41,11 +41,9 @@ from sqlstream.runtime.evaluate.lists import (
     taken,
 )
 
-# The values of collected rows in the order of their keys: LISTAGG and ARRAY_AGG WITHIN GROUP.
-
 
 def ordered_array(call: Call, context: EvaluationContext) -> Kernel:
-    """The value behind the keys of each row."""
+    """ARRAY_AGG WITHIN GROUP: the value behind the keys of each collected row, in the order of the keys."""
     letters, target = _letters(call), to_arrow_type(call.type)
 
     def kernel(rows: pa.Array, *_: object) -> pa.Array:

@@ -17,9 +17,6 @@ from sqlstream.runtime.memory.array_memory import ArrayMemory
 from sqlstream.runtime.memory.mapped_memory import MappedMemory
 from sqlstream.runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
 
-# How much memory processes can still have: of the machine, and of the control groups that this process is in.
-
-
 _UNLIMITED_BYTES = 1 << 60
 """What control groups without a limit say is above this."""
 

@@ -16,14 +16,12 @@ from sqlstream import config as options
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.options.network_options import NEED_AN_ADDRESS
 
-# The certificates with which the processes of a cluster know each other.
-
-
 PREFIX = "security.ssl.internal."
 
 
 class TlsFiles(msgspec.Struct, frozen=True):
-    """PEM files of one process. `server_name` is the name in every certificate of the cluster; empty: that of the host."""
+    """PEM files of one process, by which those of a cluster know each other. `server_name` is the name in every certificate of
+    the cluster; empty: that of the host."""
 
     certificate: str
     key: str

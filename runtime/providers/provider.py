@@ -35,6 +35,3 @@ class TaskManagerProvider(Protocol):
 
 MakeProvider = Callable[[TaskManagerOptions, OnExit, PassOn], TaskManagerProvider]
 """Called with the options of every TaskManager but its resource id, and what takes their output."""
-
-
-# Who starts the TaskManagers of a cluster, by `execution.target`.

@@ -41,7 +41,7 @@ AGGREGATED = "(VALUES (3), (1), (CAST(NULL AS INT)), (3)) AS t (v)"
 """The rows of the examples of aggregate functions."""
 
 IS_DETERMINISTIC: dict[str, bool] = {}
-"""The scalar functions by name, which their signatures add: whether equal arguments give equal values, always."""
+"""The scalar functions by name, as `arguments.scalar` makes them: whether equal arguments give equal values, always."""
 
 
 @dataclasses.dataclass(frozen=True)

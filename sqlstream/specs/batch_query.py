@@ -8,11 +8,11 @@ from sqlstream.expressions import Call
 from sqlstream.specs.spec import OperatorSpec
 from sqlstream.types import LogicalType
 
-# A scalar expression that a batch engine has the stream's own code compute.
-
 
 class HostedFunction(msgspec.Struct, frozen=True):
-    """`name` is what the engine's SQL calls it; `call` reads its arguments as columns 0, 1, … of the types `arguments`, of which
+    """A scalar expression that a batch engine has the stream's own code compute.
+
+    `name` is what the engine's SQL calls it; `call` reads its arguments as columns 0, 1, … of the types `arguments`, of which
     there is at least one. `is_volatile`: it may have another value each time."""
 
     name: str

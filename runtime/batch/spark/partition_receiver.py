@@ -21,9 +21,6 @@ from sqlstream.runtime.batch.spark.task_arguments import SendArguments
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.host.random import random_token
 
-# The rows of one partition, as one attempt has sent them: kept until the partition's turn comes.
-
-
 IN_MEMORY_BYTES_MAX = 4 * 1024 * 1024
 """What is larger waits in a file."""
 
@@ -31,7 +28,9 @@ _LENGTH_BYTES = 8
 
 
 class PartitionSpool:
-    """Messages in order, in memory or in a file without a name. State: these, until `close`."""
+    """The rows of one partition, as one attempt has sent them, until the partition's turn comes.
+
+    They are messages in order, in memory or in a file without a name. State: these, until `close`."""
 
     def __init__(self, attempt: int, directory: str) -> None:
         self.attempt = attempt

@@ -29,7 +29,8 @@ _ORDERS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One side of a comparison: kinds (-1: nothing there), numbers (NaN: none) and texts of scalars, one per tested value."""
+    """One side of a comparison, one entry per tested value: kinds (-1: nothing there), numbers (NaN: none), texts, which are
+    JSON for an object or array, and counts of the members or elements."""
 
     kinds: Numbers
     numbers: Numbers

@@ -32,12 +32,10 @@ from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
-# The options of the formats of change events; those that they share with format `json` mean the same there.
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeEventOptions(JsonTextOptions):
-    """What every one of the formats takes."""
+    """What every one of the formats takes; options that format `json` has too mean the same there."""
 
     ignores_errors: bool = option(
         "ignore-parse-errors",

@@ -25,12 +25,12 @@ from sqlstream.messages.rpc import AcknowledgeCheckpoint
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 
-# A checkpoint of which not every subtask has acknowledged its part.
-
 
 @dataclass
 class PendingCheckpoint:
-    """`awaited` are the subtasks whose acknowledgements are missing, by execution id; those that had finished take no part.
+    """A checkpoint of which not every subtask has acknowledged its part.
+
+    `awaited` are the subtasks whose acknowledgements are missing, by execution id; those that had finished take no part.
     `directory` is that of a savepoint. `is_last`: its job ends, or all its tasks do, and sources read nothing behind it.
     `is_storing` once the manifest is being written."""
 

@@ -12,9 +12,6 @@ from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.spi.connector import FOR_EVERY_READER, AssignedSplits, Discovery, SourceSplit
 
-# The splits of one reader: those that were sent to it since the last completed checkpoint, and those that were not
-# yet.
-
 
 @dataclass(frozen=True)
 class Part:
@@ -36,7 +33,7 @@ class GivenUp:
 
 @dataclass
 class ReaderSplits:
-    """What the present attempt of a subtask has got, and what waits for it.
+    """The splits that the present attempt of a subtask got since the last completed checkpoint, and those that wait for it.
 
     Assignments are numbered for each attempt: 0 goes with its deployment, and `last` is that with `number`. `sent` are the parts
     of each assignment by that number; what a completed checkpoint has is forgotten, because the reader's own positions have it.

@@ -20,11 +20,10 @@ from sqlstream.runtime.net.streams.frame_stream import FrameStream
 from sqlstream.runtime.net.streams.shared_segment import SegmentReader
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
-# The consumer's side of a channel whose producer runs in another process.
-
 
 class RemoteInput(Channel):
-    """Holds the items that have arrived, which the granted credit bounds; reading them grants more.
+    """The consumer's side of a channel whose producer runs in another process: holds the items that have arrived, which the
+    granted credit bounds; reading them grants more.
 
     The exchange's thread puts, the task's thread takes. State: the queue and the credit window, released by `close` or at the end
     of input."""

@@ -47,11 +47,11 @@ from sqlstream.runtime.providers.spark.provider import (
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.spark import MASTER
 
-# TaskManagers as jobs of a SparkContext, whose JVM is a child of the driver process.
-
 
 class ContextLauncher:
-    """Implements `Launcher`. State: the running Spark, until `stop`."""
+    """TaskManagers as jobs of a SparkContext, whose JVM is a child of this process.
+
+    Implements `Launcher`. State: the running Spark, until `stop`."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """SqlStreamError when Spark cannot be started."""

@@ -36,15 +36,14 @@ from sqlstream.runtime.taskmanager.checkpoints.in_flight import (
     in_flight_snapshot,
 )
 
-# The segments that the saved tables of one subtask consist of, from checkpoint to checkpoint.
-
-
 Chains = Mapping[tuple[int, str], tuple[StateSegment, ...]]
 """By operator id and the table's name."""
 
 
 class SegmentChains:
-    """Keeps what increments follow: those of a checkpoint follow a part of the segments of the last completed one.
+    """The segments that the saved tables of one subtask consist of, from checkpoint to checkpoint.
+
+    It keeps what increments follow: those of a checkpoint follow a part of the segments of the last completed one.
 
     The task's thread asks and settles, the writing one adds, and takes back what was given up meanwhile. State: the segments of
     the last completed checkpoint, and of those after it that are written and whose fate is not known."""

@@ -260,6 +260,3 @@ class ResultSpool:
                     self._file.truncate(0)
             self._changed.notify_all()
         return pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
-
-
-# The figures of tasks as text, in a column of their own beside the rows.
