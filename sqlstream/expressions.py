@@ -8,7 +8,7 @@ else are equal, so that sub-plans are shared and columns are computed once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -205,7 +205,7 @@ def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
     return (condition,)
 
 
-def conjunction(parts: tuple[Expression, ...] | list[Expression]) -> Expression | None:
+def conjunction(parts: Sequence[Expression]) -> Expression | None:
     """The inverse of `conjuncts`: None for no part."""
     if not parts:
         return None

@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, walk
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions.temporal import CLOCKS
 from sqlstream.planner.relational.correlation import OUTER
 from sqlstream.schema import Schema
 from sqlstream.specs.batch_query import HostedFunction
@@ -49,8 +51,10 @@ def is_volatile(node: Expression) -> bool:
     """Whether it has another value for each row. Functions of the clock have one for the whole query."""
     if not isinstance(node, Call):
         return False
-    is_users = node.ref is not None and not node.ref.is_deterministic
-    return is_users or node.function in ("RAND", "RAND_INTEGER", "UUID")
+    if node.ref is not None:
+        return not node.ref.is_deterministic
+    function = SCALAR_FUNCTIONS.get(node.function)
+    return function is not None and not function.is_deterministic and node.function not in CLOCKS
 
 
 class EngineDialect(Protocol):

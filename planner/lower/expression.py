@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of, walk
+from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, inputs_of, walk
 from sqlstream.functions.bitmap import BATCH_REASON
 from sqlstream.functions.json import JSON_REASON
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import EngineDialect, refuse
 from sqlstream.planner.relational.correlation import OUTER
-from sqlstream.types import BOOLEAN, TypeRoot
+from sqlstream.types import TypeRoot
 
 Columns = Callable[[int], exp.Expr]
 """The tree of an input column."""
@@ -54,7 +54,9 @@ def lower_condition(parts: Sequence[Expression], engine: EngineDialect, columns:
     if len(lowered) < len(parts):
         # Engines choose the order of conditions: one that guards another is computed with it.
         last = max(place for place, made in enumerate(found) if made is None)
-        lowered.append(_hosted(_conjunction(parts[: last + 1]), engine, columns))
+        guarded = conjunction(parts[: last + 1])
+        assert guarded is not None
+        lowered.append(_hosted(guarded, engine, columns))
     return tree.all_of(lowered) if lowered else tree.boolean(True)
 
 
@@ -96,10 +98,6 @@ def _sides_of(part: Expression, split: int) -> tuple[bool, bool]:
     """Whether a condition reads the left side, and the right one."""
     read = inputs_of(part)
     return any(index < split for index in read), any(index >= split for index in read)
-
-
-def _conjunction(parts: Sequence[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else Call("AND", tuple(parts), BOOLEAN)
 
 
 def _function_of(expression: Expression) -> str:

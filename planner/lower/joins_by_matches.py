@@ -26,7 +26,8 @@ _APPROXIMATE = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNode:
     """The join as an inner one and what follows from its rows, where its condition calls a hosted function of both sides.
 
-    The node as it is where its condition has another value each time, or reads a MAP, which no engine compares."""
+    The node as it is where its condition has another value each time, reads a MAP, which no engine compares, or reads numbers
+    within an ARRAY or ROW that are equal and have different texts (see `_same`)."""
     if not isinstance(node, Join) or node.kind is JoinKind.INNER:
         return node
     if node.condition is None or not calls_over_both(
@@ -39,7 +40,7 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
         InputRef(i, (*node.left.schema.types, *node.right.schema.types)[i])
         for i in sorted(inputs_of(node.condition))
     ]
-    if any(_holds(column.type, TypeRoot.MAP) for column in read):
+    if any(_holds(c.type, TypeRoot.MAP) or _holds_approximate_parts(c.type) for c in read):
         return node
     both = node.left.schema.concat(node.right.schema)
     matches = Join(
@@ -103,5 +104,9 @@ def _padded(lonely: RelationalNode, join: Join, first: int) -> RelationalNode:
     return Project(input=lonely, expressions=columns, schema=join.schema, span=join.span)
 
 
-def _holds(t: LogicalType, root: TypeRoot) -> bool:
-    return t.root is root or any(_holds(element, root) for element in t.parts)
+def _holds(t: LogicalType, *roots: TypeRoot) -> bool:
+    return t.root in roots or any(_holds(part, *roots) for part in t.parts)
+
+
+def _holds_approximate_parts(t: LogicalType) -> bool:
+    return any(_holds(part, *_APPROXIMATE) for part in t.parts)

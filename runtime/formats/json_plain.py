@@ -78,9 +78,10 @@ class PlainObjects:
         else:
             offsets = np.empty(lines + 1, dtype=np.int32)
             offsets[0] = 0
-            values = self._texts.get(name, offsets)
-            if values.nbytes < data_bytes + SLACK:
-                values = self._texts[name] = np.empty(data_bytes + SLACK, dtype=np.uint8)
+            kept = self._texts.get(name)
+            if kept is None or kept.nbytes < data_bytes + SLACK:
+                kept = self._texts[name] = np.empty(data_bytes + SLACK, dtype=np.uint8)
+            values = kept
         return _Column(self._names[name], form, limit, values, offsets, np.empty(lines, dtype=np.uint8))
 
     def _batch(self, columns: list[_Column], table: np.ndarray[Any, Any], rows: int) -> pa.RecordBatch:

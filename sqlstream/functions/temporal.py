@@ -372,3 +372,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "Processing time, as a time attribute of a computed column."
     ),
 )
+
+CLOCKS = frozenset(function.name for function in FUNCTIONS if not function.is_deterministic)
+"""Functions that read the clock, or the watermark: a batch query has one value of each."""

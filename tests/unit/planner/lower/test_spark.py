@@ -37,6 +37,33 @@ def test_what_spark_answers_otherwise_is_refused_at_its_place(query: str, what: 
     assert caught.value.span is not None
 
 
+def left_join_by_texts(type_: str) -> str:
+    planner = Planner()
+    for name in ("l", "r"):
+        planner.run(f"CREATE TABLE {name} (k {type_}) WITH ('connector' = 'datagen')")
+    match = "POSITION(CAST(l.k AS STRING) IN CAST(r.k AS STRING)) > 0"
+    query = planner.bind(f"SELECT l.k FROM l LEFT JOIN r ON {match}")
+    return lower_spark(query, {"l": "l", "r": "r"}, "UTC")
+
+
+@pytest.mark.parametrize(
+    "type_", ["ARRAY<DOUBLE>", "ROW<x INT, y ROW<z FLOAT>>", "ARRAY<ROW<x DOUBLE>>", "MAP<INT, INT>"]
+)
+def test_no_row_is_known_by_values_that_are_equal_and_have_different_texts(type_: str) -> None:
+    """0.0 and -0.0 within an ARRAY or ROW: a row of the one would count as a match of the other."""
+    with pytest.raises(UserError) as caught:
+        left_join_by_texts(type_)
+    assert caught.value.code == "SS3301"
+    assert caught.value.message.endswith(
+        "in a condition of both sides of an outer join has no exact counterpart in Spark"
+    )
+
+
+def test_rows_of_an_outer_join_are_known_by_the_values_that_its_condition_reads() -> None:
+    assert "IS NOT DISTINCT FROM" in left_join_by_texts("ARRAY<INT>")
+    assert "AS STRING) IS NOT DISTINCT FROM CAST(" in left_join_by_texts("DOUBLE")
+
+
 def test_strings_keep_their_characters() -> None:
     assert text("it's \\ ${x}").sql(dialect="spark") == r"'it\'s \\ ${x}'"
     # '\0' and two digits would be one octal escape.

@@ -423,6 +423,13 @@ def test_columns_own_no_more_memory_than_their_rows_need() -> None:
     assert decoded.batch.get_total_buffer_size() < 110_000
 
 
+def test_the_text_of_a_block_of_short_lines_is_apart_from_its_offsets() -> None:
+    data = b'{"b":"yy"}\n' + b"{}\n" * 3000 + b'{"b":"zz"}\n'
+    decoded = PlainObjects({"b": sql.STRING}, needs_fields=False).decode(Block(data, 1, 3002))
+    assert decoded is not None
+    assert decoded.batch.column(0).to_pylist() == ["yy", *[None] * 3000, "zz"]
+
+
 def test_lines_with_more_members_than_the_kernel_remembers_are_read() -> None:
     line = json.dumps({f"k{n}": n for n in range(3000)} | {"a": 5})
     text = f"{line}\n{line}\n"
