@@ -224,7 +224,7 @@ RENAMED: dict[str, str] = {old: o.key for o in OPTIONS.values() for old in o.dep
 
 
 class Settled(NamedTuple):
-    """What a setting comes to: the key that it has today, the value if it is taken, and a note if it is not what was written."""
+    """What a setting comes to: its key, the value if it is taken, and a note if it is not what was written."""
 
     key: str
     value: str | None
@@ -232,7 +232,7 @@ class Settled(NamedTuple):
 
 
 def current_key(key: str) -> str:
-    """What the setting is called today."""
+    """The key of the setting, which may be given by another one."""
     return RENAMED.get(key, key)
 
 
@@ -247,14 +247,14 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def note_of(key: str, value: str) -> str:
-    """The note for a user who gives this setting: that it has no effect, or what it is called today; empty for most."""
+    """The note for a user who gives this setting: that it has no effect, or what it is called here; empty for most."""
     found = option(key)
     if key in OPTIONS:
         meant = found.choice_meant(value)
         return f"note: '{key}' = '{value.strip()}' is taken as '{meant}'" if meant else ""
     current = current_key(key)
     if current != key:
-        return f"note: '{key}' is called '{current}' today"
+        return f"note: '{key}' is called '{current}' here"
     if foreign_option(key) is None:
         return ""
     guess = did_you_mean(key, list(OPTIONS)) if key not in flink_keys().whole else ""
@@ -269,7 +269,7 @@ def settle(
     *,
     at_start: bool = False,
 ) -> Settled:
-    """A setting that was written, by the name and of the form of today.
+    """A setting that was written, by its own key.
 
     UserError SS4001 for an unknown option, SS4002 for a wrong value. `at_start`: where a cluster or server starts; elsewhere
     their options are not taken: Flink's with a note, since its scripts have them, and ours with UserError SS4007."""

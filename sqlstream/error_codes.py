@@ -19,7 +19,8 @@ class Retry(enum.Enum):
 
 
 class FailureReason(enum.Enum):
-    """Why a task or a job failed. Policy (restart or not) reads this and nothing else."""
+    """Why a task or a job failed. Whether a job is restarted depends on this, and on the attempts and the rate of failures that
+    its restart strategy allows."""
 
     OPERATOR_FAILED = "OPERATOR_FAILED"
     USER_DATA = "USER_DATA"
@@ -76,7 +77,7 @@ def error_code(code: str) -> ErrorCode | None:
     if not code.startswith("SS"):
         return None
     _, found, rest = _table().partition(f"\n{code} ")
-    return _parse([code, *rest.partition("\n")[0].split()], *rest.split("\n", 3)[1:3]) if found else None
+    return parse_code([code, *rest.partition("\n")[0].split()], *rest.split("\n", 3)[1:3]) if found else None
 
 
 def reason_of(code: str) -> FailureReason:
@@ -113,8 +114,12 @@ def sections() -> dict[str, list[ErrorCode]]:
     return found
 
 
-def _parse(words: list[str], meaning: str, remedy: str) -> ErrorCode:
+def parse_code(words: list[str], meaning: str, remedy: str) -> ErrorCode:
     code, *said = words
+    if strange := {*said} - {*Family.__members__, *FailureReason.__members__, *Retry.__members__}:
+        raise ValueError(
+            f"error_codes.txt says {', '.join(sorted(strange))} of {code}, which is no word of the table"
+        )
     meaning, remedy = meaning.strip(), remedy.strip()
     families = tuple(Family[word] for word in said if word in Family.__members__)
     reasons = [FailureReason[word] for word in said if word in FailureReason.__members__]

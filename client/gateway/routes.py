@@ -323,7 +323,7 @@ def gateway_app(service: GatewayService) -> FastAPI:
 # Results over HTTP: pages by token, and streams that push rows as they come.
 
 
-RESULT = "/sessions/{session_handle}/operations/{operation_handle}/result"
+RESULT = OPERATION + "/result"
 
 
 def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> None:
@@ -332,15 +332,13 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
     async def fetch_results(
         session_handle: str, operation_handle: str, token: str, request: Request
     ) -> Response:
-        session = read_handle(session_handle, "session handle")
-        operation = read_handle(operation_handle, "operation handle")
+        session, operation = _handles(session_handle, operation_handle)
         row_format = RowFormat.JSON if version == 1 else read_row_format(request)
         fetch = _Fetch(context, version, session, operation, read_token(token), row_format)
         return await fetch.response()
 
     async def stream_results(session_handle: str, operation_handle: str, request: Request) -> Response:
-        session = read_handle(session_handle, "session handle")
-        operation = read_handle(operation_handle, "operation handle")
+        session, operation = _handles(session_handle, operation_handle)
         row_format = RowFormat.JSON if version == 1 else read_row_format(request)
         found = await _operation(context, session, operation)
         if row_format is RowFormat.ARROW:

@@ -32,16 +32,13 @@ from sqlstream.planner.dialect.statements import CreateTable, CreateView
 from sqlstream.planner.dialect.tokens import RESERVED
 from sqlstream.secrets import MASK
 
-# What SHOW and DESCRIBE tell of tables and views, in SQLAlchemy's shapes.
-
-
 _UNKNOWN_OBJECT = ("SS2001", "SS2014")
 _ANOTHER_KIND = "SS2002"
 """A view that is asked for as a table, or the other way round."""
 
 
 class Reflects(default.DefaultDialect):
-    """The part of the dialect that reads the catalog. A schema is a database, or `catalog.database`."""
+    """The part of the dialect that reads the catalog with SHOW and DESCRIBE. A schema is a database, or `catalog.database`."""
 
     def _names(self, connection: Connection, statement: str) -> list[str]:
         return [row[0] for row in connection.exec_driver_sql(statement)]
@@ -274,10 +271,14 @@ class SqlStreamCompiler(compiler.SQLCompiler):
         raise exc.CompileError("INSERT returns no rows: leave out returning()")
 
     def visit_update(self, *ignored: Any, **kw: Any) -> str:
-        raise exc.CompileError("tables are written with INSERT only: there is no UPDATE")
+        raise exc.CompileError(
+            "the dialect compiles no UPDATE: run it as text, connection.exec_driver_sql('UPDATE …')"
+        )
 
     def visit_delete(self, *ignored: Any, **kw: Any) -> str:
-        raise exc.CompileError("tables are written with INSERT only: there is no DELETE")
+        raise exc.CompileError(
+            "the dialect compiles no DELETE: run it as text, connection.exec_driver_sql('DELETE …')"
+        )
 
 
 class SqlStreamDdlCompiler(compiler.DDLCompiler):
@@ -374,9 +375,6 @@ class SqlStreamDialect(Reflects):
         host = f"[{host}]" if ":" in host else host
         options = {"token": url.password} if url.password else {}
         return [f"{self.scheme}://{host}:{url.port or DEFAULT_PORT}{query}"], options
-
-    def connect(self, *args: Any, **options: Any) -> DBAPIConnection:
-        return super().connect(*args, **options)
 
     def on_connect_url(self, url: URL) -> Any:
         """Begin in the URL's database: `/database` or `/catalog/database`."""

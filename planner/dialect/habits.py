@@ -379,12 +379,12 @@ _IGNORE_ERRORS = ("csv.ignore-parse-errors", "json.ignore-parse-errors")
 
 
 def option_hint(key: str, known: Container[str]) -> str:
-    """What to write instead of an option that Flink's tables had earlier; empty for another key.
+    """What to write instead of another name of a table's option; empty for another key.
 
-    `known` are the keys that the table may have. An old key is not taken, since several stand for one."""
+    `known` are the keys that the table may have. Another name is not taken, since several stand for one."""
     if key in _LEFT_OUT:
         return "leave it out"
-    today = (_hint("options of tables", key),) if key != "format.ignore-parse-errors" else _IGNORE_ERRORS
-    new = next((k for k in today if k in known), "")
+    keys = (_hint("options of tables", key),) if key != "format.ignore-parse-errors" else _IGNORE_ERRORS
+    new = next((k for k in keys if k in known), "")
     cached = " with 'lookup.cache' = 'PARTIAL'" if new.startswith("lookup.partial-cache") else ""
-    return f"write '{new}'{cached}, as it is called today" if new else ""
+    return f"write '{new}'{cached}, as it is called here" if new else ""

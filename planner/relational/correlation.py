@@ -12,10 +12,33 @@ from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.expressions import Call, Expression, InputRef, Literal, transform, walk
-from sqlstream.planner.relational.node import RelationalNode, rewrite
+from sqlstream.planner.relational.node import RelationalNode, TwoInputNode, rewrite
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import LogicalType
 
 OUTER = "OUTER"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Apply(TwoInputNode):
+    """`left` joined with the rows that `right` has for each of its rows: expressions of `right` read columns of that row as
+    references of this `depth`.
+
+    Kinds and condition are those of a join: INNER and LEFT for LATERAL and scalar subqueries, SEMI and ANTI for EXISTS and IN.
+    It exists in bound plans alone: the optimiser's first rule makes a join of it.
+    """
+
+    kind: JoinKind
+    depth: int
+    condition: Expression | None = None
+
+    def describe(self) -> str:
+        condition = "TRUE" if self.condition is None else str(self.condition)
+        return f"kind=[{self.kind.value}], depth=[{self.depth}], condition=[{condition}]"
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        width = len(self.left.schema)
+        return (self.left, column) if column < width else (self.right, column - width)
 
 
 def outer_reference(depth: int, column: int, type_: LogicalType, span: Span | None = None) -> Call:

@@ -14,8 +14,9 @@ from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.specs.join import JoinKind
 
-_OUTER_RIGHT = (JoinKind.LEFT, JoinKind.FULL)
-_OUTER_LEFT = (JoinKind.RIGHT, JoinKind.FULL)
+_PADS_RIGHT = (JoinKind.LEFT, JoinKind.FULL)
+"""Kinds that have rows with NULL for the columns of the right side."""
+_PADS_LEFT = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,9 +81,9 @@ class Join(base.TwoInputNode):
                         )
         left = base.of_columns(known, range(width))
         right = base.of_columns(known, range(width, count))
-        if self.kind in _OUTER_LEFT:
+        if self.kind in _PADS_LEFT:
             left = [c for c in left if not base.accepts_null(c)]
-        if self.kind in _OUTER_RIGHT:
+        if self.kind in _PADS_RIGHT:
             right = [c for c in right if not base.accepts_null(c)]
         shifted = tuple(InputRef(max(i - width, 0), t.type) for i, t in enumerate(inputs))
         return [left, [base.Condition(substitute(c.expression, shifted), c.is_of_key) for c in right]]
@@ -117,28 +118,3 @@ def plan_join(planning: Planning, inputs: Inputs, node: Join) -> PhysicalNode:
         are_shared=(node.left in planning.shared, node.right in planning.shared),
     )
     return join_rows(planning, sides)
-
-
-# A subquery that is evaluated for each row of a relation.
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Apply(base.TwoInputNode):
-    """`left` joined with the rows that `right` has for each of its rows: expressions of `right` read columns of that row as
-    references of this `depth` (see sqlstream.planner.relational.correlation).
-
-    Kinds and condition are those of a join: INNER and LEFT for LATERAL and scalar subqueries, SEMI and ANTI for EXISTS and IN.
-    It exists in bound plans alone: the optimiser's first rule makes a join of it.
-    """
-
-    kind: JoinKind
-    depth: int
-    condition: Expression | None = None
-
-    def describe(self) -> str:
-        condition = "TRUE" if self.condition is None else str(self.condition)
-        return f"kind=[{self.kind.value}], depth=[{self.depth}], condition=[{condition}]"
-
-    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
-        width = len(self.left.schema)
-        return (self.left, column) if column < width else (self.right, column - width)

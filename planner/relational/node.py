@@ -18,7 +18,7 @@ from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
 
 Key = tuple[int, ...]
 
-_COMPARED: dict[str, tuple[str, ...]] = {}
+_COMPARED: dict[type[RelationalNode], tuple[str, ...]] = {}
 """Class of a node → the fields that equality compares."""
 
 
@@ -126,10 +126,10 @@ class SameColumnsNode(SingleInputNode):
 
 
 def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:
-    found = _COMPARED.get(kind.__name__)
+    found = _COMPARED.get(kind)
     if found is None:
         found = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
-        _COMPARED[kind.__name__] = found
+        _COMPARED[kind] = found
     return found
 
 

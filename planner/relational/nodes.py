@@ -11,8 +11,9 @@ from __future__ import annotations
 from sqlstream.planner.relational.aggregate import Aggregate
 from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.changelog_functions import FromChangelog, ToChangelog
+from sqlstream.planner.relational.correlation import Apply
 from sqlstream.planner.relational.expand import Expand
-from sqlstream.planner.relational.join import Apply, Join
+from sqlstream.planner.relational.join import Join
 from sqlstream.planner.relational.lookup_join import LookupJoin
 from sqlstream.planner.relational.match_recognize import MatchRecognize
 from sqlstream.planner.relational.node import (

@@ -21,8 +21,7 @@ def plan_statements(
     settings: Mapping[str, str],
     connectors: Mapping[str, ConnectorDescriptor],
 ) -> tuple[PhysicalNode, ...]:
-    """One physical sink per statement, over one graph of shared operators. UserError SS30xx for a node without an
-    operator."""
+    """One physical sink per statement, over one graph of shared operators. UserError SS30xx for what no operator computes."""
     planner = _Planner(Planning(settings, connectors, shared_nodes(sinks)))
     return tuple(planner.plan(sink) for sink in sinks)
 
@@ -85,7 +84,7 @@ class _Planner:
     def _plan(self, node: RelationalNode, needs_row_watermark: bool) -> PhysicalNode:
         check_not_given_up()
         inputs = Inputs(self, node, needs_row_watermark)
-        for plan in _planners()[type(node)]:
+        for plan in _planners().get(type(node), ()):
             planned = plan(self._planning, inputs, node)
             if planned is not None:
                 return planned

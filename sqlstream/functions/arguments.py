@@ -57,7 +57,6 @@ SYMBOL = Argument(lambda t: t.root is TypeRoot.SYMBOL or sql.is_string(t), sql.S
 BYTES = Argument(lambda t: t.root in sql.BINARY_ROOTS, sql.BYTES)
 TIMESTAMP = Argument(sql.is_timestamp, sql.timestamp(3))
 DATE_LIKE = Argument(lambda t: sql.is_timestamp(t) or t.root is TypeRoot.DATE, sql.timestamp(3))
-TIME_LIKE = Argument(lambda t: sql.is_timestamp(t) or t.root is TypeRoot.TIME, sql.timestamp(3))
 TEMPORAL = Argument(
     lambda t: sql.is_timestamp(t) or t.root in (TypeRoot.DATE, TypeRoot.TIME), sql.timestamp(3)
 )

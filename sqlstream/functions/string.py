@@ -11,6 +11,7 @@ from sqlstream.functions.arguments import (
     TEXT,
     TEXT_OR_BYTES,
     Argument,
+    always,
     is_any_nullable,
     returns,
     scalar,
@@ -33,19 +34,13 @@ def _concatenated(types: tuple[LogicalType, ...]) -> LogicalType | None:
     return make(length).with_nullable(is_any_nullable(types))
 
 
-def _separated(types: tuple[LogicalType, ...]) -> LogicalType:
-    """CONCAT_WS skips NULLs, and is NULL only when the separator is NULL."""
+def _null_with_first(types: tuple[LogicalType, ...]) -> LogicalType:
+    """A text that is NULL only when the first argument is: the separator of CONCAT_WS, the text of TRANSLATE."""
     return STRING.with_nullable(types[0].nullable)
 
 
-def _translated(types: tuple[LogicalType, ...]) -> LogicalType:
-    """TRANSLATE is NULL only when the text is NULL."""
-    return STRING.with_nullable(types[0].nullable)
-
-
-def _padded(types: tuple[LogicalType, ...]) -> LogicalType:
-    """NULL for a negative length."""
-    return STRING
+_TEXT_OR_NULL = always(STRING)
+"""NULL for some arguments that are not: a negative length, a part that is not there."""
 
 
 def _substring(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
@@ -82,7 +77,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "CONCAT_WS(separator, string1, ...)",
         "text.string:concat_with_separator",
         (TEXT, TEXT),
-        _separated,
+        _null_with_first,
         args=(2, MANY),
     ).described("All texts that are not NULL, with a separator between.", "CONCAT_WS('-', 'a', 'b')", "a-b"),
     scalar("CHAR_LENGTH(string)", "text.string:char_length", (TEXT,), INT).described(
@@ -157,21 +152,21 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ).described(
         "The text with another put over a part of it.", "OVERLAY('abcd' PLACING 'X' FROM 2 FOR 2)", "aXd"
     ),
-    scalar("TRANSLATE(string, from, to)", "text.string:TRANSLATE", (TEXT, TEXT, TEXT), _translated).described(
-        "The text with characters replaced one for one.", "TRANSLATE('abc', 'ab', 'xy')", "xyc"
-    ),
+    scalar(
+        "TRANSLATE(string, from, to)", "text.string:TRANSLATE", (TEXT, TEXT, TEXT), _null_with_first
+    ).described("The text with characters replaced one for one.", "TRANSLATE('abc', 'ab', 'xy')", "xyc"),
     scalar(
         "LPAD(string, length, pad)",
         "text.string:LPAD",
         (TEXT, AS_INT, TEXT),
-        _padded,
+        _TEXT_OR_NULL,
         rejects=Rejects.PARAMETERS,
     ).described("The text filled up, or cut, to a length at its start.", "LPAD('7', 3, '0')", "007"),
     scalar(
         "RPAD(string, length, pad)",
         "text.string:RPAD",
         (TEXT, AS_INT, TEXT),
-        _padded,
+        _TEXT_OR_NULL,
         rejects=Rejects.PARAMETERS,
     ).described("The text filled up, or cut, to a length at its end.", "RPAD('7', 3, '0')", "700"),
     scalar(
@@ -188,7 +183,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         check=_check_appearance,
         rejects=Rejects.VALUES,
     ).described(
-        "Where a text occurs the first or a later time, from 1; from a start, backwards for a negative one; 0 when it does not.",
+        "The position, from 1, of the first or given occurrence of a text; 0 without one. A negative start searches backwards.",
         "INSTR('abcabc', 'c', 1, 2)",
         "6",
     ),
@@ -199,13 +194,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "SPLIT_INDEX(string, delimiter, index)",
         "text.string:SPLIT_INDEX",
         (TEXT, _TEXT_OR_INTEGER, AS_INT),
-        lambda types: STRING,
+        _TEXT_OR_NULL,
     ).described("One of the parts between delimiters; the first is 0.", "SPLIT_INDEX('a/b/c', '/', 1)", "b"),
     scalar(
         "REGEXP_EXTRACT(string, regex[, group])",
         "text.pattern:REGEXP_EXTRACT",
         (TEXT, TEXT, AS_INT),
-        lambda types: STRING,
+        _TEXT_OR_NULL,
         check=regex_at(1, beside=2),
     ).described(
         "What a regular expression, or one of its groups, matches first.",
@@ -216,7 +211,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "REGEXP_REPLACE(string, regex, replacement)",
         "text.pattern:REGEXP_REPLACE",
         (TEXT, TEXT, TEXT),
-        lambda types: STRING,
+        _TEXT_OR_NULL,
         check=regex_at(1, beside=2),
     ).described(
         "The text with each match of a regular expression replaced.",

@@ -35,7 +35,7 @@ def flink_keys() -> FlinkKeys:
     found = FlinkKeys({}, {})
     for reason, words in _lines():
         if len(words) > 1 and words[1] in _TYPES:
-            found.tuning[words[0]] = _tuning_option(words, reason)
+            found.tuning.setdefault(words[0], _tuning_option(words, reason))
         else:
             for begin in words:
                 found.begins.setdefault(begin, reason)

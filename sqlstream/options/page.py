@@ -33,11 +33,11 @@ _SECTIONS = {
     Scope.SERVER: ("Servers", "Read once, when `sqlstream server` starts. SET refuses them."),
 }
 _RENAMED = """\
-## Keys with another name today
+## Keys with another name
 
-A setting is taken by its old key too, with a note.
+A setting is taken by these keys too, with a note.
 
-| key | today |
+| key | name here |
 | --- | --- |
 """
 _ONE_VALUE = """\

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sqlstream import config
-from sqlstream.error_codes import ErrorCode, FailureReason, Family, Retry, error_code, sections
+from sqlstream.error_codes import ErrorCode, FailureReason, Family, Retry, error_code, parse_code, sections
 from sqlstream.errors import ExternalError, JobError
 
 ROOT = Path(__file__).parents[2]
@@ -131,3 +131,8 @@ def test_functions_fail_for_rows_alone_where_they_are_computed() -> None:
     found = {code for code, places in _raised().items() if "runtime/evaluate" in places}
     assert len(found) > 5
     assert {code for code in found if not code.startswith(("SS51", "SS9"))} == set()
+
+
+def test_a_word_that_the_table_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"says BACKOF of SS9999"):
+        parse_code(["SS9999", "OUTSIDE", "BACKOF"], "What it means.", "What to do.")

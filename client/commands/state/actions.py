@@ -79,7 +79,7 @@ def list_tables(arguments: argparse.Namespace) -> int:
         print_json([{**facts, **_details(saved, t)} for facts, t in zip(found, tables, strict=True)])
     else:
         print_table(_TABLE_COLUMNS, [tuple(facts[name] for name in _TABLE_COLUMNS) for facts in found])
-    return 0
+    return EXIT_OK
 
 
 def describe_table(table: SavedTable) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def answer_query(arguments: argparse.Namespace) -> int:
         database.lock()
         with database.query(arguments.query) as rows:
             write_rows(rows, rows.schema, arguments.format)
-    return 0
+    return EXIT_OK
 
 
 # `sqlstream state show CHECKPOINT [TABLE]`: what a checkpoint is of, or the rows of one table.
@@ -186,7 +186,7 @@ def show_checkpoint(arguments: argparse.Namespace) -> int:
         print_json(describe(saved.stored))
     else:
         _print_checkpoint(describe(saved.stored))
-    return 0
+    return EXIT_OK
 
 
 def describe(stored: StoredCheckpoint) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def compare_checkpoints(arguments: argparse.Namespace) -> int:
     with state_database(settings) as database:
         found = list(_differences(database, before, after, arguments.table, arguments.rows))
     if arguments.json:
-        _print_json(found)
+        _print_differences_as_json(found)
     else:
-        _print(found)
+        _print_differences(found)
     return EXIT_OK if all(difference.is_equal for difference in found) else EXIT_FAILED
 
 
@@ -344,7 +344,7 @@ def _found(before: SavedTables, after: SavedTables, name: str) -> tuple[str, str
         return before.find(name).identity
 
 
-def _print(found: list[TableDifference]) -> None:
+def _print_differences(found: list[TableDifference]) -> None:
     from sqlstream.client.commands.remote.server_arguments import print_table
 
     print_table(_DIFFERENCE_COLUMNS, [tuple(getattr(d, name) for name in _DIFFERENCE_COLUMNS) for d in found])
@@ -355,7 +355,7 @@ def _print(found: list[TableDifference]) -> None:
             write_rows(difference.changes.to_batches(), difference.changes.schema, "table")
 
 
-def _print_json(found: list[TableDifference]) -> None:
+def _print_differences_as_json(found: list[TableDifference]) -> None:
     import json
 
     rows: list[dict[str, Any]] = [

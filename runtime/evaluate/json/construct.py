@@ -27,7 +27,7 @@ Numbers = np.ndarray[Any, Any]
 
 def json_string(call: Call, context: EvaluationContext) -> Kernel:
     """(value): the value as JSON; NULL for NULL."""
-    write = json_writer(call.args[0].type)
+    write = json_text_writer(call.args[0].type)
 
     def kernel(value: Datum) -> pa.Array:
         values = as_array(value, 1) if isinstance(value, pa.Scalar) else value
@@ -148,14 +148,14 @@ def json_members(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _children_by_name(documents: Documents) -> tuple[Numbers, pa.Array]:
-    """The members of all objects, by object and name, and their names."""
+def _children_by_name(documents: Documents) -> Numbers:
+    """The members of all objects, by object and name."""
     tape = documents.tape
     members = np.flatnonzero(tape[:, json_tape.KEY] >= 0).astype(np.int32)
     names = documents.names(members, escaped=True)
     table = pa.table({"parent": tape[members, json_tape.PARENT], "name": names})
     order = pc.sort_indices(table, [("parent", "ascending"), ("name", "ascending")])
-    return members[order.to_numpy()], names.take(order)
+    return members[order.to_numpy()]
 
 
 def repeated_names(documents: Documents) -> Numbers:
@@ -192,9 +192,9 @@ _MEMBERS_MAX = 64
 
 def _order_many_names(documents: Documents, tape: Numbers) -> None:
     reached = np.zeros(len(tape) + 1, bool)
-    # A member that was repeated is in no list of siblings.
+    # A member that was repeated is in no list of siblings. A list ends with -1, which marks the entry behind the last.
     reached[tape[:, json_tape.FIRST]] = reached[tape[:, json_tape.SIBLING]] = True
-    members, _ = _children_by_name(documents)
+    members = _children_by_name(documents)
     members = members[reached[members]]
     parents = tape[members, json_tape.PARENT]
     is_first = np.ones(len(members), bool)
@@ -212,7 +212,7 @@ Writer = Callable[[pa.Array], pa.Array]
 _PLAIN_SCALE_MAX = 6
 
 
-def json_writer(source: LogicalType) -> Writer:
+def json_text_writer(source: LogicalType) -> Writer:
     """From values of a type to JSON, NULL for NULL; of types that JSON_STRING takes."""
     if sql.is_string(source):
         return quoted
@@ -286,7 +286,7 @@ def _enclosed(opening: str, lists: pa.Array, closing: str) -> pa.Array:
 
 def _array(source: LogicalType) -> Writer:
     assert source.element is not None
-    write = json_writer(source.element)
+    write = json_text_writer(source.element)
 
     def written(values: pa.Array) -> pa.Array:
         offsets = values.offsets.to_numpy()
@@ -303,7 +303,7 @@ def _array(source: LogicalType) -> Writer:
 def _map(source: LogicalType) -> Writer:
     assert source.key is not None
     assert source.element is not None
-    write = json_writer(source.element)
+    write = json_text_writer(source.element)
 
     def written(values: pa.Array) -> pa.Array:
         offsets = values.offsets.to_numpy()
@@ -325,7 +325,8 @@ def _map(source: LogicalType) -> Writer:
 def _row(source: LogicalType) -> Writer:
     fields = sorted((f.name, i) for i, f in enumerate(source.fields))
     writers = [
-        (quoted(pa.array([n]))[0].as_py() + ":", i, json_writer(source.fields[i].type)) for n, i in fields
+        (quoted(pa.array([n]))[0].as_py() + ":", i, json_text_writer(source.fields[i].type))
+        for n, i in fields
     ]
 
     def written(values: pa.Array) -> pa.Array:

@@ -250,7 +250,6 @@ def _json(found: Found, wrapper: str, is_lax: bool) -> tuple[pa.Array, Numbers, 
 def _arrays(found: Found, wrapper: str, is_lax: bool) -> tuple[pa.Array, Numbers, Numbers]:
     """The elements of the array at the path: characters of scalars, JSON of objects and arrays, NULL for null."""
     documents, is_error = found.documents, found.is_failed.copy()
-    rows = len(is_error)
     if not found.is_definite or wrapper != "WITHOUT":
         text, is_empty, is_error = _json(found, wrapper, is_lax)
         wrapped = read_documents(text)
@@ -261,7 +260,6 @@ def _arrays(found: Found, wrapper: str, is_lax: bool) -> tuple[pa.Array, Numbers
     is_scalar = (kinds >= 0) & (kinds < json_tape.ARRAY) & ~is_null
     is_empty = is_null | ((is_scalar | (kinds < 0)) & is_lax)
     is_error |= (kinds == json_tape.OBJECT) | (is_scalar & (not is_lax))
-    assert len(is_array) == rows
     return _elements_of(documents, np.where(is_array, found.values, -1)), is_empty & ~is_error, is_error
 
 

@@ -136,8 +136,8 @@ def test_sessions_of_the_orm_read(engine: sa.Engine, orders: sa.Table) -> None:
 
 def test_what_streams_do_not_have_is_refused_before_it_is_sent(engine: sa.Engine, orders: sa.Table) -> None:
     refused = {
-        "there is no UPDATE": orders.update().values(id=1),
-        "there is no DELETE": orders.delete(),
+        "the dialect compiles no UPDATE": orders.update().values(id=1),
+        "the dialect compiles no DELETE": orders.delete(),
         "INSERT returns no rows": orders.insert().values(id=1).returning(orders.c.id),
         "there are no locks": sa.select(orders).with_for_update(),
     }

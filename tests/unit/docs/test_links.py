@@ -104,7 +104,7 @@ def test_the_page_of_upgrades_has_the_versions_of_the_files() -> None:
         "jobs of a server ": str(JOBS_VERSION),
         "a catalog of type ": str(CATALOG_VERSION),
     }
-    assert f"is a number, {API_VERSION} today" in page
+    assert f"is a number: it is {API_VERSION}." in page
     assert f"versions v{min(GATEWAY_VERSIONS)} to v{max(GATEWAY_VERSIONS)}" in page
     assert f"release {__version__}" in page
 

@@ -83,7 +83,7 @@ def test_a_script_of_flink_1_runs_with_a_note_for_what_it_says_otherwise() -> No
     assert config.get(found, "parallelism.default") == 2
     assert config.get(found, "restart-strategy.type") == "fixed-delay"
     assert "taskmanager.numberOfTaskSlots" not in found
-    assert notes["state.backend"] == "note: 'state.backend' is called 'state.backend.type' today"
+    assert notes["state.backend"] == "note: 'state.backend' is called 'state.backend.type' here"
     assert notes["state.backend.type"] == "note: 'state.backend.type' = 'rocksdb' is taken as 'mapped'"
     assert notes["execution.target"].startswith(
         "note: 'execution.target' has no effect here: it belongs to the cluster"

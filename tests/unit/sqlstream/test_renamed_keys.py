@@ -1,4 +1,4 @@
-"""Keys of other days stand for those of today, which there are."""
+"""Other keys stand for those that settings have, which there are."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def test_an_old_setting_is_taken_as_the_one_of_today(old: str) -> None:
     assert option == config.option(RENAMED[old])
     settled = config.settle(old, option.default or "text", at_start=True)
     assert (settled.key, settled.value) == (RENAMED[old], option.default or "text")
-    assert settled.note == f"note: '{old}' is called '{RENAMED[old]}' today"
+    assert settled.note == f"note: '{old}' is called '{RENAMED[old]}' here"
 
 
 def test_a_key_of_a_table_is_named_only_where_the_table_takes_it() -> None:
     assert option_hint("lookup.cache.ttl", ()) == ""
     known = ("lookup.partial-cache.expire-after-write", "json.ignore-parse-errors", "path")
     assert option_hint("lookup.cache.ttl", known) == (
-        "write 'lookup.partial-cache.expire-after-write' with 'lookup.cache' = 'PARTIAL', as it is called today"
+        "write 'lookup.partial-cache.expire-after-write' with 'lookup.cache' = 'PARTIAL', as it is called here"
     )
     assert option_hint("format.ignore-parse-errors", known) == (
-        "write 'json.ignore-parse-errors', as it is called today"
+        "write 'json.ignore-parse-errors', as it is called here"
     )
-    assert option_hint("connector.path", known) == "write 'path', as it is called today"
+    assert option_hint("connector.path", known) == "write 'path', as it is called here"
     assert option_hint("update-mode", known) == "leave it out"
     assert option_hint("pfad", known) == ""

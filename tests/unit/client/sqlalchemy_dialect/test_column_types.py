@@ -100,8 +100,8 @@ def test_a_query_is_written_in_flinks_sql(statement: Any, text: str) -> None:
     [
         (sa.select(TABLE.c.a).with_for_update(), "there are no locks"),
         (sa.insert(TABLE).values(a=1).returning(TABLE.c.a), "INSERT returns no rows"),
-        (sa.update(TABLE).values(a=1), "there is no UPDATE"),
-        (sa.delete(TABLE), "there is no DELETE"),
+        (sa.update(TABLE).values(a=1), "the dialect compiles no UPDATE"),
+        (sa.delete(TABLE), "the dialect compiles no DELETE"),
         (CreateTable(TABLE), 'table "t" names no connector'),
     ],
 )
