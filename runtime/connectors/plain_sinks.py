@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec
     from sqlstream.spi.committable import Committable
 
-# Connector `blackhole`: accepts every change and keeps none, to measure the query alone.
-
 
 class Blackhole(SinkOnlyConnector):
-    """A sink without format or options."""
+    """Accepts every change and keeps none, to measure the query alone. Without format and options."""
 
     descriptor = ConnectorDescriptor(
         identifier="blackhole", options=(), writing=Writing(mode=ChangelogMode.RETRACT, takes_upserts=True)
@@ -41,11 +39,9 @@ class BlackholeWriter:
         """Nothing to do: nothing was written."""
 
 
-# Connector `collect`: a sink that sends the rows of a SELECT to the client that submitted it.
-
-
 class Collect(SinkOnlyConnector):
-    """A sink without format or options, which accepts every change and sends row kinds unchanged."""
+    """Sends the rows of a SELECT to the client that submitted it: every change, row kinds unchanged. Without format and
+    options."""
 
     descriptor = ConnectorDescriptor(
         identifier="collect", options=(), writing=Writing(mode=ChangelogMode.RETRACT), is_internal=True

@@ -14,10 +14,10 @@ from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
-# What a table of connector `duckdb` lies in.
-
 
 class PlaceKind(enum.Enum):
+    """What a table of connector `duckdb` lies in."""
+
     DUCKDB = "duckdb"
     SQLITE = "sqlite"
     POSTGRES = "postgres"

@@ -1,10 +1,8 @@
-"""Files that a commit writes anew: small ones joined, changes merged into present rows; and the order of files of changes."""
+"""Files that a commit writes anew: small ones joined, changes merged into present rows."""
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,54 +12,24 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.runtime.connectors.files.change_order import is_change_file
 from sqlstream.runtime.connectors.files.table_log import STAGED, Move, staging_directory
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
-from sqlstream.runtime.host.files import file_error, list_if_there
+from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.changelog_options import with_op_column
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
-from sqlstream.spi.format import FileWriter, ReadRequest
-
-# The place of a new writer's files among the files of changes, which are read in the order of their names.
-
-
-ORDER_DIGITS = 12
-_ORDER_MAX = (1 << 4 * ORDER_DIGITS) - 1
-_FILE = re.compile(r"part-([0-9a-f]{12})[0-9a-f]{8}-(?:joined-)?\d+-\d{8}[.-]")
-"""Joined files of earlier builds say so before their subtask."""
-
-_STAGING = re.compile(r"\.staging-.+-([0-9a-f]{12})[0-9a-f]{8}")
-
-
-def is_change_file(name: str) -> bool:
-    """Whether a file of a sink is one of those that are read in order."""
-    return _FILE.match(name) is not None
-
-
-def order_behind(path: str, now_ms: int, files: Files) -> str:
-    """12 hexadecimal digits that begin the names of a new writer's files, so that they are read behind those that are there.
-    Those are the files in the table's directory and the staged ones, of an earlier attempt, a claimed job or another one.
-
-    It is the time, unless files there have a later one: clocks differ between machines, and are set back. What an earlier
-    attempt may still have committed is staged before a later one is deployed. One look at the whole directory."""
-    # Staged files first: one that a commit moves meanwhile is found at its final name.
-    pattern = os.path.join(glob.escape(path), ".staging-*")
-    names = [os.path.basename(directory) for directory in files.match_glob(pattern)]
-    found = [match.group(1) for name in names if (match := _STAGING.fullmatch(name))]
-    names = [os.path.basename(status.path) for status in list_if_there(path, files)]
-    found += [match.group(1) for name in names if (match := _FILE.match(name))]
-    behind = 1 + int(max(found), 16) if found else 0
-    return f"{min(max(now_ms, behind, 0), _ORDER_MAX):012x}"
-
+from sqlstream.spi.format import FileWriter, Format, ReadRequest
 
 # Which files of a checkpoint are joined into one, and the joining.
 
 
 _COPIED_BYTES = 1 << 20
+_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -120,6 +88,26 @@ def _joined(path: str, group: list[dict[str, Any]]) -> JoinedFile:
     return JoinedFile(move, tuple(os.path.relpath(file["hidden"], path) for file in group))
 
 
+def _options_of_whole_files(options: dict[str, str]) -> dict[str, str]:
+    """Those of the format. A row that cannot be decoded fails the commit: left out, it would be gone for good."""
+    of_format = format_options(options["format"], options)
+    return {key: value for key, value in of_format.items() if key != "ignore-parse-errors"}
+
+
+def _rows_of(
+    path: str, form: Format, schema: Schema, options: dict[str, str], files: Files
+) -> Iterator[pa.RecordBatch]:
+    stream = files.open_read(path)
+    reader = form.reader(ReadRequest(stream, path, schema, schema.names, options, _BATCH_ROWS))
+    arrow = to_arrow_schema(schema)
+    try:
+        for batch, _ in reader.batches():
+            if batch.num_rows:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=arrow)
+    finally:
+        reader.close()
+
+
 class FileJoiner:
     """Writes the rows of several files of a format into one. No state."""
 
@@ -127,7 +115,7 @@ class FileJoiner:
         """`schema` has the columns that are in the files."""
         self._schema = schema
         self._format = format_of(options["format"])
-        self._options = format_options(options["format"], options)
+        self._options = _options_of_whole_files(options)
         self._files = files
 
     def join(self, parts: list[str], joined: str) -> None:
@@ -153,14 +141,10 @@ class FileJoiner:
                 shutil.copyfileobj(source, stream, _COPIED_BYTES)
 
     def _append_rows(self, parts: list[str], stream: BinaryIO) -> None:
-        import pyarrow.parquet as pq
-
-        schema = to_arrow_schema(self._schema)
         writer = self._format.writer(stream, self._schema, self._options)
         for part in parts:
-            with pq.ParquetFile(self._files.map_read(part)) as rows:
-                for batch in rows.iter_batches():
-                    writer.write(batch.cast(schema))
+            for batch in _rows_of(part, self._format, self._schema, self._options, self._files):
+                writer.write(batch)
         writer.close()
 
 
@@ -171,7 +155,6 @@ class FileJoiner:
 _STAGED = "parquet"
 """The format of staged changes, in which every type and NULL is what it was."""
 _OP = "$op"
-_BATCH_ROWS = 1 << 16
 
 
 def change_writer(stream: Any, schema: Schema) -> FileWriter:
@@ -190,9 +173,7 @@ class Merger:
         self._keys = [schema.index_of(name) for name in names if name in schema.names]
         self._arrow = to_arrow_schema(schema)
         self._format = format_of(spec.options["format"])
-        options = format_options(spec.options["format"], spec.options)
-        # A row that cannot be decoded fails the commit: left out, it would be gone for good.
-        self._options = {key: value for key, value in options.items() if key != "ignore-parse-errors"}
+        self._options = _options_of_whole_files(spec.options)
         self._path, self._first, self._files = path, first, files
 
     def merge(self, number: int, directory: str, changes: list[str], present: list[str]) -> Move | None:
@@ -254,16 +235,7 @@ class Merger:
         if index is None:
             return
         for path in present:
-            stream = self._files.open_read(path)
-            names = self._schema.names
-            reader = self._format.reader(
-                ReadRequest(stream, path, self._schema, names, self._options, _BATCH_ROWS)
-            )
-            try:
-                for batch, _ in reader.batches():
-                    is_left = index.get([batch.column(key) for key in self._keys]) < 0
-                    if is_left.any():
-                        kept = batch if is_left.all() else batch.filter(pa.array(is_left))
-                        yield pa.RecordBatch.from_arrays(kept.columns, schema=self._arrow)
-            finally:
-                reader.close()
+            for batch in _rows_of(path, self._format, self._schema, self._options, self._files):
+                is_left = index.get([batch.column(key) for key in self._keys]) < 0
+                if is_left.any():
+                    yield batch if is_left.all() else batch.filter(pa.array(is_left))

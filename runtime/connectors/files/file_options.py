@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME, is_in_store
+from sqlstream.runtime.formats import format_of
 from sqlstream.spi.connector import OptionType
+from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 REJECTED_ROWS_PATH = "source.rejected-rows.path"
@@ -209,12 +211,25 @@ class FileSinkOptions:
 
 
 def check_files(table: str, options: Mapping[str, str]) -> None:
-    """UserError SS4002, SS4003 for sizes of files that do not fit each other or the table's place."""
+    """UserError SS4002, SS4003 for sizes of files that do not fit each other or the table's place, and for files that cannot be
+    joined."""
     parsed = FileSinkOptions.of(options)
     given = [d.key for d in descriptors_of(FileSinkOptions) if d.key in options]
     _check_size(table, options, parsed)
     if "compaction.file-size" in given and not parsed.is_compacted:
         raise _without(table, "compaction.file-size", "auto-compaction", "true")
+    if parsed.is_compacted:
+        _check_joined(table, format_of(options["format"]).descriptor)
+
+
+def _check_joined(table: str, form: FormatDescriptor) -> None:
+    if not form.is_text and not form.sink_mode.is_insert_only:
+        raise UserError(
+            "SS4002",
+            f'option "auto-compaction" of table "{table}" is true, but files of changes in format "{form.identifier}" cannot be '
+            "joined",
+            hint="leave the option out, or write another format",
+        )
 
 
 def _check_size(table: str, options: Mapping[str, str], parsed: FileSinkOptions) -> None:

@@ -18,8 +18,6 @@ from sqlstream.runtime.connectors.files.table_files import TableFiles
 from sqlstream.spi.connector import FOR_EVERY_READER, ConnectorContext
 from sqlstream.spi.files import FileStatus
 
-# How far a reader is in one file.
-
 
 @dataclasses.dataclass
 class FileSplit:

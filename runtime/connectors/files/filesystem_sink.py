@@ -18,7 +18,8 @@ from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds, without_row
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.files.compaction import ORDER_DIGITS, change_writer, order_behind
+from sqlstream.runtime.connectors.files.change_order import ORDER_DIGITS, order_behind
+from sqlstream.runtime.connectors.files.compaction import change_writer
 from sqlstream.runtime.connectors.files.file_commits import CLEARED, merges
 from sqlstream.runtime.connectors.files.file_options import FileOptions, FileSinkOptions
 from sqlstream.runtime.connectors.files.file_paths import partition_directory
@@ -268,12 +269,13 @@ class FileSinkWriter:
                 )
         if path_bytes > self._path_bytes_max:
             named = ", ".join(f'column "{column}"' for column in columns)
+            by = f", partitioned by {named}," if columns else ""
             raise UserError(
                 "SS5019",
-                f'a file of table "{self._spec.table}", partitioned by {named}, cannot be written: its path would have '
+                f'a file of table "{self._spec.table}"{by} cannot be written: its path would have '
                 f"{path_bytes} bytes, and {self._path_bytes_max} are possible",
                 detail=f'the path begins with "{final[:60]}"',
-                hint="partition by fewer columns or shorter values",
+                hint="partition by fewer columns or shorter values" if columns else "name a shorter path",
             )
 
     def _end(self, directory: str) -> None:

@@ -66,11 +66,11 @@ _HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+?)(
 
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
 
-_EARLIER = {
+_OF_OTHER_BUILDS = {
     ".replaced-": 'remove the files that it names with an empty "hidden", then the file itself',
     ".partitions": 'mark the partitions that its files name as "waiting", then remove it',
 }
-"""What earlier builds kept beside the log, and how to complete it."""
+"""What a table may have beside the log, of a commit that other builds have not completed, and how to complete it."""
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -118,9 +118,9 @@ class TableLog:
 
     def view(self) -> LogView:
         """UserError SS5083 where readers would see old files beside those that replace them."""
-        # One look: `.commit-…`, `.committed`, and what an earlier build left.
+        # One look: `.commit-…`, `.committed`, and what another build left.
         names = self._files.match_glob(os.path.join(glob.escape(self._path), ".[cr]*"))
-        _refuse_earlier(names)
+        _refuse_other_builds(names)
         # The records first: one that is put from here on is another in the next look.
         records = frozenset(self._record_files()) if self._at(DIRECTORY) in names else frozenset()
         hidden: dict[bool, set[str]] = {True: set(), False: set()}
@@ -157,12 +157,16 @@ class TableLog:
 
         ExternalError when a file cannot be moved: the manifest stays, so that nothing of the commit is visible. SS5015 for a
         staged file that has vanished; SS5018 for too many files. A file that users have removed since it was committed is not
-        missed."""
+        missed, unless the commit has no record: then a repetition fails with SS5015."""
         manifest = self._manifest(commit)
         if self.is_committed(commit):
             self._complete(manifest, self._read(manifest))
             return
         moves = moves_of()
+        # What a repetition has no rows for: hidden until here by the manifest that the next one replaces.
+        begun = self._read(manifest) if self._files.status(manifest) is not None else []
+        finals = {move.final for move in moves}
+        self._undo(move for move in begun if move.final not in finals)
         staged = [move for move in moves if not move.is_removal and self._is_there(move.hidden)]
         self._check_all_are_there(moves, staged)
         replaces = any(move.is_removal for move in moves)
@@ -208,7 +212,7 @@ class TableLog:
 
     def settle(self) -> None:
         """Undo or complete the commits whose process has died, unless their job is kept. UserError SS5083."""
-        _refuse_earlier(self._files.match_glob(os.path.join(glob.escape(self._path), ".[pr]*")))
+        _refuse_other_builds(self._files.match_glob(os.path.join(glob.escape(self._path), ".[pr]*")))
         for manifest in self._manifests():
             commit = named_by(manifest)
             if is_claimed(staging_directory(self._path, commit.job_id, CLAIM), self._files):
@@ -367,9 +371,9 @@ def _directories(file: str) -> list[str]:
     return found
 
 
-def _refuse_earlier(names: Iterable[str]) -> None:
+def _refuse_other_builds(names: Iterable[str]) -> None:
     for name in names:
-        for beginning, hint in _EARLIER.items():
+        for beginning, hint in _OF_OTHER_BUILDS.items():
             if os.path.basename(name).startswith(beginning):
                 raise UserError(
                     "SS5083",

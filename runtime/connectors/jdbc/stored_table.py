@@ -16,7 +16,6 @@ from sqlstream.types import LogicalType, TypeRoot
 Columns = Sequence[tuple[str, LogicalType]]
 """Names of columns with the types that a table declares."""
 
-_GUARD = "$guard"
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days from 1970-01-01."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlstream.runtime.connectors.files.compaction import order_behind
+from sqlstream.runtime.connectors.files.change_order import order_behind
 from sqlstream.runtime.host.files import LocalFiles
 
 
@@ -15,7 +15,7 @@ from sqlstream.runtime.host.files import LocalFiles
     [
         ("part-0000000000ffaaaaaaaa-0-00000000.json", 0x100),
         ("p=1/part-0000000000ffaaaaaaaa-0-00000003-joined.json", 0x100),
-        # As earlier builds have named it.
+        # Joined.
         ("part-0000000000ffaaaaaaaa-joined-0-00000000.json", 0x100),
         (".staging-job-1-0000000000ffaaaaaaaa/part", 0x100),
         # Of a sink that only inserts.

@@ -560,6 +560,16 @@ def test_a_partition_value_that_no_path_can_hold_is_refused_and_the_next_job_run
     assert read_all(source_spec(tmp_path / "t" / path, schema)) == [{"v": 3, "p": "good"}]
 
 
+def test_a_path_that_is_too_long_without_partitions_is_refused_as_a_path(tmp_path: Path) -> None:
+    sink = writer(sink_spec(tmp_path / "t" / "/".join(["d" * 200] * 20)))
+    with pytest.raises(
+        UserError, match='a file of table "t" cannot be written: its path would have'
+    ) as caught:
+        sink.write(rows(("a", 1)))
+    assert caught.value.code == "SS5019"
+    assert caught.value.hint == "name a shorter path"
+
+
 def test_a_file_in_the_place_of_a_partition_fails_one_job_and_not_the_next(tmp_path: Path) -> None:
     schema = Schema.of(("v", sql.INT), ("p", sql.STRING))
     spec = sink_spec(tmp_path, schema, partition_keys=(1,))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.file_paths import find_files
 from sqlstream.runtime.connectors.files.job_records import JobRecord, JobRecords
 from sqlstream.runtime.connectors.files.table_log import Move, TableLog, staging_directory
@@ -92,6 +92,22 @@ def test_a_repeated_commit_completes_the_one_that_broke_off_and_harms_no_later_o
         (path / "k=9" / "part-later.csv").write_text("later")
         commit(path, moves, visible(path), LocalFiles())
         assert visible(path) == [*new, "k=9/part-later.csv"], step
+
+
+def test_a_repetition_that_has_fewer_files_takes_back_those_that_are_moved_already(tmp_path: Path) -> None:
+    moves, new = table(tmp_path)
+
+    class Full(LocalFiles):
+        def publish(self, staged: str, final: str) -> None:
+            if final.endswith(moves[1].final):
+                raise ExternalError("SS5001", "the disk is full")
+            super().publish(staged, final)
+
+    with pytest.raises(ExternalError, match="the disk is full"):
+        commit(tmp_path, moves, [], Full())
+    assert (tmp_path / moves[0].final).exists()
+    commit(tmp_path, moves[1:], [], LocalFiles())
+    assert visible(tmp_path) == [*OLD, new[1]]
 
 
 def test_readers_look_again_when_files_have_replaced_others_but_not_when_files_have_come(
