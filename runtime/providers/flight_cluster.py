@@ -13,8 +13,8 @@ from sqlstream.errors import ExternalError
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
 from sqlstream.runtime.net.endpoint import Endpoint
-from sqlstream.runtime.net.exchange import FlightTransport
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
+from sqlstream.runtime.net.flight_transport import FlightTransport
 from sqlstream.runtime.net.results import ResultStore
 from sqlstream.runtime.providers.child_output import PassOn
 from sqlstream.runtime.providers.provider import MakeProvider, OnExit

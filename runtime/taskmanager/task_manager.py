@@ -18,8 +18,8 @@ from sqlstream.runtime.host.thread_stacks import answer_stacks
 from sqlstream.runtime.logs import configure_logging
 from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from sqlstream.runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp, read_identity
-from sqlstream.runtime.net.exchange import FlightTransport
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight_transport import FlightTransport
 from sqlstream.runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
 from sqlstream.runtime.net.streams.handshake import Credentials
 from sqlstream.runtime.net.streams.stream_exchange import StreamExchange

@@ -18,6 +18,9 @@ def test_a_server_goes_on_with_the_catalog_the_job_and_the_savepoint_of_an_earli
     version: str, tmp_path: Path
 ) -> None:
     shutil.copytree(RELEASED / version, tmp_path / "kept")
+    # Git keeps no rights, and a server takes nothing that others may read.
+    for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
     (kept,) = [path.stem for path in (tmp_path / "kept" / "server" / "jobs").glob("*.job")]
     with RunningServer(tmp_path / "kept" / "server") as server:
         session = server.open_session()

@@ -224,7 +224,7 @@ def state_that_goes_as_its_pages_are_counted(lock: Lock) -> Meeting:
 MEETINGS: dict[str, tuple[Callable[[Lock], Meeting], tuple[str, ...]]] = {
     "mailbox": (mail_and_a_task_that_begins_to_wait, ("taskmanager/mailbox.py",)),
     "byte_stream": (a_tls_session_that_sends_and_receives, ("streams/byte_stream.py", "unit/test_locks.py")),
-    "segment_chains": (a_checkpoint_that_is_written_as_another_is_completed, ("segment_chains.py",)),
+    "segment_chains": (a_checkpoint_that_is_written_as_another_is_completed, ("state_write.py",)),
     "chunk_changes": (a_chunk_that_is_copied_as_a_checkpoint_is_completed, ("logs/chunk_changes.py",)),
     "operations": (an_operation_that_ends_as_somebody_begins_to_wait, ("gateway/operations.py",)),
     "results": (a_page_that_two_clients_ask_for, ("gateway/results.py",)),

@@ -76,29 +76,6 @@ def test_what_a_reader_raises_is_the_error_of_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cast", "words"),
-    [
-        (
-            """error('SS5102: cannot cast "' || c0 || '" to DECIMAL(10, 2)')""",
-            'cannot cast "x" to DECIMAL(10, 2)',
-        ),
-        ("error('SS5101: division by zero')", "division by zero"),
-    ],
-)
-def test_a_value_that_does_not_convert_is_the_error_of_the_stream(
-    cast: str, words: str, tmp_path: Path
-) -> None:
-    table = csv_table(tmp_path / "a.csv", "x\n", TEXTS)
-    with pytest.raises(UserError) as raised:
-        run(plan(f"SELECT {cast} FROM t0", NUMBERS, table))
-    assert (raised.value.code, raised.value.message) == (
-        "SS5101" if "zero" in words else "SS5102",
-        words,
-    )
-    assert raised.value.hint
-
-
-@pytest.mark.parametrize(
     "query",
     [
         "SELECT * FROM read_csv('/SS5101: division by zero')",

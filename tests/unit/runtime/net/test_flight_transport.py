@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from sqlstream.messages.rpc import CancelTask, decode_control_message
-from sqlstream.runtime.net.exchange import FlightTransport
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight_transport import FlightTransport
 
 
 class Peer:
