@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from typing import TYPE_CHECKING
 
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.runtime.connectors.files.file_options import FileOptions, FileSinkOptions
 from sqlstream.runtime.connectors.files.file_paths import (
     PathPattern,
@@ -25,6 +26,8 @@ from sqlstream.spi.files import Files, FileStatus
 
 if TYPE_CHECKING:
     from sqlstream.runtime.connectors.files.compaction import JoinedFile
+
+logger = logging.getLogger(__name__)
 
 CLEARED = "cleared"
 """In a committable, the directories of partitions that are replaced although no file of theirs may have come."""
@@ -76,6 +79,15 @@ class FileCommits:
         if is_last:
             for job_id in {committable.job_id for committable in ordered}:
                 self._log.remove_staging(job_id)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Once more after the writers: a claim that was being removed as they began could not be told from a live one."""
+        try:
+            self._log.settle()
+        except SqlStreamError as error:
+            # The commit is complete. The next writer settles, or says why it cannot.
+            logger.warning('could not complete what others left in "%s": %s', self._path, error)
 
     def abort(self, job_id: str, committables: list[Committable]) -> None:
         """Take the commits of a job back, whatever attempts the committables are from. One that has replaced files is completed:

@@ -219,6 +219,21 @@ def test_a_broken_commit_of_a_job_that_nobody_keeps_is_undone_by_the_next_writer
     assert sum(1 for f in table.rglob("part-*") if ".staging" not in str(f)) == PARTITIONS
 
 
+def test_a_broken_commit_whose_claim_is_removed_meanwhile_is_undone_with_the_last_commit(table: Path) -> None:
+    commit_and_die(table, written(table, "killed", 2), 7)
+    claim = table / ".staging-killed-claim"
+    claim.touch()
+    lock = LocalFiles().lock(str(claim))
+    assert lock is not None
+    after = written(table, "after", 3)
+    assert len(list(table.glob(".commit-*"))) == 1
+    claim.unlink()
+    lock.close()
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, after, LocalFiles())
+    assert is_clean(table)
+    assert sum(1 for f in table.rglob("part-*")) == 2 * PARTITIONS
+
+
 def test_a_process_killed_after_the_journal_is_gone_has_committed(table: Path) -> None:
     committables = written(table, "killed", 2)
     commit_and_die(table, committables, STEPS - 1)
