@@ -18,8 +18,6 @@ from sqlstream.planner.relational.nodes import Join, Project, RelationalNode, Un
 from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, STRING, LogicalType, TypeRoot
 
-_KEPT_LEFT = (JoinKind.LEFT, JoinKind.FULL)
-_KEPT_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
 _APPROXIMATE = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
@@ -36,13 +34,10 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
         return node
     if any(is_volatile(part) for part in walk(node.condition)):
         return node
-    read = [
-        InputRef(i, (*node.left.schema.types, *node.right.schema.types)[i])
-        for i in sorted(inputs_of(node.condition))
-    ]
+    both = node.left.schema.concat(node.right.schema)
+    read = [InputRef(i, both.types[i]) for i in sorted(inputs_of(node.condition))]
     if any(_holds(c.type, TypeRoot.MAP) or _holds_approximate_parts(c.type) for c in read):
         return node
-    both = node.left.schema.concat(node.right.schema)
     matches = Join(
         left=node.left,
         right=node.right,
@@ -56,10 +51,10 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
     if node.kind.is_left_only:
         return _by_match(node.left, matches, of_left, 0, node.kind)
     branches: list[RelationalNode] = [matches]
-    if node.kind in _KEPT_LEFT:
+    if node.kind.pads(0):
         lonely = _by_match(node.left, matches, of_left, 0, JoinKind.ANTI)
         branches.append(_padded(lonely, node, 0))
-    if node.kind in _KEPT_RIGHT:
+    if node.kind.pads(1):
         lonely = _by_match(node.right, matches, of_right, width, JoinKind.ANTI)
         branches.append(_padded(lonely, node, width))
     return Union(branches=tuple(branches), schema=node.schema, span=node.span)

@@ -14,10 +14,6 @@ from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.specs.join import JoinKind
 
-_PADS_RIGHT = (JoinKind.LEFT, JoinKind.FULL)
-"""Kinds that have rows with NULL for the columns of the right side."""
-_PADS_LEFT = (JoinKind.RIGHT, JoinKind.FULL)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Join(base.TwoInputNode):
@@ -81,9 +77,9 @@ class Join(base.TwoInputNode):
                         )
         left = base.of_columns(known, range(width))
         right = base.of_columns(known, range(width, count))
-        if self.kind in _PADS_LEFT:
+        if self.kind.pads(1):
             left = [c for c in left if not base.accepts_null(c)]
-        if self.kind in _PADS_RIGHT:
+        if self.kind.pads(0):
             right = [c for c in right if not base.accepts_null(c)]
         shifted = tuple(InputRef(max(i - width, 0), t.type) for i, t in enumerate(inputs))
         return [left, [base.Condition(substitute(c.expression, shifted), c.is_of_key) for c in right]]

@@ -197,7 +197,7 @@ class DomainJoin:
 
     def _join(self, node: plan.Join) -> plan.RelationalNode:
         """The sides that are correlated are joined with the domain, and with each other by its values."""
-        if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        if node.kind.pads(1):
             raise _refusal(node)
         is_right = bool(outer_columns_below(node.right, self._depth))
         is_inner = node.kind is JoinKind.INNER

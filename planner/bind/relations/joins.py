@@ -17,10 +17,6 @@ from sqlstream.planner.relational.nodes import Apply, Join
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.join import JoinKind
 
-_LEFT_NULLABLE = frozenset({JoinKind.RIGHT, JoinKind.FULL})
-_LEFT_ONLY = frozenset({JoinKind.SEMI, JoinKind.ANTI})
-_RIGHT_NULLABLE = frozenset({JoinKind.LEFT, JoinKind.FULL})
-
 
 def bind_join(left: FromItem, right: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
     """`left` joined with `right`. UserError for a table name that both have, and a missing condition."""
@@ -80,7 +76,7 @@ def _with_subqueries(
             raise UserError("SS3470", message, span=binder.span(part), hint=hint) from error
         assert own.subqueries is not None
         node = own.subqueries.filtered(node, of_right, namespace.depth, span)
-    if kind not in (JoinKind.LEFT, *_LEFT_ONLY):
+    if kind is not JoinKind.LEFT and not kind.is_left_only:
         hint = "compare in WHERE, or in a subquery in FROM"
         raise UserError(
             "SS3470", f"a subquery has no place in the ON of a {kind.value} JOIN", span=span, hint=hint
@@ -158,7 +154,7 @@ def _bind_using(
         conditions.append(bind_call("=", sides, span))
     scope, span = _joined_scope(left.scope, right.scope), namespace.span(join)
     joined = _join(left, right, kind, conjunction(conditions), scope, span)
-    return joined if kind in _LEFT_ONLY else _merge_columns(joined, pairs, kind, span)
+    return joined if kind.is_left_only else _merge_columns(joined, pairs, kind, span)
 
 
 def _merge_columns(
@@ -192,16 +188,14 @@ def _join(
     scope: Scope,
     span: Span | None,
 ) -> FromItem:
-    if kind in _LEFT_ONLY:
+    if kind.is_left_only:
         schema = left.node.schema
         half = Join(
             left=left.node, right=right.node, kind=kind, condition=condition, schema=schema, span=span
         )
         return FromItem(half, left.scope)
-    left_fields = _nullable(left.node.schema.fields) if kind in _LEFT_NULLABLE else left.node.schema.fields
-    right_fields = (
-        _nullable(right.node.schema.fields) if kind in _RIGHT_NULLABLE else right.node.schema.fields
-    )
+    left_fields = _nullable(left.node.schema.fields) if kind.pads(1) else left.node.schema.fields
+    right_fields = _nullable(right.node.schema.fields) if kind.pads(0) else right.node.schema.fields
     schema = Schema(left_fields + right_fields)
     node = Join(left=left.node, right=right.node, kind=kind, condition=condition, schema=schema, span=span)
     columns = tuple(dataclasses.replace(c, type=t) for c, t in zip(scope.columns, schema.types, strict=True))
