@@ -16,6 +16,9 @@ LOOPBACK = "127.0.0.1"
 RESULTS_PORT = "spark.sqlstream.results.port"
 """The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
 
+ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+"""What a cluster of several hosts needs: the secret of the TaskManagers goes through Spark's connections."""
+
 _PORT_MAX = 65535
 
 _GIB = 1 << 30

@@ -16,7 +16,7 @@ from sqlstream.runtime.batch.spark.connect.address import connect_address
 from sqlstream.runtime.batch.spark.connect.errors import described_at
 from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
 from sqlstream.runtime.batch.spark.errors import first_line
-from sqlstream.runtime.batch.spark.settings import is_of_this_machine
+from sqlstream.runtime.batch.spark.settings import ENCRYPTED, is_of_this_machine
 from sqlstream.runtime.batch.spark.threaded_call import ThreadedCall
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.providers.spark.launched import end_of, needed_packages, task_manager_failure
@@ -25,17 +25,10 @@ from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOption
 from sqlstream.spark import MASTER
 
 _LOOK_S = 0.3
-
-
 _ASK_AGAIN_S = 3.0
 """How often the server is asked whether it still has the session, which also keeps it from forgetting it."""
 
-
 _ANSWER_TIMEOUT_S = 60.0
-
-
-_NEEDED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-"""Of a server with executors on other hosts: the secret of the TaskManagers goes through its connections."""
 
 
 class ConnectLauncher:
@@ -91,7 +84,7 @@ class ConnectLauncher:
 def _check_encryption(settings: Mapping[str, str]) -> None:
     if is_of_this_machine(settings.get(MASTER, "")):
         return
-    missing = [key for key, value in _NEEDED.items() if settings.get(key, "false").lower() != value]
+    missing = [key for key, value in ENCRYPTED.items() if settings.get(key, "false").lower() != value]
     if missing:
         raise UserError(
             "SS4072",

@@ -16,7 +16,7 @@ from sqlstream.runtime.batch.spark.packages import require_packages
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.process import ignore_interrupts
 from sqlstream.runtime.providers.spark.launcher import Launched, Launcher
-from sqlstream.runtime.providers.spark.provider import (
+from sqlstream.runtime.providers.spark.messages import (
     DriverFailed,
     DriverStarted,
     EndTaskManager,

@@ -14,10 +14,27 @@ import psutil
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError, error_info
 from sqlstream.runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
-from sqlstream.runtime.batch.spark.settings import is_of_this_machine, launch_keys, shown_settings, spark_keys
+from sqlstream.runtime.batch.spark.settings import (
+    ENCRYPTED,
+    is_of_this_machine,
+    launch_keys,
+    shown_settings,
+    spark_keys,
+)
 from sqlstream.runtime.host import process
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
 from sqlstream.runtime.providers.provider import MakeProvider, OnExit
+from sqlstream.runtime.providers.spark.messages import (
+    DriverFailed,
+    DriverStarted,
+    EndTaskManager,
+    StartDriver,
+    StartTaskManager,
+    TaskManagerEnded,
+    ToDriver,
+    decode_from_driver,
+    encode_line,
+)
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.spark import MASTER, SECRET
 
@@ -241,10 +258,6 @@ _FIXED = {
     "spark.speculation": "false",
 }
 
-_ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-"""For a cluster of several hosts: the secret of the TaskManagers goes through Spark's connections. One on this machine that has a
-secret was started with both as well."""
-
 JOB_MANAGER = "jobmanager.rpc.address"
 
 _FIXED_NUMBER = "spark.executor.instances"
@@ -278,7 +291,7 @@ def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
     if not is_of_this_machine(given[MASTER]):
         settings |= _of_several_hosts(given, options.get(config, JOB_MANAGER))
     elif SECRET in given:
-        settings |= _ENCRYPTED
+        settings |= ENCRYPTED
     return {**settings, **given}
 
 
@@ -306,7 +319,7 @@ def _check_job_manager(address: str) -> None:
 
 def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, str]:
     _check_job_manager(job_manager)
-    for key, value in _ENCRYPTED.items():
+    for key, value in ENCRYPTED.items():
         if given.get(key, value).lower() != value:
             raise UserError(
                 "SS4072",
@@ -319,77 +332,4 @@ def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, s
             'option "spark.authenticate.secret" is not set: the master and the workers of a standalone cluster must have one',
             hint="start them with spark.authenticate = true and a secret, and give it in sqlstream.yaml",
         )
-    return {**_ENCRYPTED, "spark.driver.host": job_manager}
-
-
-# What the JobManager's process and that of Spark's driver tell each other: lines of JSON over the driver's standard
-# input and output.
-
-
-class _Line(msgspec.Struct, frozen=True, tag=True):
-    pass
-
-
-class StartDriver(_Line, frozen=True):
-    """The first line: connect to the cluster with these settings of Spark."""
-
-    settings: dict[str, str]
-
-
-class StartTaskManager(_Line, frozen=True):
-    """Run a TaskManager in a task of Spark, once. It may wait for an executor as long as it has to."""
-
-    options: TaskManagerOptions
-
-
-class EndTaskManager(_Line, frozen=True):
-    """End it, or take it out of Spark's queue. One that `is_lost` does not answer, and its executor may not either."""
-
-    resource_id: str
-    is_lost: bool = False
-
-
-ToDriver = StartDriver | StartTaskManager | EndTaskManager
-
-
-class DriverStarted(_Line, frozen=True):
-    """The driver is connected. `application_id` is what the cluster calls it; `jvm_process_id` is the child in which Spark runs,
-    0 where it has none."""
-
-    application_id: str
-    jvm_process_id: int = 0
-
-
-class TaskManagerEnded(_Line, frozen=True):
-    """A TaskManager has ended, or none will start: sent once for each that was to start."""
-
-    resource_id: str
-    error: ErrorInfo
-
-
-class DriverFailed(_Line, frozen=True):
-    """The last line: the driver ends, and all TaskManagers with it."""
-
-    error: ErrorInfo
-
-
-FromDriver = DriverStarted | TaskManagerEnded | DriverFailed
-
-_decode_to_driver = msgspec.json.Decoder(ToDriver).decode
-_decode_from_driver = msgspec.json.Decoder(FromDriver).decode
-
-
-def encode_line(line: ToDriver | FromDriver) -> bytes:
-    return msgspec.json.encode(line) + b"\n"
-
-
-def decode_to_driver(line: bytes) -> ToDriver:
-    return _decode_to_driver(line)
-
-
-def decode_from_driver(line: bytes) -> FromDriver | None:
-    """None for a line that something else in that process has printed."""
-    try:
-        return _decode_from_driver(line)
-    except msgspec.MsgspecError:
-        return None
+    return {**ENCRYPTED, "spark.driver.host": job_manager}

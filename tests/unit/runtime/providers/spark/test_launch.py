@@ -14,7 +14,7 @@ from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.runtime.net.endpoint import TlsFiles
 from sqlstream.runtime.providers.spark.launch import launch_task_manager
 from sqlstream.runtime.providers.spark.launched import lost_executor, needed_packages
-from sqlstream.runtime.providers.spark.provider import (
+from sqlstream.runtime.providers.spark.messages import (
     StartTaskManager,
     TaskManagerEnded,
     decode_from_driver,
