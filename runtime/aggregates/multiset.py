@@ -12,7 +12,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator, present
 from sqlstream.runtime.aggregates.slot_values import SlotValues
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
-from sqlstream.runtime.evaluate.lists import Lists, list_column
+from sqlstream.runtime.evaluate.lists import Lists, list_column, offsets_of
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType, TypeRoot
@@ -53,7 +53,7 @@ class Collect(Accumulator):
             counts = np.ones(len(counts), dtype=np.int64)
         order = np.argsort(owners, kind="stable")
         lengths = np.bincount(np.searchsorted(touched, owners), minlength=len(touched))
-        offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+        offsets = offsets_of(lengths)
         keys = values.take(pa.array(order))
         items = pa.array(counts[order].astype(np.int32))
         made = pa.MapArray.from_arrays(offsets, keys, items, type=to_arrow_type(self.call.type))

@@ -50,17 +50,17 @@ def read_blocks(
     stream: BinaryIO,
     path: str,
     cut_rows: CutRows,
-    block_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
+    block_bytes: int = BLOCK_BYTES,
     *,
     is_utf_8: bool = True,
 ) -> Iterator[Block]:
     """All rows of a file; text after the last row end is a row too.
 
-    `block_bytes` is called before each block and returns how much to read. Blocks of a compressed file hold its text,
-    which is decompressed as they are read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011.
+    `block_bytes` is how much is read for a block. Blocks of a compressed file hold its text, which is decompressed as they are
+    read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011.
     """
     stream = decompressed(stream, path)
-    rest, line, want = b"", 1, block_bytes()
+    rest, line, want = b"", 1, block_bytes
     is_first = True
     while chunk := _read(stream, path, want):
         data = rest + chunk
@@ -86,7 +86,7 @@ def read_blocks(
             yield Block(whole, line, newlines, cut.is_plain)
             line += newlines
         # A row longer than what was read: read as much again, so that rescanning stays linear.
-        want = max(block_bytes(), len(rest))
+        want = max(block_bytes, len(rest))
     if rest:
         yield Block(rest, line, count_lines(rest), cut_rows(rest, True).is_plain)
 

@@ -13,7 +13,7 @@ import numpy as np
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.blocks import BLOCK_BYTES, ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
 from sqlstream.runtime.formats.csv_dialect import CsvDialect, CsvOptions
-from sqlstream.runtime.formats.file_rows import FileRows, absent_column, quoted, undecodable
+from sqlstream.runtime.formats.file_rows import FileRows, absent_column, empty_columns, quoted, undecodable
 from sqlstream.runtime.formats.flat_types import refuse_types
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
@@ -80,7 +80,7 @@ class CsvReader(FileRows):
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
-        for block in read_blocks(self._stream, self._path, self._cut_rows, lambda: self._block_bytes):
+        for block in read_blocks(self._stream, self._path, self._cut_rows, self._block_bytes):
             if is_first and self._dialect.has_header:
                 block = self._read_header(block)
             is_first = False
@@ -338,8 +338,6 @@ def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
 
 def _to_batch(rows: int, columns: list[Any], names: list[str]) -> pa.RecordBatch:
     import pyarrow as pa
-
-    from sqlstream.runtime.formats.file_rows import empty_columns
 
     if not names:
         return empty_columns(rows)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.evaluate import lists
 from sqlstream.runtime.evaluate.json.documents import Documents, read_lines
 from sqlstream.runtime.formats.text_values import parse_decimals, parse_text
 from sqlstream.runtime.kernels.json import json_tape
@@ -86,7 +87,7 @@ class _Taken:
             return pa.StructArray.from_arrays(parts, names=names, mask=mask)
         assert t.element is not None
         children, counts = self._documents.children(nodes)
-        offsets = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
+        offsets = lists.offsets_of(counts)
         values = self.texts(children, t.element, np.repeat(owners, counts))
         if t.key is None:
             return pa.ListArray.from_arrays(offsets, values, mask=mask)
@@ -177,7 +178,7 @@ def offsets_of(column: pa.Array) -> pa.Array:
         lengths = np.where(column.is_valid().to_numpy(zero_copy_only=False), np.diff(starts), 0)
     else:
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return lists.offsets_of(lengths)
 
 
 def _parse_boolean(column: pa.Array) -> pa.Array:

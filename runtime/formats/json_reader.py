@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
 from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values, why_no_object
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
-from sqlstream.runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.formats.text_values import find_unparsable, texts_of
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
@@ -53,7 +52,7 @@ class JsonReader(FileRows):
         self._plain = PlainObjects(self._types, needs_fields=self._needs_fields)
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, cut_at_newline, lambda: self._block_bytes):
+        for block in read_blocks(self._stream, self._path, cut_at_newline, self._block_bytes):
             yield self._decode(block)
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
@@ -79,15 +78,8 @@ class JsonReader(FileRows):
 
     def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
         """`numbers`: which lines of the file they are, from 1."""
-        reasons = dict.fromkeys(
-            find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8"
-        )
-        if reasons:
-            is_text = np.ones(len(lines), dtype=bool)
-            is_text[list(reasons)] = False
-            texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
-        else:
-            texts = lines.cast(pa.string())
+        texts, foreign = texts_of(lines)
+        reasons = dict.fromkeys(foreign, "it is no text in UTF-8")
         objects = self._taken_apart(texts)
         for row in np.flatnonzero(~objects.is_object):
             line = lines[row].as_py()

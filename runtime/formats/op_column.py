@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import is_accumulate, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.file_rows import FileRows, quoted
+from sqlstream.runtime.formats.file_rows import FileRows, empty_columns, quoted
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, ReadRequest, Rejected
 
@@ -79,8 +79,6 @@ class OpColumnReader(FileRows):
 def _filtered(batch: pa.RecordBatch, is_kept: pa.Array) -> pa.RecordBatch:
     if batch.num_columns:
         return batch.filter(is_kept)
-    from sqlstream.runtime.formats.file_rows import empty_columns
-
     return empty_columns(pc.sum(is_kept).as_py() or 0)
 
 

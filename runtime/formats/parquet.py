@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.formats.file_rows import FileRows, absent_column
+from sqlstream.runtime.formats.file_rows import FileRows, absent_column, empty_columns
 from sqlstream.runtime.formats.flat_types import refuse_types
 from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema
@@ -89,8 +89,6 @@ class ParquetReader(FileRows):
 
     def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
-
-        from sqlstream.runtime.formats.file_rows import empty_columns
 
         # Spark's old INT96 holds years outside the range of nanoseconds, which would silently become other years.
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
-from sqlstream.runtime.formats.file_rows import FileRows, undecodable
+from sqlstream.runtime.formats.file_rows import FileRows, empty_columns, undecodable
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
@@ -85,11 +85,7 @@ class RawReader(FileRows):
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa
 
-        from sqlstream.runtime.formats.file_rows import empty_columns
-
-        for block in read_blocks(
-            self._stream, self._path, self._cut_rows, lambda: self._block_bytes, is_utf_8=False
-        ):
+        for block in read_blocks(self._stream, self._path, self._cut_rows, self._block_bytes, is_utf_8=False):
             values = self._split(self._recode(block.data), block.first_line)
             if self._columns:
                 yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []

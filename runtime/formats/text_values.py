@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -90,6 +91,17 @@ def _parse_time(column: pa.Array, target: pa.DataType) -> pa.Array:
     trimmed = _cut_fraction(pc.utf8_trim_whitespace(column), 3)
     moments = pc.binary_join_element_wise(pa.scalar("1970-01-01"), trimmed, pa.scalar(" "))
     return pc.cast(moments, pa.timestamp("ms")).cast(target)
+
+
+def texts_of(lines: pa.Array) -> tuple[pa.Array, list[int]]:
+    """Bytes as texts, and the positions of those that are none in UTF-8, which are empty texts."""
+    try:
+        return lines.cast(pa.string()), []
+    except pa.ArrowInvalid:
+        foreign = find_unparsable(lines, lambda part: part.cast(pa.string()))
+    is_text = np.ones(len(lines), dtype=bool)
+    is_text[foreign] = False
+    return pc.if_else(pa.array(is_text), lines, b"").cast(pa.string()), foreign
 
 
 def find_unparsable(column: pa.Array, parse: Parse) -> list[int]:

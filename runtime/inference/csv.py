@@ -13,7 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
-from sqlstream.runtime.inference.samples import cannot_infer, do_not_fit, read_samples
+from sqlstream.runtime.inference.samples import are_cut, cannot_infer, do_not_fit, read_samples
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
@@ -171,7 +171,6 @@ def _reads(column: pa.Array, t: LogicalType) -> bool:
     import pyarrow as pa
 
     from sqlstream.runtime.formats.csv import parse_fields
-    from sqlstream.runtime.inference.samples import are_cut
 
     if t == sql.STRING:
         return True

@@ -19,6 +19,7 @@ from sqlstream.catalog import (
     CatalogView,
     Column,
     ObjectPath,
+    PutCatalog,
     PutDatabase,
     PutObject,
     RemoveDatabase,
@@ -29,7 +30,7 @@ from sqlstream.catalog.changes import ContentsChange
 from sqlstream.catalog.contents import changed
 from sqlstream.catalog.objects import CatalogObject
 from sqlstream.schema import Schema
-from sqlstream.testing.check import Check, Row, expect_refused, rows_of
+from sqlstream.testing.check import Check, Row, expect_refused, options_text, rows_of
 
 CHANGES = 120
 SEEDS = range(3)
@@ -69,7 +70,6 @@ class CatalogCase:
         return CatalogDefinition({"type": self.type, **self.options(place)})
 
     def _open(self, directory: Path, name: str = "c") -> Catalog:
-        from sqlstream.catalog import PutCatalog
         from sqlstream.client.catalog.catalogs import memory_catalogs
 
         manager = memory_catalogs()
@@ -78,8 +78,8 @@ class CatalogCase:
 
     def _create(self, directory: Path, **changed: str | None) -> str:
         options = {**self._definition(directory, "c").options, **changed}
-        written = ", ".join(f"'{key}' = '{value}'" for key, value in options.items() if value is not None)
-        return f"CREATE CATALOG c WITH ({written})"
+        given = {key: value for key, value in options.items() if value is not None}
+        return f"CREATE CATALOG c WITH ({options_text(given)})"
 
     # --- what users write
 

@@ -44,8 +44,12 @@ def columns_text(columns: Mapping[str, str]) -> str:
 
 def table_text(name: str, columns: str, options: Mapping[str, str]) -> str:
     """CREATE TABLE."""
-    written = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
-    return f"CREATE TABLE {name} ({columns}) WITH ({written})"
+    return f"CREATE TABLE {name} ({columns}) WITH ({options_text(options)})"
+
+
+def options_text(options: Mapping[str, str]) -> str:
+    """The options as WITH has them."""
+    return ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
 
 
 def _literal(text: str) -> str:

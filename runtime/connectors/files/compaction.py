@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.runtime.connectors.files.change_order import is_change_file
+from sqlstream.runtime.connectors.files.job_records import written_whole
 from sqlstream.runtime.connectors.files.table_log import STAGED, Move, staging_directory
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
-from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.changelog_options import with_op_column
-from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import FileWriter, Format, ReadRequest
 
@@ -41,11 +41,12 @@ class JoinedFile:
 
 
 def joined_files(path: str, committables: list[Committable], target_bytes: int) -> list[JoinedFile]:
-    """The files of a commit by partition, in their order, each joined with the next ones until it has the target's size. The
-    same in every repetition of the commit. A file of one part alone is that part. Files of changes, which are read in the order
-    of their names, are joined with those of the same writer only."""
+    """The files of a commit by partition, each joined with the next ones until it has the target's size.
+
+    The committables are `in_order`. The same in every repetition of the commit. A file of one part alone is that part. Files of
+    changes, which are read in the order of their names, are joined with those of the same writer only."""
     partitions: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for committable in in_order(committables):
+    for committable in committables:
         for file in committable.content["files"]:
             directory, name = os.path.split(file["final"])
             writer = committable.writer_id if is_change_file(name) else ""
@@ -121,17 +122,11 @@ class FileJoiner:
     def join(self, parts: list[str], joined: str) -> None:
         """`joined` is there, whole, when this returns. ExternalError SS5001."""
         draft = f"{joined}.draft"
-        stream = self._files.open_write(draft)
-        try:
-            with stream:
-                if self._format.descriptor.is_text:
-                    self._append_texts(parts, stream)
-                else:
-                    self._append_rows(parts, stream)
-                stream.flush()
-                self._files.sync(stream)
-        except OSError as error:
-            raise file_error("write", joined, error) from error
+        with written_whole(draft, self._files, joined) as stream:
+            if self._format.descriptor.is_text:
+                self._append_texts(parts, stream)
+            else:
+                self._append_rows(parts, stream)
         self._files.publish(draft, joined)
 
     def _append_texts(self, parts: list[str], stream: BinaryIO) -> None:
@@ -183,22 +178,16 @@ class Merger:
         name = f"part-{first.writer_id}-{first.checkpoint_id}-{number}{self._format.descriptor.file_suffix}"
         hidden = os.path.join(staging_directory(self._path, first.job_id, first.writer_id), name + STAGED)
         written = 0
-        stream = self._files.open_write(hidden)
-        try:
-            with stream:
-                writer = self._format.writer(stream, self._schema, self._options)
-                for batch in self._unchanged(present, index):
-                    written += batch.num_rows
-                    writer.write(batch)
-                added = rows.filter(pa.array(~is_deletion))
-                if added.num_rows:
-                    written += added.num_rows
-                    writer.write(added)
-                writer.close()
-                stream.flush()
-                self._files.sync(stream)
-        except OSError as error:
-            raise file_error("write", hidden, error) from error
+        with written_whole(hidden, self._files) as stream:
+            writer = self._format.writer(stream, self._schema, self._options)
+            for batch in self._unchanged(present, index):
+                written += batch.num_rows
+                writer.write(batch)
+            added = rows.filter(pa.array(~is_deletion))
+            if added.num_rows:
+                written += added.num_rows
+                writer.write(added)
+            writer.close()
         if not written:
             self._files.remove(hidden)
             return None

@@ -108,8 +108,9 @@ class FileCommits:
         if self._merges:
             return self._merged(ordered)
         if self._options.is_compacted:
-            self._join(ordered)
-            moves = [joined.move for joined in self._joined(ordered)]
+            files = self._joined(ordered)
+            self._join(files)
+            moves = [joined.move for joined in files]
         else:
             moves = self._staged_moves(ordered)
         if isinstance(self._spec, ChangingSinkSpec):
@@ -138,7 +139,7 @@ class FileCommits:
 
         return joined_files(self._path, ordered, self._options.compacted_bytes or self._options.file_bytes)
 
-    def _join(self, ordered: list[Committable]) -> None:
+    def _join(self, joined_files: list[JoinedFile]) -> None:
         """Each joined file is written beside its parts before any is seen; the parts go when all are."""
         from sqlstream.runtime.connectors.files.compaction import FileJoiner
 
@@ -146,7 +147,7 @@ class FileCommits:
         schema, op_column = _schema_of_files(spec), ChangelogOptions.of(spec.options).op_column
         schema = schema if op_column is None else with_op_column(schema, op_column)
         joiner = FileJoiner(schema, spec.options, files)
-        for joined in self._joined(ordered):
+        for joined in joined_files:
             hidden, final = (os.path.join(self._path, p) for p in (joined.move.hidden, joined.move.final))
             parts = [os.path.join(self._path, part) for part in joined.parts]
             is_made = files.status(hidden) is not None or files.status(final) is not None
@@ -222,8 +223,7 @@ def _table_files(spec: SinkSpec, files: Files, *, is_whole: bool = False) -> lis
         return []
     found = find_files(path, files, may_be_empty=True)
     pattern = "" if is_whole else FileOptions.of(spec.options).path_pattern or ""
-    may_match = PathPattern(pattern).may_match([f.path for f in found])
-    return [file for file, is_wanted in zip(found, may_match, strict=True) if is_wanted]
+    return PathPattern(pattern).among(found)
 
 
 def _removals(names: list[str]) -> list[Move]:

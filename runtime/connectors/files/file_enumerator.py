@@ -48,9 +48,9 @@ class FileEnumerator:
     def discover(self) -> Discovery:
         if self._has_ended:
             return Discovery((), is_last=True, is_on_demand=self._is_on_demand)
-        found = find_files(self._path, self._context.files, may_be_empty=self._may_be_empty)
-        may_match = self._pattern.may_match([status.path for status in found])
-        found = [status for status, is_wanted in zip(found, may_match, strict=True) if is_wanted]
+        found = self._pattern.among(
+            find_files(self._path, self._context.files, may_be_empty=self._may_be_empty)
+        )
         if self._watch is None:
             return Discovery(tuple(map(_split, found)), is_last=True, is_on_demand=self._is_on_demand)
         look = self._watch.look(found, self._context.now_ms())

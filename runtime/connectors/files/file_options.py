@@ -10,7 +10,7 @@ from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.runtime.formats import format_of
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FormatDescriptor
-from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.spi.table_options import option, parse_options
 
 REJECTED_ROWS_PATH = "source.rejected-rows.path"
 """The option that names the directory of undecodable rows; empty, no rows are kept."""
@@ -214,10 +214,13 @@ def check_files(table: str, options: Mapping[str, str]) -> None:
     """UserError SS4002, SS4003 for sizes of files that do not fit each other or the table's place, and for files that cannot be
     joined."""
     parsed = FileSinkOptions.of(options)
-    given = [d.key for d in descriptors_of(FileSinkOptions) if d.key in options]
     _check_size(table, options, parsed)
-    if "compaction.file-size" in given and not parsed.is_compacted:
-        raise _without(table, "compaction.file-size", "auto-compaction", "true")
+    if "compaction.file-size" in options and not parsed.is_compacted:
+        raise UserError(
+            "SS4003",
+            f'option "compaction.file-size" of table "{table}" has no use without "auto-compaction"',
+            hint="add 'auto-compaction' = 'true', or leave it out",
+        )
     if parsed.is_compacted:
         _check_joined(table, format_of(options["format"]).descriptor)
 
@@ -241,11 +244,3 @@ def _check_size(table: str, options: Mapping[str, str], parsed: FileSinkOptions)
             f'option "{key}" of table "{table}" is larger than 4 GB, the most for a file of a store',
             hint="write a smaller size",
         )
-
-
-def _without(table: str, key: str, other: str, value: str) -> UserError:
-    return UserError(
-        "SS4003",
-        f'option "{key}" of table "{table}" has no use without "{other}"',
-        hint=f"add '{other}' = '{value}', or leave it out",
-    )

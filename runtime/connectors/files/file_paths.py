@@ -242,6 +242,11 @@ class PathPattern:
     def matches(self, path: str) -> bool:
         return not self._pattern or self._compiled.fullmatch(path) is not None
 
+    def among(self, found: Sequence[FileStatus]) -> list[FileStatus]:
+        """The files that `may_match`."""
+        is_wanted = self.may_match([file.path for file in found])
+        return [file for file, wanted in zip(found, is_wanted, strict=True) if wanted]
+
     def may_match(self, paths: Sequence[str]) -> list[bool]:
         """False for a path that does not match. True for all others, and where only Python's expressions can tell.
 

@@ -202,9 +202,7 @@ class Filesystem:
         except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0
-        pattern = PathPattern(FileOptions.of(spec.options).path_pattern or "")
-        may_match = pattern.may_match([f.path for f in there])
-        found = [f for f, is_candidate in zip(there, may_match, strict=True) if is_candidate]
+        found = PathPattern(FileOptions.of(spec.options).path_pattern or "").among(there)
         is_packed = spec.options["format"] in _PACKED_FORMATS
         return sum(f.size * (_PACKED_FACTOR if is_packed or is_compressed(f.path) else 1) for f in found)
 
@@ -239,11 +237,8 @@ class Filesystem:
         path, store = table_path(options["path"]), files_of(dict(options), files)
         pattern = PathPattern(FileOptions.of(dict(options)).path_pattern or "")
         found = find_files(path, store, may_be_empty=True) if store.status(root_of(path)) is not None else []
-        may_match = pattern.may_match([file.path for file in found])
         root = table_root(path, store)
-        values = [
-            partition_values(f.path, root) for f, is_one in zip(found, may_match, strict=True) if is_one
-        ]
+        values = [partition_values(file.path, root) for file in pattern.among(found)]
         names = ("/".join(partition_directory(k, v[k]) for k in keys) for v in values if v.keys() >= {*keys})
         return tuple(dict.fromkeys(names))
 

@@ -6,10 +6,12 @@ that comes long after finds that its commit is complete, although users may have
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 import msgspec
 from msgspec.structs import replace
@@ -131,13 +133,20 @@ def _decoded(data: bytes) -> JobRecord:
         return JobRecord(_decode_commits(data))
 
 
-def write_whole(path: str, data: bytes, files: Files) -> None:
-    """A small file, which is durable when this returns. ExternalError SS5001."""
+@contextlib.contextmanager
+def written_whole(path: str, files: Files, named: str = "") -> Iterator[BinaryIO]:
+    """A new file to write to, which is durable at the end. ExternalError SS5001, about the file `named`."""
     stream = files.open_write(path)
     try:
         with stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             files.sync(stream)
     except OSError as error:
-        raise file_error("write", path, error) from error
+        raise file_error("write", named or path, error) from error
+
+
+def write_whole(path: str, data: bytes, files: Files) -> None:
+    """A small file, which is durable when this returns. ExternalError SS5001."""
+    with written_whole(path, files) as stream:
+        stream.write(data)

@@ -195,7 +195,7 @@ class TableLog:
                 broken.append(manifest)
                 written = [*written, *self._read(manifest)]
         self._undo(written)
-        for directory in self._files.match_glob(staging_directory(glob.escape(self._path), job_id, "*")):
+        for directory in self._stagings(job_id):
             self._files.remove(directory)
         # They hide what is removed above, also from readers that come when this was broken off.
         for manifest in broken:
@@ -205,7 +205,7 @@ class TableLog:
 
     def remove_staging(self, job_id: str) -> None:
         """The job has ended, and its files are moved: remove directories that are empty."""
-        for directory in self._files.match_glob(staging_directory(glob.escape(self._path), job_id, "*")):
+        for directory in self._stagings(job_id):
             self._files.remove_directory_if_empty(directory)
 
     # --- a writer that begins -----------------------------------------------------------------------------------------
@@ -313,6 +313,9 @@ class TableLog:
             self._files.remove_directory_if_empty(self._at(directory))
 
     # --- manifests ----------------------------------------------------------------------------------------------------
+
+    def _stagings(self, job_id: str) -> list[str]:
+        return self._files.match_glob(staging_directory(glob.escape(self._path), job_id, "*"))
 
     def _at(self, relative: str) -> str:
         return os.path.join(self._path, relative)

@@ -53,6 +53,7 @@ _RANGES = {
     TypeRoot.INTEGER: 1 << 31,
     TypeRoot.BIGINT: 1 << 63,
 }
+_WHOLE = (*_RANGES, TypeRoot.BOOLEAN)
 
 
 class _Reading(NamedTuple):
@@ -108,8 +109,7 @@ _READINGS = {
     TypeRoot.TIMESTAMP_LTZ: _TEXT,
 }
 _LOOKED_UP = (
-    *_RANGES,
-    TypeRoot.BOOLEAN,
+    *_WHOLE,
     TypeRoot.CHAR,
     TypeRoot.VARCHAR,
     TypeRoot.DATE,
@@ -118,7 +118,7 @@ _LOOKED_UP = (
 )
 """A decimal or a time has several texts, and equality of texts does not tell that they are equal."""
 
-_FILTERED = (*_RANGES, TypeRoot.BOOLEAN, TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.DATE)
+_FILTERED = (*_WHOLE, TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.DATE)
 
 
 class Sqlite:
@@ -206,7 +206,7 @@ def _comparable(name: str, declared: LogicalType) -> str | None:
     if declared.root not in _FILTERED:
         return None
     # A column's own collation, such as NOCASE, makes texts equal that are not.
-    is_text = declared.root not in _RANGES and declared.root is not TypeRoot.BOOLEAN
+    is_text = declared.root not in _WHOLE
     return f"({quote(name)} COLLATE BINARY)" if is_text else quote(name)
 
 
@@ -238,7 +238,6 @@ _STAGED = "temp.sqlstream_staged"
 _EXACT_DIGITS = 15
 """A column of NUMERIC affinity keeps a decimal as REAL, which is exact up to this many digits."""
 
-_WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT, TypeRoot.BOOLEAN)
 _NUMBERS = ("INTEGER", "NUMERIC", "REAL", "BLOB")
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.evaluate import lists
 from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.change_events.encodings import booleans
@@ -206,7 +207,7 @@ def _names_at(lines: pa.Array, at: Numbers, member: str, events: Numbers | None)
         values, _ = documents.children(np.where(is_array, values, -1))
     is_object = documents.kinds(values) == json_tape.OBJECT
     members, counts = documents.children(np.where(is_object, values, -1))
-    offsets = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
+    offsets = lists.offsets_of(counts)
     return pa.ListArray.from_arrays(offsets, documents.names(members))
 
 

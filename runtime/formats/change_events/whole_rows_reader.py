@@ -35,7 +35,7 @@ from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.change_events.reader import ChangeEventReader
 from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values
 from sqlstream.runtime.formats.json_reader import DecodedRows
-from sqlstream.runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.formats.text_values import texts_of
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
@@ -264,9 +264,7 @@ def _mask(booleans: pa.Array) -> Mask:
 
 def _schemas_of(lines: pa.Array) -> pa.Array:
     """The text of the schema of each line; NULL for a line without one."""
-    is_bad = np.zeros(len(lines), dtype=bool)
-    is_bad[find_unparsable(lines, lambda part: part.cast(pa.string()))] = True
-    texts = pc.if_else(pa.array(is_bad), b"", lines).cast(pa.string())
+    texts, _ = texts_of(lines)
     documents = read_lines(texts)
     return documents.json(documents.member(documents.roots, "schema"))
 

@@ -241,7 +241,7 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     schema = Schema.of(("a", sql.STRING), ("b", sql.STRING))
     data = out.getvalue().encode()
     reader = CsvReader(ReadRequest(io.BytesIO(data), "f", schema, schema.names, {}))
-    blocks = list(read_blocks(io.BytesIO(data), "f", reader._cut_rows, lambda: block_bytes))
+    blocks = list(read_blocks(io.BytesIO(data), "f", reader._cut_rows, block_bytes))
     assert b"".join(b.data for b in blocks) == data
     assert [row for b in blocks for row in read(b.data, schema=schema)[0]] == records
     assert [b.first_line for b in blocks] == [
@@ -266,9 +266,7 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
     reader = CsvReader(ReadRequest(io.BytesIO(), "f", SCHEMA, SCHEMA.names, options))
     expected = read(text, options)[0]
     for block_bytes in range(1, len(text)):
-        blocks = list(
-            read_blocks(io.BytesIO(text.encode()), "f", reader._cut_rows, lambda size=block_bytes: size)
-        )
+        blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._cut_rows, block_bytes))
         assert [row for b in blocks for row in read(b.data, options)[0]] == expected
     assert reader._cut_rows(text.encode(), False).end == len(text)
 
