@@ -358,17 +358,17 @@ def _settings(settings: Mapping[str, str], parallelism: int) -> dict[str, str]:
 # The operator that hands the rows of another one to the client.
 
 
-NAME = f"Sink: {COLLECT}"
+_COLLECTING = f"Sink: {COLLECT}"
 
 
 def collecting(head: ChainedOperator, id: int, uid: str) -> ChainedOperator:
     """The sink `collect` behind `head`, with its rows as they are."""
     schema, mode = head.output_schema, head.output_mode
     spec = SinkSpec(COLLECT, COLLECT, {"connector": COLLECT}, schema)
-    return ChainedOperator(id, uid, NAME, spec, head.id, (schema,), (mode,), schema, mode, NAME)
+    return ChainedOperator(id, uid, _COLLECTING, spec, head.id, (schema,), (mode,), schema, mode, _COLLECTING)
 
 
 def collecting_vertex(id: str, head: ChainedOperator) -> JobVertex:
     """One task of two operators: `head`, whose rows are the answer to the client."""
     sink = collecting(head, head.id + 1, f"{id}-sink")
-    return JobVertex(id, f"{head.name} -> {NAME}", (head, sink), parallelism=1, max_parallelism=1)
+    return JobVertex(id, f"{head.name} -> {_COLLECTING}", (head, sink), parallelism=1, max_parallelism=1)

@@ -74,7 +74,7 @@ def lower_join_condition(
         else:
             of_side.setdefault(_sides_of(part, split), []).append(part)
     if not is_inner and not engine.joins_by_functions:
-        for part in calls_over_both(parts, engine, split):
+        for part in calls_over_both(of_side.get((True, True), ()), engine, split):
             what = f"{_function_of(part)} in a condition of both sides of an outer join"
             raise refuse(engine.title, what)
     return tree.all_of(

@@ -11,14 +11,14 @@ matching row has the same values in the columns that the condition reads:
 
 from __future__ import annotations
 
+from sqlstream.errors import ErrorsAt
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, inputs_of, walk
 from sqlstream.planner.lower.engine import EngineDialect, is_volatile
 from sqlstream.planner.lower.expression import calls_over_both
+from sqlstream.planner.lower.native import holds_map
 from sqlstream.planner.relational.nodes import Join, Project, RelationalNode, Union
 from sqlstream.specs.join import JoinKind
-from sqlstream.types import BOOLEAN, STRING, LogicalType, TypeRoot
-
-_APPROXIMATE = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+from sqlstream.types import APPROXIMATE_ROOTS, BOOLEAN, STRING, LogicalType
 
 
 def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNode:
@@ -26,17 +26,18 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
 
     The node as it is where its condition has another value each time, reads a MAP, which no engine compares, or reads numbers
     within an ARRAY or ROW that are equal and have different texts (see `_same`)."""
-    if not isinstance(node, Join) or node.kind is JoinKind.INNER:
+    if not isinstance(node, Join) or node.kind is JoinKind.INNER or node.condition is None:
         return node
-    if node.condition is None or not calls_over_both(
-        conjuncts(node.condition), engine, len(node.left.schema)
-    ):
+    width = len(node.left.schema)
+    with ErrorsAt(node.span):
+        of_both = calls_over_both(conjuncts(node.condition), engine, width)
+    if not of_both:
         return node
     if any(is_volatile(part) for part in walk(node.condition)):
         return node
     both = node.left.schema.concat(node.right.schema)
     read = [InputRef(i, both.types[i]) for i in sorted(inputs_of(node.condition))]
-    if any(_holds(c.type, TypeRoot.MAP) or _holds_approximate_parts(c.type) for c in read):
+    if any(holds_map(c.type) or any(map(_holds_approximate, c.type.parts)) for c in read):
         return node
     matches = Join(
         left=node.left,
@@ -46,7 +47,6 @@ def join_by_matches(node: RelationalNode, engine: EngineDialect) -> RelationalNo
         schema=both,
         span=node.span,
     )
-    width = len(node.left.schema)
     of_left, of_right = ([c for c in read if (c.index < width) is side] for side in (True, False))
     if node.kind.is_left_only:
         return _by_match(node.left, matches, of_left, 0, node.kind)
@@ -83,7 +83,7 @@ def _by_match(
 def _same(a: InputRef, b: InputRef) -> Expression:
     """Whether no function can tell the values apart: 0.0 and -0.0 are equal and have different texts."""
     sides: tuple[Expression, Expression] = (a, b)
-    if a.type.root in _APPROXIMATE:
+    if a.type.root in APPROXIMATE_ROOTS:
         text = STRING.with_nullable(a.type.nullable)
         sides = (Call("CAST", (a,), text), Call("CAST", (b,), text))
     return Call("IS NOT DISTINCT FROM", sides, BOOLEAN.not_null())
@@ -99,9 +99,5 @@ def _padded(lonely: RelationalNode, join: Join, first: int) -> RelationalNode:
     return Project(input=lonely, expressions=columns, schema=join.schema, span=join.span)
 
 
-def _holds(t: LogicalType, *roots: TypeRoot) -> bool:
-    return t.root in roots or any(_holds(part, *roots) for part in t.parts)
-
-
-def _holds_approximate_parts(t: LogicalType) -> bool:
-    return any(_holds(part, *_APPROXIMATE) for part in t.parts)
+def _holds_approximate(t: LogicalType) -> bool:
+    return t.root in APPROXIMATE_ROOTS or any(map(_holds_approximate, t.parts))

@@ -57,21 +57,22 @@ def of_text(name: str) -> Handler:
 
 def _operator(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
     # Engines compare maps by the order of their entries.
-    if any(_holds_map(arg.type) for arg in call.args):
+    if any(holds_map(arg.type) for arg in call.args):
         return None
     return tree.operate(OPERATORS[call.function], *args)
 
 
 def _in(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
-    return None if any(_holds_map(arg.type) for arg in call.args) else tree.is_in(args[0], args[1:])
+    return None if any(holds_map(arg.type) for arg in call.args) else tree.is_in(args[0], args[1:])
 
 
 def _null_if(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
-    return None if any(_holds_map(arg.type) for arg in call.args) else tree.call("nullif", *args)
+    return None if any(holds_map(arg.type) for arg in call.args) else tree.call("nullif", *args)
 
 
-def _holds_map(t: LogicalType) -> bool:
-    return t.root in (TypeRoot.MAP, TypeRoot.MULTISET) or any(map(_holds_map, t.parts))
+def holds_map(t: LogicalType) -> bool:
+    """Whether values consist of maps, which engines compare by the order of their entries."""
+    return t.root in (TypeRoot.MAP, TypeRoot.MULTISET) or any(map(holds_map, t.parts))
 
 
 def _case(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr:

@@ -111,8 +111,7 @@ def _temporal_join(node: plan.TemporalJoin, lowering: Lowering, inputs: list[exp
     if node.condition is not None:
         is_inner = node.kind is JoinKind.INNER
         parts.append(lowering.join_condition(node.condition, column, split, is_inner=is_inner))
-    side = "LEFT" if node.kind is JoinKind.LEFT else None
-    join = exp.Join(this=tree.subquery(versions, "r"), side=side, on=tree.all_of(parts))
+    join = exp.Join(this=tree.subquery(versions, "r"), side=_SIDES[node.kind], on=tree.all_of(parts))
     columns = numbered(column(i) for i in range(len(node.schema)))
     return tree.select(columns, tree.subquery(left, "l"), joins=[join])
 
@@ -128,8 +127,7 @@ def _expand(node: plan.Expand, lowering: Lowering, inputs: list[exp.Expr]) -> ex
         alias=exp.TableAlias(this=exp.to_identifier("n"), columns=[exp.to_identifier("e")]),
     )
     join = exp.Join(this=numbers, kind="CROSS")
-    named = [tree.alias(column, f"c{i}") for i, column in enumerate(columns)]
-    return tree.select(named, tree.subquery(inputs[0], "i"), joins=[join])
+    return tree.select(numbered(columns), tree.subquery(inputs[0], "i"), joins=[join])
 
 
 def _grouped_column(node: plan.Expand, column: int, id_: exp.Expr) -> exp.Expr:

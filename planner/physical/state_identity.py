@@ -25,6 +25,7 @@ from sqlstream.planner.physical.description import (
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from sqlstream.planner.physical.refusals import ADDITIVE
 from sqlstream.planner.physical.row_meanings import (
+    Joining,
     Meaning,
     call_meaning,
     digest_of,
@@ -384,9 +385,6 @@ def _aggregate(node: PhysicalNode) -> str:
     if not keys:
         return f"SELECT {calls}"
     return f"GROUP BY {keys} ({calls})" if calls else f"GROUP BY {keys}"
-
-
-Joining = specs.JoinSpec | specs.IntervalJoinSpec | specs.WindowJoinSpec | specs.TemporalJoinSpec
 
 
 def _join(node: PhysicalNode, spec: Joining) -> str:

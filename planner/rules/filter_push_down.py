@@ -140,7 +140,7 @@ def _through_join(node: plan.Filter, join: plan.Join, parts: Parts) -> plan.Rela
         # The rule for join conditions moves conjuncts further down to one side.
         condition = conjunction(conjuncts(join.condition) + parts)
         return dataclasses.replace(join, condition=condition)
-    if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
+    if join.kind.is_left_only:
         return dataclasses.replace(join, left=make_filter(join.left, parts, node))
     if join.kind is JoinKind.LEFT and left_parts:
         pushed = dataclasses.replace(join, left=make_filter(join.left, left_parts, node))

@@ -110,7 +110,7 @@ def _with_computed(
 def _wide_schema(join: plan.Join, left: tuple[Expression, ...], right: tuple[Expression, ...]) -> Schema:
     left_count = len(join.left.schema)
     fields = join.schema.fields
-    if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
+    if join.kind.is_left_only:
         return Schema(fields + _key_fields(left))
     return Schema(fields[:left_count] + _key_fields(left) + fields[left_count:] + _key_fields(right))
 

@@ -16,7 +16,7 @@ from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
 from sqlstream.functions.user import skips_null
 from sqlstream.planner.bind.context import BindContext, check_database, suggest
 from sqlstream.planner.bind.expressions.calls import is_builtin
-from sqlstream.planner.bind.expressions.user_functions import function_path
+from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog, function_path
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.planner.statements.result import DdlResult, literal, quoted
@@ -94,8 +94,6 @@ def describe_user_function(
     name: statements.Identifier, is_extended: bool, context: BindContext
 ) -> DdlResult | None:
     """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
-    from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog
-
     found = FunctionCatalog(context.catalog, context.installed).find(
         name.parts, context.current_catalog, context.current_database
     )
@@ -207,8 +205,6 @@ def _resolved(
     except UserError as error:
         at_file = next((f.span for f in body.files if f'"{f.path}"' in error.message), None)
         raise error.at(at_file or body.span) from error.__cause__
-    except SqlStreamError:
-        raise
     shown = ".".join(p for p in (path.catalog, path.database, path.name) if p)
     try:
         ref = function_ref(shown, module, attribute, declared)

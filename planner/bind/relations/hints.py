@@ -14,7 +14,6 @@ from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.relational.nodes import Aggregate, Filter, Join, Project, RelationalNode, Window
 from sqlstream.specs.join import RetryOnMiss
 
-CODE = "SS3497"
 _CHOICES = {
     "async": ("true", "false"),
     "output-mode": ("ordered", "allow_unordered"),
@@ -184,7 +183,7 @@ class StateTtl:
             if made == node:
                 name = source.qualifier[-1]
                 raise UserError(
-                    CODE,
+                    "SS3497",
                     f'the hint STATE_TTL of "{name}" has no use: the SELECT neither joins, aggregates nor ranks its rows',
                     span=self._ttls[name][1],
                     hint="write it into the SELECT that does",
