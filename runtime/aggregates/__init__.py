@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
@@ -32,8 +34,14 @@ def _make_plain(
     else:
         function = AGGREGATE_FUNCTIONS[call.function]
         place = (function.retracting if is_retracting else "") or function.implementation
-    accumulator: type[Accumulator] = imported(f"sqlstream.runtime.aggregates.{place}")
-    return accumulator(call, argument_types)
+    return _class_at(place)(call, argument_types)
+
+
+@functools.cache
+def _class_at(place: str) -> type[Accumulator]:
+    """The class is asked for with each batch of an OVER, and an import waits for those of other threads."""
+    found: type[Accumulator] = imported(f"sqlstream.runtime.aggregates.{place}")
+    return found
 
 
 __all__ = ["Accumulator", "make_accumulator"]

@@ -27,7 +27,17 @@ from sqlstream.runtime.evaluate.kernel import (
     too_large,
 )
 from sqlstream.runtime.evaluate.lists import Lists, joined_nulls
-from sqlstream.runtime.kernels.bitmaps import AND, ANDNOT, OR, XOR
+from sqlstream.runtime.kernels.bitmaps import (
+    AND,
+    ANDNOT,
+    OR,
+    XOR,
+    cardinalities_into,
+    combine,
+    sets_into,
+    sizes_into,
+    values_into,
+)
 from sqlstream.runtime.kernels.buffers import view_buffer
 
 
@@ -84,8 +94,6 @@ class Bitmaps:
     @staticmethod
     def of(column: pa.Array) -> Bitmaps:
         """UserError SS5102 for bytes that are no bitmap."""
-        from sqlstream.runtime.kernels.bitmaps import values_into
-
         data, places, counts = _counted(column)
         values = np.empty(int(counts.sum()), dtype=np.uint32)
         values_into(data, places, values)
@@ -114,8 +122,6 @@ class Bitmaps:
 
     def column(self) -> pa.Array:
         """In the portable form, equal bytes for equal sets."""
-        from sqlstream.runtime.kernels.bitmaps import sets_into, sizes_into
-
         sizes = np.empty(self.rows, dtype=np.int64)
         sizes_into(self.values, self.starts, sizes)
         if self.nulls is not None:
@@ -136,8 +142,6 @@ class Bitmaps:
 
     def combined(self, operation: int, other: Bitmaps) -> Bitmaps:
         """AND, ANDNOT, OR or XOR, row by row; NULL where one of them is."""
-        from sqlstream.runtime.kernels.bitmaps import combine
-
         values = np.empty(len(self.values) + len(other.values), dtype=np.uint32)
         counts = np.empty(self.rows, dtype=np.int64)
         left, right = (self.values, self.starts), (other.values, other.starts)
@@ -179,8 +183,6 @@ def cardinalities(column: pa.Array) -> pa.Array:
 
 def _counted(column: pa.Array) -> tuple[Values, Values, Values]:
     """The bytes, where the bitmap of each row begins and ends in them (at one place for NULL), and its number of values."""
-    from sqlstream.runtime.kernels.bitmaps import cardinalities_into
-
     _, offsets, data = column.buffers()
     ends = view_buffer(offsets, np.int32, column.offset, len(column) + 1 if len(column) else 0)
     places = np.zeros((len(column), 2), dtype=np.int64)

@@ -102,6 +102,8 @@ def or_(*operands: Datum) -> Datum:
     return reduce(pc.or_kleene, operands)
 
 
+# The builders of the functions.
+
 EQUAL = _compare(_equal)
 NOT_EQUAL = _compare(_not_equal)
 LESS = _compare(pc.less)

@@ -19,8 +19,8 @@ _WITH_ERROR_CLAUSE = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise a UserError.
 
-    So does a division of exact numbers, a CAST that reads text, and a function that rejects some arguments. A point in time and
-    a whole number may leave the range of their types.
+    A division of exact numbers may, and a CAST that reads text, and a function that rejects some arguments. So may a point in
+    time or a whole number that leaves the range of its type.
     """
     return any(
         _fails_often(node) or _leaves_range(node) or _wraps(node) or _rejects_parameters(node)

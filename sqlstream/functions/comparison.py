@@ -159,34 +159,19 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
 # AND, OR, NOT and the truth tests of three-valued logic.
 
 
+def _truth_test(test: str, implementation: str) -> ScalarFunction:
+    usage, pointer = f"boolean IS {test}", f"comparison:{implementation}"
+    return scalar(usage, pointer, (BOOL,), _NEVER_NULL, name=f"IS {test}")
+
+
 LOGIC: tuple[ScalarFunction, ...] = (
     scalar("boolean1 AND boolean2", "comparison:and_", (BOOL, BOOL), BOOLEAN, name="AND", args=(2, MANY)),
     scalar("boolean1 OR boolean2", "comparison:or_", (BOOL, BOOL), BOOLEAN, name="OR", args=(2, MANY)),
     scalar("NOT boolean", "comparison:NOT", (BOOL,), BOOLEAN, name="NOT"),
-    scalar("boolean IS TRUE", "comparison:IS_TRUE", (BOOL,), always(BOOLEAN.not_null()), name="IS TRUE"),
-    scalar(
-        "boolean IS NOT TRUE",
-        "comparison:IS_NOT_TRUE",
-        (BOOL,),
-        always(BOOLEAN.not_null()),
-        name="IS NOT TRUE",
-    ),
-    scalar("boolean IS FALSE", "comparison:IS_FALSE", (BOOL,), always(BOOLEAN.not_null()), name="IS FALSE"),
-    scalar(
-        "boolean IS NOT FALSE",
-        "comparison:IS_NOT_FALSE",
-        (BOOL,),
-        always(BOOLEAN.not_null()),
-        name="IS NOT FALSE",
-    ),
-    scalar(
-        "boolean IS UNKNOWN", "comparison:IS_NULL", (BOOL,), always(BOOLEAN.not_null()), name="IS UNKNOWN"
-    ),
-    scalar(
-        "boolean IS NOT UNKNOWN",
-        "comparison:IS_NOT_NULL",
-        (BOOL,),
-        always(BOOLEAN.not_null()),
-        name="IS NOT UNKNOWN",
-    ),
+    _truth_test("TRUE", "IS_TRUE"),
+    _truth_test("NOT TRUE", "IS_NOT_TRUE"),
+    _truth_test("FALSE", "IS_FALSE"),
+    _truth_test("NOT FALSE", "IS_NOT_FALSE"),
+    _truth_test("UNKNOWN", "IS_NULL"),
+    _truth_test("NOT UNKNOWN", "IS_NOT_NULL"),
 )

@@ -66,8 +66,8 @@ class DescribedFunction:
 class ScalarFunction(DescribedFunction):
     """One scalar function or operator.
 
-    `implementation` names its builder in `sqlstream.runtime.evaluate`: `text.string:LPAD`. `coerce` runs first (default:
-    arguments as they are), `result_type` on the coerced types. A function is pure unless not `is_deterministic`.
+    `implementation` names its builder in `sqlstream.runtime.evaluate`: `text.string:LPAD`. `coerce` runs first,
+    `result_type` on the coerced types. A function is pure unless not `is_deterministic`.
     `tries_text`: text that cannot be read as the target type becomes NULL (TRY_CAST) instead of an error. What `check` lets
     pass, the runtime computes.
     """
@@ -75,7 +75,7 @@ class ScalarFunction(DescribedFunction):
     args_min: int
     args_max: int
     result_type: ResultType
-    coerce: Coercion = lambda types: types
+    coerce: Coercion
     is_deterministic: bool = True
     refine: Refinement | None = None
     tries_text: bool = False
@@ -102,7 +102,7 @@ class AggregateFunction(DescribedFunction):
     args_max: int
     result_type: ResultType
     accumulator: Accumulated | None
-    coerce: Coercion = lambda types: types
+    coerce: Coercion
     implementation: str = ""
     retracting: str = ""
     ignores_distinct: bool = False

@@ -161,8 +161,7 @@ class Documents:
     def with_values(self, added: Numbers, data: Numbers | None = None) -> Documents:
         """Documents with further rows of the tape."""
         tape = np.ascontiguousarray(np.concatenate([self.tape, added]), np.int32)
-        data = self.data if data is None else data
-        return Documents(self.text, data, tape, self.roots, self.form, self.is_strict, self._is_unique)
+        return dataclasses.replace(self, data=self.data if data is None else data, tape=tape)
 
 
 def as_values(values: Numbers) -> Numbers:

@@ -219,6 +219,8 @@ def sha2_of_bits(call: Call, context: EvaluationContext) -> Kernel:
     return made(literal_of(call, 1)) if is_literal(call, 1) else by_parameter(made, pa.string())
 
 
+# The builders of the functions.
+
 ENCODE = _by_charset(_encoder)
 DECODE = _by_charset(_decoder)
 UNHEX = in_duckdb(

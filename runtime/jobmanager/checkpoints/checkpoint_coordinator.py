@@ -260,9 +260,7 @@ def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
     return error_info(
         "SS6202",
         f"a checkpoint failed{where}: {error.message}",
-        reason=error.reason
-        if error.reason is FailureReason.ACCESS_REFUSED
-        else FailureReason.CHECKPOINT_FAILED,
+        reason=error.reason if error.reason is FailureReason.ACCESS_REFUSED else None,
         detail=error.detail,
         hint=error.hint
         or f"see SHOW CHECKPOINTS; 'execution.checkpointing.tolerable-failed-checkpoints' is {tolerable}",
