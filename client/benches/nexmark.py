@@ -122,7 +122,6 @@ class NexmarkBench:
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
         from sqlstream.client.sessions.target_session import local_session
-        from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
         with local_session(self._settings) as session:
             sink, sources = self.bound(session, query)
@@ -203,9 +202,6 @@ class NexmarkBench:
     def _generate(self, runs: int) -> Result:
         """The figures of generating and dropping all columns of all events."""
         import resource
-
-        from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
-        from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 
         generator = NexmarkGenerator(NexmarkConfig(rate=self._rate))
         measured = []

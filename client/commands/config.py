@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from sqlstream.client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from sqlstream import config
-    from sqlstream.client.arguments import configuration_of
 
     configuration = configuration_of(arguments)
     keys = chosen_keys(arguments.keys, sorted(config.OPTIONS))

@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     found = explained(arguments.code)
     if arguments.json:
-        import json
+        from sqlstream.client.commands.remote.server_arguments import print_json
 
-        print(json.dumps(_fields(found), indent=2, ensure_ascii=False))
+        print_json(_fields(found))
     else:
         print(explanation(found))
     return 0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sqlstream.client.arguments import add_configuration_arguments, count
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
 from sqlstream.runtime.host.process_end import leave
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the server was stopped, 1 when it broke off, 2 for wrong settings."""
-    from sqlstream.client.arguments import configuration_of
     from sqlstream.client.configuration import settings_of_words
     from sqlstream.client.sessions.target_session import refuse_target
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sqlstream import __version__
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
-from sqlstream.client.commands.remote.server_arguments import URL_VARIABLE
+from sqlstream.client.commands.remote.server_arguments import URL_VARIABLE, server_address
 from sqlstream.client.exit_codes import EXIT_SIGNALLED
 from sqlstream.client.shell.display import ShellDisplay
 from sqlstream.client.shell.shell import Failed, OpeningConnection, Shell
@@ -106,7 +106,6 @@ def _open(arguments: argparse.Namespace, configuration: Configuration, display: 
     for note in configuration.notes:
         display.remark(note)
     if url := _server(arguments):
-        from sqlstream.client.commands.remote.server_arguments import server_address
         from sqlstream.client.connection import connect
 
         address = server_address(argparse.Namespace(server=url, token_file=arguments.token_file))

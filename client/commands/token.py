@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from sqlstream.client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of
 
 if TYPE_CHECKING:
     from sqlstream.client.server.tokens import Tokens
@@ -55,7 +55,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _tokens(arguments: argparse.Namespace) -> Tokens:
-    from sqlstream.client.arguments import configuration_of
     from sqlstream.client.clusters.server_file import data_directory
     from sqlstream.client.server.tokens import Tokens
 

@@ -1,4 +1,4 @@
-"""What may stand between the brackets of CREATE TABLE."""
+"""What may follow the beginning of a statement: its grammar, the definitions of CREATE TABLE and its options."""
 
 from __future__ import annotations
 

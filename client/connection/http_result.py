@@ -186,8 +186,8 @@ class HttpResult(StatementResult):
                 raise
 
 
-# A result's bytes as they come from a server → its head, its batches, and how it ended. Nothing is read from a
-# network here.
+# A result's bytes as they come from a server → its head, its batches, and how it ended. These classes read nothing from a
+# network.
 
 
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024

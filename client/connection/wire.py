@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from sqlstream.client.following.remarks import Remark, read_remarks
-from sqlstream.client.http_api.types_json import METADATA_KEY
+from sqlstream.client.http_api.types_json import METADATA_KEY, schema_of
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import (
     ErrorInfo,
@@ -51,8 +51,6 @@ def operation_path(session: str, operation: str, rest: str) -> str:
 
 def read_head(schema: pa.Schema) -> ResultFacts:
     """The head in the metadata of a stream's schema. ValueError when it is not there."""
-    from sqlstream.client.http_api.types_json import schema_of
-
     text = (schema.metadata or {}).get(METADATA_KEY)
     if text is None:
         raise ValueError("the result says nothing of its kind")

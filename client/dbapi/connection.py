@@ -1,4 +1,4 @@
-"""PEP 249's connection."""
+"""PEP 249's connection and cursor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.dbapi import errors
@@ -465,8 +465,6 @@ class Cursor(CursorState):
 
     def changelog(self) -> Iterator[tuple[RowKind, Row]]:
         """The changes of a query as they come, each with its kind; every kind is INSERT for a query that only inserts."""
-        from sqlstream.arrow import row_kinds
-
         schema = self._changelog_schema()
         for batch in self._changes():
             kinds = map(RowKind, row_kinds(batch).tolist())
@@ -478,8 +476,6 @@ class Cursor(CursorState):
 
     def changelog_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes of a query as Arrow batches, whose last column `$row_kind` (int8) has the values of `RowKind`."""
-        from sqlstream.arrow import row_kinds, with_row_kinds
-
         self._changelog_schema()
         for batch in self._changes():
             self._count(batch.num_rows)

@@ -66,7 +66,6 @@ class Execution:
 
     def execute(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run one statement. An INSERT is answered at once, or with `table.dml-sync` when its job has ended."""
-        from sqlstream.client.sessions.outcomes import Job
         from sqlstream.planner.dialect.parser import parse_statement
 
         outcome = self._run(parse_statement(operation.text))

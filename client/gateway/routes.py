@@ -68,10 +68,11 @@ def gateway_routes(service: GatewayService) -> APIRouter:
     """The routes of all versions, and without a version those of the latest."""
     context = HttpContext(service)
     router = APIRouter()
+    routes = {version: _VersionRoutes(context, version).router.routes for version in VERSIONS}
     for version in VERSIONS:
-        add_routes(router, _VersionRoutes(context, version).router.routes)
+        add_routes(router, routes[version])
     prefix = _prefix(DEFAULT_VERSION)
-    latest = [r for r in router.routes if isinstance(r, APIRoute) and r.path.startswith(f"{prefix}/")]
+    latest = (route for route in routes[DEFAULT_VERSION] if isinstance(route, APIRoute))
     add_routes(router, [at_other_path(route, route.path.removeprefix(prefix)) for route in latest])
     return router
 

@@ -16,9 +16,8 @@ def add_routes(target: FastAPI | APIRouter, routes: Iterable[BaseRoute]) -> None
     router.routes.extend(routes)
 
 
-def at_other_path(route: BaseRoute, path: str) -> APIRoute:
+def at_other_path(route: APIRoute, path: str) -> APIRoute:
     """What a route answers, under another path with the same parameters, which the OpenAPI document does not list."""
-    assert isinstance(route, APIRoute)
     other = copy.copy(route)
     other.path, other.include_in_schema = path, False
     other.path_regex, other.path_format, other.param_convertors = compile_path(path)

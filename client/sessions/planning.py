@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlstream import config as options
 from sqlstream.cancellation import planned
 from sqlstream.catalog import SessionCatalog
-from sqlstream.client.catalog.catalogs import memory_catalogs
+from sqlstream.client.catalog.catalogs import catalog_types, memory_catalogs
 from sqlstream.client.sessions.effects import job_effects
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.submission import submit
@@ -212,7 +212,6 @@ class PlanningSession:
         return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
 
     def bind_context(self) -> BindContext:
-        from sqlstream.client.catalog.catalogs import catalog_types
         from sqlstream.planner.bind.context import BindContext, FileDefinitions
         from sqlstream.planner.statements.functions import PackageFunctions
         from sqlstream.runtime.connectors import descriptors

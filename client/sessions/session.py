@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from sqlstream.catalog import CatalogConflict
+from sqlstream.catalog import CatalogConflict, CatalogTable, PutObject
 from sqlstream.client.sessions.effects import changes_effects, job_effects
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
 from sqlstream.client.sessions.planning import PlanningSession
@@ -182,7 +182,6 @@ class Session(PlanningSession):
 
     def _make(self, result: DdlResult, statement: Statement) -> None:
         """Make the changes of a statement, of which at most one is of a catalog."""
-        from sqlstream.catalog import PutObject
         from sqlstream.planner.statements.result import ResetConfig, SetConfig
 
         self.permit.require(changes_effects(result.changes), statement.span)
@@ -219,7 +218,6 @@ class Session(PlanningSession):
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
-        from sqlstream.catalog import CatalogTable
         from sqlstream.runtime.connectors import connector
 
         if not isinstance(entry, CatalogTable):

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from sqlstream import config
 from sqlstream.client.following.followed_job import JobEnd, follow
 from sqlstream.client.following.progress import Progress
-from sqlstream.client.rendering.tables import AS_BLOCKS
+from sqlstream.client.rendering.tables import AS_BLOCKS, Look
 from sqlstream.client.sessions.outcomes import ResultKind
 
 if TYPE_CHECKING:
@@ -123,7 +123,6 @@ class Answers(abc.ABC):
     ) -> Renderer:
         """`wraps`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
         from sqlstream.client.rendering.render import make_renderer
-        from sqlstream.client.rendering.tables import Look
 
         settings = self._settings
         max_width = None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from sqlstream.client.shell.display import MODES
+from sqlstream.client.shell.display import MODES, terminal_output
 from sqlstream.client.shell.help_topics import help_text
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.terminal_text import NULL_TEXT
@@ -91,8 +91,6 @@ def _quit(shell: CommandShell, words: list[str]) -> None:
 
 def _clear(shell: CommandShell, words: list[str]) -> None:
     if shell.display.is_interactive:
-        from sqlstream.client.shell.display import terminal_output
-
         output = terminal_output()
         output.erase_screen()
         output.cursor_goto(0, 0)

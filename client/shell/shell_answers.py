@@ -10,7 +10,7 @@ from sqlstream import config
 from sqlstream.client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, ended_error
 from sqlstream.client.shell.answers import FRAME_LINES, Answers, schema_of
 from sqlstream.client.shell.detached import DetachedJobs
-from sqlstream.client.shell.display import ShellDisplay
+from sqlstream.client.shell.display import ShellDisplay, terminal_input, terminal_output
 from sqlstream.errors import FailureReason, JobError, UserError
 from sqlstream.terminal_text import shown
 
@@ -110,8 +110,6 @@ class ShellAnswers(Answers):
             self._display.remark(f"note: {error.message}, so each change is shown")
             self._show_changes(result, "table")
             return
-        from sqlstream.client.shell.display import terminal_input, terminal_output
-
         table = LiveTable(result, rows, self._time_zone(), self._display.null)
         table.show(terminal_input(), terminal_output())
         self._display.remark(table.summary())

@@ -12,7 +12,7 @@ from sqlstream.client.following.progress import size_text
 from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
-from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.compile import CompiledPlan, explain
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.specs.spec import StateBound
@@ -43,8 +43,6 @@ def execute_explain(statement: Explain, session: PlanningSession) -> Text:
 
 def explain_plan_of(statement: Statement, session: PlanningSession, details: tuple[str, ...] = ()) -> str:
     """Every stage of a statement's plan as text."""
-    from sqlstream.planner.compile import CompiledPlan, explain
-
     plan = session.compile(statement)
     sizes = _table_sizes(plan.optimised, session) if "ESTIMATED_COST" in details else None
     if isinstance(plan, CompiledPlan):
@@ -72,8 +70,6 @@ def _table_sizes(sinks: tuple[Sink, ...], session: PlanningSession) -> TableSize
 
 def explain_state_of(statement: Statement, session: PlanningSession) -> str:
     """What each operator of a statement keeps. UserError SS6240 in batch."""
-    from sqlstream.planner.compile import CompiledPlan
-
     plan = session.compile(statement)
     if isinstance(plan, CompiledPlan):
         return explain_state(plan.job_graph)

@@ -7,6 +7,7 @@ import argparse
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
     server_address,
 )
 
@@ -35,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all jobs have ended, 1 when one has not within 30 seconds."""
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     ends: list[dict[str, str]] = []

@@ -8,6 +8,10 @@ from typing import Any
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    duration_text,
+    moment_text,
+    print_json,
+    print_table,
     server_address,
 )
 
@@ -34,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import print_json, print_table
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
@@ -52,7 +55,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
-    from sqlstream.client.commands.remote.server_arguments import duration_text, moment_text
     from sqlstream.client.following.progress import size_text
 
     duration_ms = checkpoint["end_to_end_duration"]

@@ -8,6 +8,10 @@ from typing import Any
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    duration_text,
+    moment_text,
+    print_json,
+    print_table,
     server_address,
 )
 
@@ -33,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
@@ -49,7 +52,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
-    from sqlstream.client.commands.remote.server_arguments import duration_text, moment_text, print_table
     from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error

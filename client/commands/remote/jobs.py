@@ -7,6 +7,10 @@ import argparse
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    duration_text,
+    moment_text,
+    print_json,
+    print_table,
     server_address,
 )
 
@@ -29,12 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import (
-        duration_text,
-        moment_text,
-        print_json,
-        print_table,
-    )
     from sqlstream.client.connection.cluster_rest import ClusterRest
     from sqlstream.messages.job_state import JobStatus
 

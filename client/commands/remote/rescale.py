@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
     server_address,
 )
 
@@ -54,7 +55,6 @@ def _positive(text: str) -> int:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 once all tasks of the job run with the other parallelism."""
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     begun_s = time.monotonic()

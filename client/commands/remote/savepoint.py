@@ -7,6 +7,7 @@ import argparse
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
     server_address,
 )
 from sqlstream.errors import UserError
@@ -39,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     if (arguments.id is None) == (arguments.dispose is None):

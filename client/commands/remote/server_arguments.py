@@ -1,4 +1,5 @@
-"""Which server a command talks to: --server and --token-file, the environment, or the server that runs on this machine."""
+"""Which server a command talks to: --server and --token-file, the environment, or the server that runs on this machine; and how
+its answers are printed."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import argparse
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
     server_address,
 )
 
@@ -26,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:

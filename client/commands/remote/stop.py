@@ -8,6 +8,7 @@ import sys
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
     server_address,
 )
 
@@ -43,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the job has ended with the savepoint, 1 when it has not within a minute of it."""
-    from sqlstream.client.commands.remote.server_arguments import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:

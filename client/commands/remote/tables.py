@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
+    print_json,
+    print_table,
     server_address,
 )
 
@@ -34,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.remote.server_arguments import print_json, print_table
     from sqlstream.client.connection.http_connection import HttpConnection
 
     with HttpConnection(server_address(arguments), {}) as connection:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, *names: str) -> No
 
 
 def settings_of(arguments: argparse.Namespace) -> Mapping[str, str]:
-    from sqlstream.client.arguments import configuration_of
-
     configuration = configuration_of(arguments)
     for note in configuration.notes:
         print(note, file=sys.stderr)
