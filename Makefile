@@ -48,10 +48,10 @@ test: setup browser postgres object-store ## run all tests but a long tail (fixe
 	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
 nightly: setup browser postgres object-store ## run what takes hours: every test in all its draws, 10,000 clusters, an hour of chaos, 400 faults
-	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile --draws all
-	@$(BIN)/python tests/simulation/main.py --seeds 10000 --from $$(( $$(date +%-j) * 10000 )) --jobs 2
-	@$(BIN)/python tests/chaos/main.py --seconds 3600 --seed $$(date +%-j)
-	@$(BIN)/python tests/mutants/main.py --seed $$(date +%-j) --count 400 --jobs 2
+	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile --draws all $(HANGS)
+	@$(MAKE) simulate FROM=$$(( $$(date +%-j) * 10000 ))
+	@$(MAKE) chaos SECONDS=3600 SEED=$$(date +%-j)
+	@$(MAKE) mutants SEED=$$(date +%-j) COUNT=400 JOBS=2
 
 test-all: setup browser postgres object-store ## run every test
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile

@@ -98,22 +98,24 @@ def draws(key: str) -> list[Draw]:
     """Draws that have every pair of values of two axes, always the same ones for a key."""
     fate = random.Random(key)
     names = list(AXES)
-    left = {
+    pairs = (
         ((a, x), (b, y))
         for (a, xs), (b, ys) in itertools.combinations(AXES.items(), 2)
         for x in xs
         for y in ys
-    }
+    )
+    left = dict.fromkeys(sorted(pairs, key=repr))
     found = []
     while left:
         # From a pair that is left, so that each draw covers one at least.
         candidates = []
-        for pair in fate.sample(sorted(left, key=repr), min(12, len(left))):
+        for pair in fate.sample(list(left), min(12, len(left))):
             values = {name: fate.choice(AXES[name]) for name in names} | dict(pair)
-            covered = left & set(itertools.combinations(values.items(), 2))
+            covered = left.keys() & set(itertools.combinations(values.items(), 2))
             candidates.append((len(covered), len(candidates), values, covered))
         _, _, values, covered = max(candidates, key=lambda c: c[:2])
-        left -= covered
+        for pair in covered:
+            del left[pair]
         found.append(Draw(**values, seed=len(found)))
     return found
 

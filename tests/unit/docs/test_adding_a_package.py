@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 from command_harness import ROOT, TIMEOUT_S, environment, sqlstream
+from document_overlay import blocks
 from installed_packages import install
-
-PAGE = (ROOT / "docs/adding/package.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_package_works_as_the_page_says(tmp_path: Path) -> None:
-    (project,), (script,), (shown,) = blocks("toml"), blocks("sql"), blocks("text")
-    connector, functions, checks = blocks("python")
+    (project,), (script,), (shown,) = (blocks("package.md", language) for language in ("toml", "sql", "text"))
+    connector, functions, checks = blocks("package.md", "python")
     package = tmp_path / "source" / "sqlstream_steps"
     package.mkdir(parents=True)
     (package.parent / "pyproject.toml").write_text(project)
