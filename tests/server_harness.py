@@ -169,6 +169,13 @@ class RunningServer:
             time.sleep(POLL_S)
         raise AssertionError(f"the job is {self.statuses().get(job_id)}: {self.errors()[-3000:]}")
 
+    def wait_until_checkpointed(self, job_id: str, count: int = 1, timeout_s: float = JOB_TIMEOUT_S) -> None:
+        """Wait until so many checkpoints of the job are complete."""
+        deadline_s = time.monotonic() + timeout_s
+        while (checkpoints := self.get(f"/jobs/{job_id}/checkpoints"))["counts"]["completed"] < count:
+            assert time.monotonic() < deadline_s, f"{checkpoints}\n{self.errors()[-3000:]}"
+            time.sleep(POLL_S)
+
 
 def wait_until_ended(processes: list[psutil.Process], timeout_s: float = STOP_TIMEOUT_S) -> None:
     """Wait until none of these processes runs."""

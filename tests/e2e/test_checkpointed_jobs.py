@@ -35,10 +35,7 @@ def begin(
     session = server.open_session()
     declare(server, session, out, rows, per_second)
     job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
-    deadline_s = time.monotonic() + JOB_TIMEOUT_S
-    while completed(server, job_id) < 2:
-        assert time.monotonic() < deadline_s, server.get(f"/jobs/{job_id}/checkpoints")
-        time.sleep(POLL_S)
+    server.wait_until_checkpointed(job_id, 2)
     return session, job_id
 
 

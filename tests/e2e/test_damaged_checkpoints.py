@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from server_harness import POLL_S, RunningServer
+from server_harness import RunningServer
 
 from sqlstream.messages.checkpoint import checkpoint_of_path
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
@@ -37,10 +36,7 @@ def begin(server: RunningServer, sink: str, out: Path) -> str:
         session,
         "INSERT INTO out SELECT n FROM (SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS r FROM numbers) WHERE r = 1",
     )
-    deadline_s = time.monotonic() + 60
-    while int(checkpoints(server, job_id)["counts"]["completed"]) < 4:
-        assert time.monotonic() < deadline_s
-        time.sleep(POLL_S)
+    server.wait_until_checkpointed(job_id, 4, timeout_s=60)
     return job_id
 
 

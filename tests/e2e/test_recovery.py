@@ -13,7 +13,7 @@ import duckdb
 import psutil
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment, sqlstream
-from server_harness import POLL_S, RunningServer
+from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 ROWS = 4000
@@ -45,13 +45,6 @@ def rows_in(directory: Path, name: str) -> list[int]:
         return sorted(n for (n,) in connection.execute("SELECT n FROM t").fetchall())
 
 
-def wait_until_checkpointed(server: RunningServer, job_id: str, count: int) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"] < count:
-        assert time.monotonic() < deadline_s, server.get(f"/jobs/{job_id}/checkpoints")
-        time.sleep(POLL_S)
-
-
 def kill(server: RunningServer) -> None:
     children = server.children()
     server.signal(signal.SIGKILL)
@@ -75,7 +68,7 @@ def test_a_flipped_bit_of_state_behind_a_commit_fails_the_job_with_the_file(tmp_
         server.wait_for(job_id, "RUNNING")
         for number in (1, 2):
             assert server.request("POST", f"/jobs/{job_id}/checkpoints", {}, rest=True).status_code == 202
-            wait_until_checkpointed(server, job_id, number)
+            server.wait_until_checkpointed(job_id, number, TIMEOUT_S)
         state = sorted((tmp_path / "server" / "checkpoints" / job_id / "shared").glob("*-2.arrow"))
         for path in state:
             data = bytearray(path.read_bytes())
@@ -206,7 +199,7 @@ def test_an_end_that_was_acknowledged_is_one_also_after_a_kill(tmp_path: Path, h
         server.execute(session, NUMBERS.replace(f"'fields.n.end' = '{ROWS}'", "'fields.n.end' = '1000000'"))
         server.execute(session, files_table("out", tmp_path))
         job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
-        wait_until_checkpointed(server, job_id, 2)
+        server.wait_until_checkpointed(job_id, 2, TIMEOUT_S)
         tasks = [p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())]
         for task in tasks:
             task.suspend()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
-from server_harness import JOB_TIMEOUT_S, POLL_S, RunningServer
+from server_harness import RunningServer
 
 RELEASED = Path(__file__).parents[1] / "released"
 VERSIONS = sorted(path.name for path in RELEASED.iterdir() if (path / "plan.json").exists())
@@ -25,7 +24,7 @@ def test_a_server_goes_on_with_the_catalog_the_job_and_the_savepoint_of_an_earli
     with RunningServer(tmp_path / "kept" / "server") as server:
         session = server.open_session()
         assert {row[0] for row in server.execute(session, "SHOW TABLES")} == {"numbers", "sums", "evens"}
-        _await_checkpoint(server, kept)
+        server.wait_until_checkpointed(kept)
         restored = server.get(f"/jobs/{kept}/checkpoints")["latest"]["restored"]
         assert (restored["id"], restored["is_savepoint"]) == (2, False)
         server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
@@ -34,19 +33,11 @@ def test_a_server_goes_on_with_the_catalog_the_job_and_the_savepoint_of_an_earli
             session,
             "INSERT INTO sums SELECT MOD(n, 3) AS k, COUNT(*) AS n, SUM(n) AS total FROM numbers GROUP BY MOD(n, 3)",
         )
-        _await_checkpoint(server, job_id)
+        server.wait_until_checkpointed(job_id)
         assert server.get(f"/jobs/{job_id}/checkpoints")["latest"]["restored"]["is_savepoint"]
         for job in (kept, job_id):
             server.execute(session, f"STOP JOB '{job}'")
         # It begins anew: its plan says all.
         server.execute(session, "RESET 'execution.state-recovery.path'")
         ((planned,),) = server.execute(session, f"EXECUTE PLAN '{tmp_path / 'kept' / 'plan.json'}'")
-        _await_checkpoint(server, planned)
-
-
-def _await_checkpoint(server: RunningServer, job_id: str) -> None:
-    """The job has gone on, and saved again what it has read."""
-    deadline_s = time.monotonic() + JOB_TIMEOUT_S
-    while not server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"]:
-        assert time.monotonic() < deadline_s, server.errors()
-        time.sleep(POLL_S)
+        server.wait_until_checkpointed(planned)

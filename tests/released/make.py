@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -40,9 +39,9 @@ def main(version: str) -> None:
             server.execute(session, f"SET 'execution.checkpointing.savepoint-dir' = '{work / 'savepoints'}'")
             server.execute(session, f"COMPILE PLAN '{work / 'plan.json'}' FOR {INSERT}")
             stopped = server.insert(session, INSERT)
-            _await_checkpoints(server, stopped)
+            server.wait_until_checkpointed(stopped, 2)
             ((savepoint,),) = server.execute(session, f"STOP JOB '{stopped}' WITH SAVEPOINT")
-            _await_checkpoints(server, server.insert(session, INSERT))
+            server.wait_until_checkpointed(server.insert(session, INSERT), 2)
         shutil.copytree(savepoint, place / "savepoint")
         shutil.copy(work / "plan.json", place / "plan.json")
         shutil.copytree(
@@ -52,11 +51,6 @@ def main(version: str) -> None:
         )
     for file in sorted(place.rglob("*")):
         print(file.relative_to(place), file.stat().st_size if file.is_file() else "")
-
-
-def _await_checkpoints(server: RunningServer, job_id: str) -> None:
-    while int(server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"]) < 2:
-        time.sleep(0.1)
 
 
 if __name__ == "__main__":
