@@ -117,6 +117,16 @@ class ShellOnTerminal:
     def wait_for(self, text: str) -> None:
         self.wait(lambda: text in self.text, repr(text))
 
+    def press_until(self, key: str, text: str) -> None:
+        """Press the key, again and again where it came too early, until the text is there."""
+
+        def is_there() -> bool:
+            if text not in self.text:
+                self.send(key)
+            return text in self.text
+
+        self.wait(is_there, repr(text))
+
     def wait_for_prompt(self) -> None:
         """Until the last line is an empty prompt."""
         self.wait(lambda: self.lines and self.lines[-1] == PROMPT, "an empty prompt")

@@ -472,6 +472,7 @@ def _read(create: str, directory: Path, schema: Schema) -> pa.Table:
 def duckdb_rows(case: Case, schema: Schema) -> pa.Table:
     """What DuckDB has for the text."""
     with duckdb.connect() as connection:
+        connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")  # as in Flink
         for table in case.used_tables:
             connection.register(table.name, _physical(table))
         for statement in case.given:

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -147,15 +148,16 @@ def test_a_server_killed_while_jobs_end_writes_each_row_once(tmp_path: Path) -> 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", [files_table, database_table])
 def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wrote_to_the_table(
-    tmp_path: Path, kind: object
+    tmp_path: Path, kind: Callable[[str, Path], str]
 ) -> None:
     rng = random.Random(3)
-    script, table = (
-        tmp_path / "script.sql",
-        (files_table if kind is files_table else database_table)("out", tmp_path),
-    )
+    script, table = tmp_path / "script.sql", kind("out", tmp_path)
+    rows = 20 * PER_SECOND
+    numbers = NUMBERS.replace(f"'{ROWS}'", f"'{rows}'")
     others = 0
     for is_last in (False, False, False, True):
+        if is_last:
+            numbers = numbers.replace(f"'{PER_SECOND}'", f"'{rows}'")
         complete = list((tmp_path / "checkpoints").glob("*/chk-*/_metadata"))
         newest = max(complete, key=lambda path: path.stat().st_mtime_ns, default=None)
         settings = {
@@ -164,7 +166,7 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             **({"execution.state-recovery.path": str(newest.parent)} if newest else {}),
         }
-        lines = [*(f"SET '{key}' = '{value}'" for key, value in settings.items()), NUMBERS, table]
+        lines = [*(f"SET '{key}' = '{value}'" for key, value in settings.items()), numbers, table]
         script.write_text(";\n".join([*lines, "INSERT INTO out SELECT n FROM numbers"]) + ";\n")
         command = Process(
             [*SQLSTREAM, "run", "--task-managers", "1", str(script)],
@@ -181,12 +183,13 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
         time.sleep(rng.uniform(1.5, 2.5))
         children = children_of(command.pid)
         command.kill()
-        command.communicate(timeout=TIMEOUT_S)
+        _, errors = command.communicate(timeout=TIMEOUT_S)
+        assert command.returncode == -signal.SIGKILL, errors
         psutil.wait_procs(children, TIMEOUT_S)
         other = sqlstream("run", "-c", f"{table}; INSERT INTO out VALUES (0)")
         assert other.returncode == 0, other.stderr
         others += 1
-    assert rows_in(tmp_path, "out") == [0] * others + list(range(1, ROWS + 1))
+    assert rows_in(tmp_path, "out") == [0] * others + list(range(1, rows + 1))
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop"])

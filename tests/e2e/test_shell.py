@@ -279,10 +279,12 @@ def test_history_is_kept_for_this_user_without_secrets(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     with ShellOnTerminal(tmp_path) as shell:
         shell.wait_for_prompt()
-        shell.send(UP + UP)
-        shell.wait_for(f"{PROMPT} SELECT 41 + 1 AS answer;")
-        shell.send(CTRL_C + CTRL_R + "answ")
-        shell.wait_for("SELECT 41 + 1 AS answer;")
+        # The history is read behind the prompt; its first line is where pressing the key again stays.
+        shell.press_until(UP, f"{PROMPT} SELECT 41 + 1 AS answer;")
+        shell.send(CTRL_C)
+        shell.wait_for_prompt()
+        shell.send(CTRL_R + "answ")
+        shell.wait(lambda: shell.text.count("SELECT 41 + 1 AS answer;") == 2, "what was found")
         shell.send(CTRL_C)
         shell.wait_for_prompt()
         shell.send("SELECT 41")
