@@ -240,8 +240,11 @@ def _run(argv: list[str]) -> int:
     if is_asked():
         answer_words(_parser(words_of_line()))
         return EXIT_OK
-    argv = argv or [DEFAULT_COMMAND]
+    argv = [_with_home(word) for word in argv] or [DEFAULT_COMMAND]
     parser = _parser(argv)
+    first = argv[0]
+    if first.startswith("-") and not any(own.startswith(first) for own in ("-h", "--help", "--version")):
+        parser.error(f"{first} comes behind a command, as in: sqlstream run {first} …")
     arguments = parser.parse_args(argv)
     from sqlstream.errors import SqlStreamError, render_error
 
@@ -260,6 +263,12 @@ def _run(argv: list[str]) -> int:
     except SqlStreamError as error:
         print(render_error(error), file=sys.stderr)
         return exit_code_of(error)
+
+
+def _with_home(word: str) -> str:
+    """`--config=~/x` as `--config ~/x`: shells replace ~ only where a word begins with it."""
+    option, separator, value = word.partition("=")
+    return f"{option}={os.path.expanduser(value)}" if separator and option.startswith("--") else word
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

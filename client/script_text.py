@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlstream.errors import UserError
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 def read_script(path: str) -> str:
     """The file's text. UserError SS5001 when it cannot be read."""
     try:
-        text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8")
+        text = (sys.stdin.buffer.read() if path == "-" else _bytes_of(path)).decode("utf-8")
         # Without the byte order mark that some editors write first, and with one kind of line end.
         return text.removeprefix("\ufeff").replace("\r\n", "\n")
     except OSError as error:
@@ -29,6 +28,12 @@ def read_script(path: str) -> str:
             f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
             hint="give the path of a SQL file, or convert it to UTF-8",
         ) from error
+
+
+def _bytes_of(path: str) -> bytes:
+    # Not Path, to which an empty text is the present directory.
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def parsed(text: str) -> tuple[Statement, ...]:

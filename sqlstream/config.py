@@ -241,7 +241,7 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
     key = current_key(key)
     found = OPTIONS.get(key) or _kept_option(key) or foreign_option(key)
     if found is None:
-        hint = did_you_mean(key, [*OPTIONS, *flink_keys().tuning])
+        hint = did_you_mean(key, [*OPTIONS, *flink_keys().tuning]) or "sqlstream config lists the options"
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=hint)
     return found
 

@@ -164,14 +164,15 @@ def errors_page() -> str:
     """docs/errors.md, as markdown."""
     parts = [_HEAD]
     for title, codes in sections().items():
-        rows = [f"| {c.code} | {_cell(c.meaning)} | {_cell(c.remedy)} | {_who(c)} |\n" for c in codes]
+        rows = [f"| {c.code} | {_cell(c.meaning)} | {_cell(c.remedy)} | {mended_by(c)} |\n" for c in codes]
         parts.append(
             f"## {title}\n\n| code | what it means | what to do | who |\n| --- | --- | --- | --- |\n{''.join(rows)}"
         )
     return "\n".join(parts)
 
 
-def _who(code: ErrorCode) -> str:
+def mended_by(code: ErrorCode) -> str:
+    """Who can mend it: "you or outside"."""
     return " or ".join(_WHO[family] for family in code.families)
 
 
@@ -186,10 +187,12 @@ def explanation(code: ErrorCode) -> str:
     SS5040: The server cannot be reached.
     what to do: Check the address, and that the server runs: sqlstream status.
     who can mend it: outside; it is tried again after a while
+    all codes: docs/errors.md
     """
     again = {
         Retry.NOW: "; it is tried again at once",
         Retry.BACKOFF: "; it is tried again after a while",
         Retry.NEVER: "",
     }
-    return f"{code.code}: {code.meaning}\nwhat to do: {code.remedy}\nwho can mend it: {_who(code)}{again[code.retry]}"
+    who = f"{mended_by(code)}{again[code.retry]}"
+    return f"{code.code}: {code.meaning}\nwhat to do: {code.remedy}\nwho can mend it: {who}\nall codes: docs/errors.md"

@@ -55,6 +55,7 @@ from sqlstream.client.catalog.stored import (
 )
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.host.files import file_error
+from sqlstream.spi.files import refuse_home
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class FileCatalog:
 
     def __init__(self, name: str, definition: catalog.CatalogDefinition) -> None:
         """UserError when the directory is no catalog or one of another format; ExternalError when it cannot be used."""
+        refuse_home(definition.options["path"], 'option "path"')
         self._path = os.path.abspath(definition.options["path"])
         self.definition = _complete(definition)
         default = self.definition.default_database

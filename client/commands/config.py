@@ -9,6 +9,8 @@ from typing import Any
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError, did_you_mean
 
+_HINT = "sqlstream config lists all options, and sqlstream config execution those that begin so"
+
 EPILOG = """\
 examples:
   sqlstream config
@@ -53,7 +55,7 @@ def chosen_keys(words: list[str], keys: list[str]) -> list[str]:
     for word in words or [""]:
         found = [k for k in keys if not word or k == word or k.startswith(word.removesuffix(".") + ".")]
         if not found:
-            raise UserError("SS4001", f'unknown option "{word}"', hint=did_you_mean(word, keys))
+            raise UserError("SS4001", f'unknown option "{word}"', hint=did_you_mean(word, keys) or _HINT)
         chosen |= dict.fromkeys(found)
     return list(chosen)
 

@@ -45,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """The exit code of `sqlstream run`; 0 for a copy alone."""
+    if not arguments.folder:
+        raise UserError(
+            "SS4001", "the name of the folder is empty", hint="name one, as in: sqlstream demo trial"
+        )
     folder = Path(arguments.folder)
     if not arguments.copy_only:
         _refuse_earlier_output(folder)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 
-from sqlstream.error_codes import ErrorCode, error_code, explanation
-from sqlstream.errors import UserError
+from sqlstream.error_codes import ErrorCode, error_code, explanation, mended_by, sections
+from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
 examples:
@@ -14,6 +14,10 @@ examples:
   sqlstream explain-error SS2003 --json
 
 docs/errors.md has all codes. The message of an error says what it is about, and its hint what to do next.
+
+The object of --json: `families`, its kinds of error (USER, OUTSIDE, JOB, BUG); `mended_by`, who can mend it; `reason`, which
+restarts go by, null where each error has its own; `retry`, whether it is tried again (NOW, BACKOFF, NEVER); `meaning`; `remedy`,
+what to do; `hint`, that of every error of the code, null where each has its own.
 """
 
 
@@ -39,7 +43,9 @@ def explained(text: str) -> ErrorCode:
     digits = re.search(r"\d{4}", text)
     found = error_code(f"SS{digits[0]}") if digits else None
     if found is None:
-        raise UserError("SS4002", f'there is no error code "{text}"', hint="write a code such as SS2003")
+        known = [each.code for codes in sections().values() for each in codes]
+        hint = did_you_mean(text, known) or "write a code such as SS2003; docs/errors.md has all"
+        raise UserError("SS4002", f'there is no error code "{text}"', hint=hint)
     return found
 
 
@@ -47,8 +53,10 @@ def _fields(code: ErrorCode) -> dict[str, object]:
     return {
         "code": code.code,
         "families": [family.name for family in code.families],
+        "mended_by": mended_by(code),
         "reason": code.reason.value if code.reason else None,
         "retry": code.retry.value,
         "meaning": code.meaning,
         "remedy": code.remedy,
+        "hint": code.hint or None,
     }

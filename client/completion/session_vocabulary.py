@@ -111,8 +111,9 @@ class SessionVocabulary:
 @functools.cache
 def _functions() -> tuple[Name, ...]:
     from sqlstream.functions import CALLABLE
+    from sqlstream.functions.placed import PLACED
 
-    return tuple(Name(name, CALLABLE[name].usage) for name in sorted(CALLABLE))
+    return tuple(Name(name, function.usage) for name, function in sorted((PLACED | CALLABLE).items()))
 
 
 def _setting(option: ConfigOption) -> OptionName:

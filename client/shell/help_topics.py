@@ -190,4 +190,9 @@ def _overview() -> str:
 
 
 def _topic_list() -> str:
-    return f"HELP topic explains a statement: {', '.join(TOPICS)}"
+    return (
+        f"HELP topic explains a statement: {', '.join(TOPICS)}\n"
+        "HELP SS2003 explains an error code, as sqlstream explain-error SS2003 does in a terminal.\n"
+        "DESCRIBE FUNCTION name, DESCRIBE CONNECTOR name and DESCRIBE FORMAT name tell how they are used.\n"
+        "SET shows the settings that were changed; sqlstream config lists all, in a terminal."
+    )

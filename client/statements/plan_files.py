@@ -21,6 +21,7 @@ from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
 from sqlstream.planner.explain import explain_job_graph
 from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.secrets import without_secrets
+from sqlstream.spi.files import refuse_home
 
 if TYPE_CHECKING:
     from sqlstream.client.sessions.outcomes import Job, Outcome
@@ -81,6 +82,7 @@ def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
 
 
 def _require_file(path: str, span: Span, session: PlanningSession) -> None:
+    _located(lambda: refuse_home(path, "the path of the plan"), span)
     session.permit.require(Effects(files=frozenset({path})), span)
 
 

@@ -86,7 +86,7 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
     kind = " ".join(words[:2])
     hint = object_hint(kind) or (statement_hint(words[0]) if len(words) == 1 else "")
     candidates = _SHOWN if words[0] == "SHOW" else _OBJECTS
-    is_misspelled = len(words) > 1 and words[1] not in (*_OBJECTS, *_UNBUILT)
+    is_misspelled = len(words) > 1 and words[1] not in (*candidates, *_UNBUILT)
     if not hint and is_misspelled and (meant := did_you_mean(words[1], candidates)):
         message = f'unexpected "{parser.peek(-1).text}"'
         return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)

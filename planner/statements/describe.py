@@ -7,7 +7,8 @@ from sqlstream.catalog import CatalogTable, Column, ColumnKind
 from sqlstream.errors import UserError, choose_one_of
 from sqlstream.expressions import LiteralValue
 from sqlstream.functions import CALLABLE, REWRITTEN_SCALARS, SCALAR_FUNCTIONS
-from sqlstream.functions.signature import AGGREGATED
+from sqlstream.functions.placed import PLACED
+from sqlstream.functions.signature import AGGREGATED, DescribedFunction
 from sqlstream.planner.bind.binder import bind_query
 from sqlstream.planner.bind.context import BindContext, find_object, object_path
 from sqlstream.planner.bind.expressions.calls import unknown_function
@@ -40,7 +41,14 @@ def describe(statement: Describe, context: BindContext) -> DdlResult:
 
 def describe_object(name: Identifier, context: BindContext) -> DdlResult:
     path = object_path(name.parts, context, name.span)
-    found = find_side_table(path, context, name.span) or find_object(path, context, name.span)
+    try:
+        found = find_side_table(path, context, name.span) or find_object(path, context, name.span)
+    except UserError as error:
+        kind = name.parts[-1].upper()
+        if len(name.parts) > 1 or kind not in (*DescribedKind.__members__, "CATALOG", "DATABASE", "JOB"):
+            raise
+        hint = f"name one, as in: DESCRIBE {kind} name; SHOW {kind}S lists them"
+        raise UserError(error.code, error.message, span=error.span, hint=hint) from error
     if isinstance(found, CatalogTable):
         columns, table = found.columns, found
     else:
@@ -140,12 +148,16 @@ def _option_rows(options: list[OptionDescriptor], prefix: str = "") -> DdlResult
 
 def _describe_function(statement: DescribeExtension) -> DdlResult:
     name = statement.name.parts[-1].upper()
-    function = CALLABLE.get(name)
+    function: DescribedFunction | None = CALLABLE.get(name)
+    if function is None and (placed := PLACED.get(name)) is not None:
+        return _described(
+            ("signature", placed.form), ("description", placed.description), ("documentation", placed.page)
+        )
     if function is None:
         raise unknown_function(name, statement.name.span)
     scalar = SCALAR_FUNCTIONS.get(name)
     is_scalar = scalar is not None or name in REWRITTEN_SCALARS
-    rows: _Rows = [("signature", function.usage), ("description", function.description)]
+    rows = [("signature", function.usage), ("description", function.description)]
     if function.example:
         over = "" if is_scalar else f" FROM {AGGREGATED}"
         rows.append(("example", f"{function.example}{over} gives {function.value}"))
@@ -156,7 +168,11 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
         ]
         if not is_scalar:
             rows.append(("takes updating input", "true"))
-    return DdlResult(Schema.of(("info name", sql.STRING), ("info value", sql.STRING)), tuple(rows))
+    return _described(*rows)
+
+
+def _described(*rows: tuple[str, str]) -> DdlResult:
+    return DdlResult(Schema.of(("info name", sql.STRING), ("info value", sql.STRING)), rows)
 
 
 def _unknown(what: str, code: str, name: Identifier, known: list[str]) -> UserError:

@@ -6,6 +6,7 @@ import re
 
 from sqlstream.catalog import CatalogFunction, CatalogView
 from sqlstream.errors import UserError
+from sqlstream.functions.placed import PLACED
 from sqlstream.planner.bind.context import (
     BindContext,
     check_catalog,
@@ -40,7 +41,9 @@ def show(statement: Show, context: BindContext) -> DdlResult:
         case ShowKind.FUNCTIONS:
             own = [f.path.name for f in _functions(statement, context)]
             own += context.installed.names() if context.installed is not None else []
-            return _names(statement, "function name", sorted({*(n.lower() for n in callable_names()), *own}))
+            return _names(
+                statement, "function name", sorted({*(n.lower() for n in (*callable_names(), *PLACED)), *own})
+            )
         case ShowKind.USER_FUNCTIONS:
             return _names(statement, "function name", [f.path.name for f in _functions(statement, context)])
         case ShowKind.CREATE_FUNCTION:

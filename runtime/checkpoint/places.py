@@ -9,6 +9,7 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import is_in_store, table_path
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import RootedFiles
+from sqlstream.spi.files import refuse_home
 
 PLACE_KEYS = (
     "execution.checkpointing.dir",
@@ -29,6 +30,7 @@ def with_absolute_places(config: Mapping[str, str]) -> dict[str, str]:
 
 def absolute_place(path: str, what: str) -> str:
     """`s3://bucket/key`, or an absolute path of this machine. `what` names it in the error."""
+    refuse_home(path, what)
     try:
         place = table_path(path)
     except UserError as error:

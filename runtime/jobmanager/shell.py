@@ -276,7 +276,7 @@ class JobManagerShell:
             raise UserError(
                 "SS4005",
                 "a savepoint needs a directory",
-                hint="name one, or SET 'execution.checkpointing.savepoint-dir' before the job is started",
+                hint="name one, as by --directory, or SET 'execution.checkpointing.savepoint-dir' before the job starts",
             )
         name = hashlib.sha256(trigger_id.encode()).hexdigest()[:12]
         return f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{name}"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
+from sqlstream.errors import UserError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -95,3 +97,13 @@ class Files(Protocol):
 
     def path_bytes_max(self) -> int:
         """How many bytes a whole path may have."""
+
+
+def refuse_home(path: str, what: str) -> None:
+    """UserError SS4002 for `~` and `~/x`: only shells know whose home is meant, and a server has another one than its users."""
+    if path.partition("/")[0] == "~":
+        raise UserError(
+            "SS4002",
+            f'{what} begins with ~, which stands for no directory here: "{path}"',
+            hint="write the directory's own path, such as /home/me; ./~ is one that is called ~",
+        )

@@ -10,6 +10,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, CALLABLE, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
+from sqlstream.functions.placed import OVER_FUNCTIONS
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.planner.bind.expressions.casts import cast_to, checked, plain, reads_text, try_cast_text_to
 from sqlstream.planner.dialect.habits import foreign_functions, function_rewrite
@@ -79,15 +80,6 @@ def _has_part_of_day(expression: Expression) -> bool:
     return isinstance(expression, Call) and any(_has_part_of_day(a) for a in expression.args)
 
 
-OVER_FUNCTIONS = {
-    **{name: f"{name}()" for name in ("ROW_NUMBER", "RANK", "DENSE_RANK", "CUME_DIST", "PERCENT_RANK")},
-    "NTILE": "NTILE(buckets)",
-    "LAG": "LAG(value)",
-    "LEAD": "LEAD(value)",
-    "NTH_VALUE": "NTH_VALUE(value, n)",
-}
-"""Functions that have a value only over a window, as they are called."""
-
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
 INTERNAL = frozenset(
@@ -137,7 +129,7 @@ def unknown_function(name: str, span: Span | None, arguments: Sequence[str] | No
     """The error for a missing function, to be raised: SS3001 where Flink has it, else SS2005 with a suggestion, which has
     the texts of the call's `arguments` where they are known."""
     if name in OVER_FUNCTIONS:
-        hint = f"write {OVER_FUNCTIONS[name]} OVER (PARTITION BY key ORDER BY column)"
+        hint = f"write {OVER_FUNCTIONS[name].form}"
         return UserError("SS3004", f"{name}() needs an OVER", span=span, hint=hint)
     if name in GROUP_WINDOW_FUNCTIONS:
         call = name.split("_")[0]

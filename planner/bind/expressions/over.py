@@ -12,6 +12,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
 from sqlstream.function_ref import FunctionKind, FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.placed import OVER_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
 from sqlstream.planner.bind.expressions.calls import check_argument_count, resolve_types
 from sqlstream.planner.bind.expressions.casts import (
@@ -45,17 +46,8 @@ _RANKS: dict[str, LogicalType] = {
     "CUME_DIST": sql.DOUBLE.not_null(),
     "PERCENT_RANK": sql.DOUBLE.not_null(),
 }
-_USAGE = {
-    "NTILE": "NTILE(buckets)",
-    "LAG": "LAG(value[, offset[, default]])",
-    "LEAD": "LEAD(value[, offset[, default]])",
-    "NTH_VALUE": "NTH_VALUE(value, n)",
-}
 ROWS_MAX = 1_000_000
 """The largest offset of LAG and LEAD, n of NTH_VALUE and number of buckets of NTILE."""
-
-WINDOW_FUNCTIONS = frozenset((*_RANKS, *_USAGE))
-"""Functions that are called with OVER only."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +194,7 @@ class _OverBinder:
 
     def bind(self) -> _Bound:
         binder, over = self.binder, self.over
-        if self.ref is None and self.name not in WINDOW_FUNCTIONS and self.name not in AGGREGATE_FUNCTIONS:
+        if self.ref is None and self.name not in OVER_FUNCTIONS and self.name not in AGGREGATE_FUNCTIONS:
             raise UserError(
                 "SS3001",
                 f"{self.name}() OVER is not supported yet",
@@ -257,14 +249,14 @@ class _OverBinder:
                 "SS3004",
                 f"{self.name}() needs an ORDER BY in its OVER",
                 span=place,
-                hint=f"write {self._usage()} OVER (PARTITION BY key ORDER BY column)",
+                hint=f"write {OVER_FUNCTIONS[self.name].form}",
             )
         if self.over.args.get("frame") is not None:
-            hint = f"write {self._usage()} OVER (PARTITION BY key ORDER BY column), in a window without ROWS or RANGE"
+            hint = f"write {OVER_FUNCTIONS[self.name].form}, in a window without ROWS or RANGE"
             raise UserError("SS3004", f"{self.name}() takes no frame", span=place, hint=hint)
 
     def _usage(self) -> str:
-        return _USAGE.get(self.name, f"{self.name}()")
+        return OVER_FUNCTIONS[self.name].usage if self.name in OVER_FUNCTIONS else f"{self.name}()"
 
     def _skips_nulls(self) -> bool:
         written = self.call.args.get("nulls")
@@ -278,7 +270,7 @@ class _OverBinder:
     def _arguments(self) -> tuple[tuple[Expression, ...], LogicalType, int]:
         """The arguments, the type of the result, and the number among them."""
         written = self.call.expressions
-        if self.name in WINDOW_FUNCTIONS:
+        if self.name in OVER_FUNCTIONS:
             for clause, text in (("is_distinct", "DISTINCT"), ("filter", "FILTER")):
                 if self.call.args.get(clause):
                     raise UserError(
@@ -291,7 +283,7 @@ class _OverBinder:
         if self.name == "NTILE":
             self._check_count(1, 1)
             return (), _RANKS["NTILE"], self._number(written[0], 1)
-        if self.name in _USAGE:
+        if self.name in (*NEIGHBOURS, "NTH_VALUE"):
             return self._neighbour(written)
         return self._aggregate(written)
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.table_log import TableLog
 from sqlstream.runtime.host.files import list_if_there
-from sqlstream.spi.files import Files, FileStatus, is_hidden
+from sqlstream.spi.files import Files, FileStatus, is_hidden, refuse_home
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
@@ -40,6 +40,7 @@ def local_path(path: str) -> str:
             'option "path" is empty' if not local else 'option "path" contains a zero byte',
             hint="write a path of this machine",
         )
+    refuse_home(path, 'option "path"')
     return local
 
 

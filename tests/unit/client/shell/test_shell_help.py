@@ -26,6 +26,17 @@ def test_every_command_is_explained_by_help_and_in_the_documentation(name: str) 
     assert word.search((ROOT / "docs" / "shell.md").read_text().replace("`", " "))
 
 
+def test_the_overview_points_to_codes_functions_connectors_and_settings() -> None:
+    for way in (
+        "HELP SS2003",
+        "explain-error",
+        "DESCRIBE FUNCTION",
+        "DESCRIBE CONNECTOR",
+        "sqlstream config",
+    ):
+        assert way in help_text()
+
+
 def test_a_topic_may_be_written_in_part_and_in_lower_case() -> None:
     assert help_text("create v").startswith("Gives a query a name.")
     assert 'there is no help on "slect"; did you mean "SELECT"?' in help_text("slect")

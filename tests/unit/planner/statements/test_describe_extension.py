@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from planner_harness import Planner
 
 from sqlstream.errors import UserError
 from sqlstream.functions import CALLABLE, SCALAR_FUNCTIONS
+from sqlstream.functions.placed import PLACED, PlacedFunction
 from sqlstream.functions.signature import AGGREGATED
 from sqlstream.planner.bind.expressions.calls import INTERNAL, callable_names, is_operator
 
@@ -56,6 +60,22 @@ def test_a_function_is_described_by_signature_sentence_and_example(bare: Planner
     assert ("takes updating input", "true") in bare.ddl("DESC FUNCTION EXTENDED sum").rows
 
 
+def test_a_function_with_a_clause_of_its_own_is_described_in_it_and_listed(bare: Planner) -> None:
+    assert bare.ddl("DESCRIBE FUNCTION lag").rows == (
+        ("signature", "LAG(value[, offset[, default]]) OVER (PARTITION BY key ORDER BY column)"),
+        ("description", "The value that many rows earlier, by default one; else the default, or NULL."),
+        ("documentation", "docs/sql/over.md"),
+    )
+    shown = {row[0] for row in bare.ddl("SHOW FUNCTIONS").rows}
+    assert {"row_number", "tumble", "session_start", "grouping", "classifier"} <= shown
+
+
+@pytest.mark.parametrize("function", PLACED.values(), ids=PLACED)
+def test_the_page_of_a_function_tells_of_it(function: PlacedFunction) -> None:
+    name = re.sub("^(TUMBLE|HOP|SESSION)_", "_", function.name)
+    assert name in (Path(__file__).resolve().parents[4] / function.page).read_text()
+
+
 def test_every_function_that_can_be_called_has_an_example() -> None:
     assert {name for name in callable_names() if not CALLABLE[name].example} == {
         "CURRENT_WATERMARK",
@@ -72,8 +92,10 @@ def test_every_function_that_can_be_called_has_an_example() -> None:
         ("DESCRIBE FORMAT cvs", "SS4004", 'did you mean "csv"?'),
         ("DESCRIBE FUNCTION uper", "SS2005", 'did you mean "UPPER"?'),
         ("DESCRIBE FUNCTION CASE", "SS2005", "write CASE WHEN condition THEN"),
-        ("DESCRIBE FUNCTION NTILE", "SS3004", "write NTILE(buckets) OVER"),
-        ("DESCRIBE CONNECTOR", "SS2001", ""),
+        ("DESCRIBE FUNCTION", "SS2001", "name one, as in: DESCRIBE FUNCTION name"),
+        ("DESCRIBE CONNECTOR", "SS2001", "name one, as in: DESCRIBE CONNECTOR name"),
+        ("SHOW FUNCTION", "SS1001", 'did you mean "FUNCTIONS"?'),
+        ("SHOW JOB", "SS1001", 'did you mean "JOBS"?'),
     ],
 )
 def test_what_is_not_there_is_refused(bare: Planner, statement: str, code: str, hint: str) -> None:
