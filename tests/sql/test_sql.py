@@ -6,15 +6,14 @@ draw that fails is noted in failed_draws.txt, and runs each time from then on.""
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from oracle import ENCODINGS, assert_same_rows
-from sql_cases import DIRECTORY, FILES, Case, encoded, header, read_cases, rewrite, rows_of, today, written
-from sql_runs import Draw, Result, batch_rows, draws, duckdb_rows, run_case
+from sql_cases import DIRECTORY, FILES, Case, read_cases, rewrite, rows_of, today, written
+from sql_oracles import check, check_oracles
+from sql_runs import Draw, draws, run_case
 
 from sqlstream.errors import UserError
 
@@ -84,50 +83,3 @@ def note_failed(case: Case, draw: Draw) -> None:
     if draw.seed not in failed_draws(case):
         with FAILED.open("a") as file:
             file.write(f"{case} {draw.seed}\n")
-
-
-def check(case: Case, result: Result) -> None:
-    assert header(result.schema) == case.expected[0]
-    expected = [tuple(json.loads(line)) for line in case.expected[1:]]
-    found = [tuple(row) for row in rows_of(result.rows)]
-    if case.is_free("count"):
-        assert len(found) == len(expected)
-        return
-    assert_same_rows(found, expected, is_ordered=result.is_ordered)
-
-
-def check_oracles(case: Case, result: Result) -> None:
-    found = [tuple(row) for row in rows_of(result.rows)]
-    if case.is_free("duckdb"):
-        theirs = [tuple(row) for row in rows_of(duckdb_rows(case, result.schema))]
-        if case.words["duckdb"] == "about":
-            assert sorted(map(about, found)) == sorted(map(about, theirs))
-        else:
-            assert_same_rows(found, theirs, is_ordered=result.is_ordered)
-    if case.is_free("no-batch") or case.is_free("late") or case.is_free("count"):
-        return
-    for answer in batch_rows(case):
-        if isinstance(answer, UserError):
-            # The plan of a stream has encodings in place of nested keys, which no engine has.
-            assert answer.message.startswith(ENCODINGS), answer
-            continue
-        theirs = [tuple(encoded(value) for value in row) for row in answer]
-        assert_same_rows(found, theirs, is_ordered=result.is_ordered)
-
-
-def about(row: tuple[object, ...]) -> str:
-    """Numbers are alike in six digits, whatever their type."""
-
-    def value(each: object) -> object:
-        if isinstance(each, str):
-            try:
-                return f"{float(each):.6g}"
-            except ValueError:
-                return each
-        if isinstance(each, int | float) and not isinstance(each, bool):
-            return f"{float(each):.6g}"
-        if isinstance(each, list):
-            return [value(one) for one in each]
-        return {key: value(one) for key, one in each.items()} if isinstance(each, dict) else each
-
-    return repr([value(each) for each in row])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pytest
-from oracle import Engine, Tables, arrow_table, rows_of
+from oracle import Tables
+from sql_oracles import check_generated, drawn, generated
+from sql_runs import Draw, run_case
 
 from sqlstream.errors import UserError
 
@@ -82,26 +83,15 @@ def nestings(place: str, template: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nested_subqueries_have_the_rows_that_duckdb_has_for_the_text(place: str, engine: Engine) -> None:
-    engine.configure(1, 100)
-    with duckdb.connect() as connection:
-        connection.execute("SET default_null_order = 'nulls_first'")
-        for name, (columns, rows) in TABLES.items():
-            engine.create(name, columns, rows, 1)
-            names = [part.split()[0] for part in columns.split(", ")]
-            connection.register(name, arrow_table(pa.schema([(n, pa.int32()) for n in names]), rows))
-        for sql in nestings(place, PLACES[place]):
-            (found,) = engine.run(sql)
-            expected = connection.sql(sql).fetchall()
-            assert sorted(map(repr, rows_of(found.table))) == sorted(map(repr, expected)), sql
+def test_nested_subqueries_have_the_rows_that_duckdb_has_for_the_text(place: str, tmp_path: Path) -> None:
+    for number, sql in enumerate(nestings(place, PLACES[place])):
+        case = generated(f"{place}_{number}", sql, TABLES, "duckdb", "no-batch")
+        check_generated(case, tmp_path, drawn(case, number, len(PREDICATES)))
 
 
 @pytest.mark.parametrize("place", REFUSED)
-def test_nested_subqueries_without_a_place_are_refused_at_theirs(place: str, engine: Engine) -> None:
-    engine.configure(1, 100)
-    for name, (columns, rows) in TABLES.items():
-        engine.create(name, columns, rows, 1)
+def test_nested_subqueries_without_a_place_are_refused_at_theirs(place: str, tmp_path: Path) -> None:
     for sql in nestings(place, REFUSED[place]):
         with pytest.raises(UserError) as caught:
-            engine.run(sql)
+            run_case(generated("refused", sql, TABLES), Draw(), tmp_path)
         assert (caught.value.code[:3], caught.value.span is None) == ("SS3", False), sql

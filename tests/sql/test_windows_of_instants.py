@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from oracle import Differential, Tables
+from oracle import Tables
+from sql_oracles import check_generated, drawn, generated
 
 NIGHTS: Tables = {
     "calls": (
@@ -40,20 +43,16 @@ NIGHTS: Tables = {
     ],
 )
 def test_windows_of_instants_are_cut_by_the_clock_of_the_session(
-    window: str, zone: str, differential: Differential
+    window: str, zone: str, tmp_path: Path
 ) -> None:
-    aggregate = (
-        f"SET 'table.local-time-zone' = '{zone}'; SELECT window_start, window_end, window_time, line, COUNT(*), MAX(id)"
-        f" FROM TABLE({window}) GROUP BY window_start, window_end, window_time, line"
+    queries = (
+        f"SELECT window_start, window_end, window_time, line, COUNT(*), MAX(id) FROM TABLE({window})"
+        " GROUP BY window_start, window_end, window_time, line",
+        "SELECT * FROM (SELECT window_end, id, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY id DESC)"
+        f" AS n FROM TABLE({window})) AS t WHERE n <= 2",
+        "SELECT id, window_start, window_end, window_time, FLOOR(`at` TO DAY), HOUR(`at`), CAST(`at` AS STRING)"
+        f" FROM TABLE({window})",
     )
-    differential(aggregate, NIGHTS, batch_rows=2)
-    ranked = (
-        f"SET 'table.local-time-zone' = '{zone}'; SELECT * FROM (SELECT window_end, id, ROW_NUMBER() OVER (PARTITION BY"
-        f" window_start, window_end ORDER BY id DESC) AS n FROM TABLE({window})) AS t WHERE n <= 2"
-    )
-    differential(ranked, NIGHTS, batch_rows=2)
-    query = (
-        f"SET 'table.local-time-zone' = '{zone}'; SELECT id, window_start, window_end, window_time, FLOOR(`at` TO DAY),"
-        f" HOUR(`at`), CAST(`at` AS STRING) FROM TABLE({window})"
-    )
-    assert differential(query, NIGHTS)
+    for number, query in enumerate(queries):
+        case = generated(f"{window} {zone}", query, NIGHTS, f"set.table.local-time-zone={zone}")
+        assert check_generated(case, tmp_path, drawn(case, number, len(queries)))
