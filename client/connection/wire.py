@@ -226,6 +226,6 @@ def no_metrics() -> JobMetrics:
 def metrics_of(job_id: str, answer: Mapping[str, Any]) -> JobMetrics:
     """The figures of /jobs/ID/totals."""
     operators = {int(id): figures for id, figures in answer["operators"].items()}
-    failure = rendered_error(answer["failure"])
-    cause = ErrorInfo.of(failure) if failure is not None else None
-    return JobMetrics(job_id, JobStatus(answer["status"]), answer["total"], operators, cause)
+    errors = [rendered_error(answer.get(name, "")) for name in ("failure", "lastFailure")]
+    causes = [ErrorInfo.of(error) if error is not None else None for error in errors]
+    return JobMetrics(job_id, JobStatus(answer["status"]), answer["total"], operators, *causes)

@@ -68,7 +68,7 @@ class Progress:
             restarts = int(metrics.total.get("numRestarts", 0))
             if (metrics.failure is None and restarts <= told) or self._stop.is_set():
                 continue
-            self._line.say(restarts_text(self._name, time.monotonic() - started, restarts, metrics.failure))
+            self._line.say(restarts_text(self._name, time.monotonic() - started, metrics))
             told = restarts
             silence_s = min(2 * silence_s, SILENCE_MAX_S)
 
@@ -158,22 +158,26 @@ def restarting_text(name: str, elapsed_s: float, failed_s: float, cause: ErrorIn
     return f"{name}{_GAP}{elapsed_s:.0f} s{_GAP}RESTARTING for {failed_s:.0f} s: {_cause(cause, CAUSE_CHARACTERS_MAX)}"
 
 
-def restarts_text(name: str, elapsed_s: float, restarts: int, failure: ErrorInfo | None) -> str:
-    """What a log is told of a job that has been restarted so often since its start, and of the restart that is under way.
+def restarts_text(name: str, elapsed_s: float, metrics: JobMetrics) -> str:
+    """What a log is told of the restarts of a job since its start, and of the one that is under way.
 
-    >>> restarts_text("q", 12.0, 2, ErrorInfo("SS6006", "the TaskManager is lost"))
+    >>> lost = ErrorInfo("SS6006", "the TaskManager is lost")
+    >>> restarts_text("q", 12.0, JobMetrics("j", None, {"numRestarts": 2}, {}, lost, lost))
     'note: q was restarted twice in 12 s and is restarting: error[SS6006]: the TaskManager is lost'
-    >>> restarts_text("q", 500.0, 1, None)
-    'note: q was restarted once in 8 min'
-    >>> restarts_text("q", 5.0, 0, ErrorInfo("SS6006", "the TaskManager is lost"))
+    >>> restarts_text("q", 500.0, JobMetrics("j", None, {"numRestarts": 1}, {}, None, lost))
+    'note: q was restarted once in 8 min, last after error[SS6006]: the TaskManager is lost'
+    >>> restarts_text("q", 5.0, JobMetrics("j", None, {}, {}, lost, lost))
     'note: q is restarting: error[SS6006]: the TaskManager is lost'
     """
+    restarts, failure = int(metrics.total.get("numRestarts", 0)), metrics.failure
     parts = []
     if restarts:
         times = {1: "once", 2: "twice"}.get(restarts, f"{restarts:,} times")
         parts.append(f"was restarted {times} in {_span(elapsed_s)}")
     if failure is not None:
         parts.append(f"is restarting: {_cause(failure, LOGGED_CHARACTERS_MAX)}")
+    elif metrics.last_failure is not None:
+        parts[-1] += f", last after {_cause(metrics.last_failure, LOGGED_CHARACTERS_MAX)}"
     return f"note: {name} {' and '.join(parts)}"
 
 

@@ -83,6 +83,7 @@ class Totals(TypedDict):
     operators: dict[str, dict[str, int | float]]
     warnings: list[str]
     failure: str
+    lastFailure: str
 
 
 Application = TypedDict(
@@ -265,7 +266,7 @@ def _job_config(view: ClusterView, job_id: str) -> JobConfig:
 
 def totals_routes(view: ClusterView) -> APIRouter:
     """`/jobs/ID/totals`: `status`, `total` and `operators` as in JobMetrics, `warnings` on lost rows as lines of text, and
-    `failure`, the cause of a restart that is under way."""
+    `failure`, the cause of a restart that is under way, and `lastFailure` that of the last one."""
     router = APIRouter(route_class=route.RestRoute)
 
     @router.get("/jobs/{job_id}/totals")
@@ -275,13 +276,17 @@ def totals_routes(view: ClusterView) -> APIRouter:
         places = rejected_rows_places(view.graph(job_id))
         remarks = job_remarks(metrics, places, lambda: view.cluster.details(id).restarts)
         operators = {str(id): figures for id, figures in metrics.operators.items()}
-        failure = render_error(metrics.failure) if metrics.failure is not None else ""
+        failure, last_failure = (
+            render_error(cause) if cause is not None else ""
+            for cause in (metrics.failure, metrics.last_failure)
+        )
         return {
             "status": metrics.status.value,
             "total": metrics.total,
             "operators": operators,
             "warnings": lines_of(remarks),
             "failure": failure,
+            "lastFailure": last_failure,
         }
 
     return router

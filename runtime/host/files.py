@@ -129,6 +129,19 @@ class LocalFiles(Files):
                     return _NAME_BYTES_MAX
                 present = parent
 
+    def require_writable(self, directory: str) -> None:
+        present = os.path.abspath(directory)
+        while not os.path.lexists(present):
+            present = os.path.dirname(present)
+        if not os.path.isdir(present):
+            number = errno.ENOTDIR
+        elif not os.access(present, os.W_OK | os.X_OK):
+            number = errno.EROFS if os.statvfs(present).f_flag & os.ST_RDONLY else errno.EACCES
+        else:
+            return
+        error = OSError(number, "", present)
+        raise file_error("write", directory, error) from error
+
     def path_bytes_max(self) -> int:
         # Linux counts the zero byte behind the path too.
         return os.pathconf("/", "PC_PATH_MAX") - 1
@@ -227,15 +240,25 @@ def file_error(action: str, path: str, error: OSError) -> ExternalError:
     store comes from there, or from the way to it, and has no number."""
     if not error.errno and "://" in path:
         return _store_error(action, path, error)
-    hints = {
-        errno.ENOSPC: "free space on the disk, then run the statement again",
-        errno.EACCES: "give the user that runs sqlstream access to the path",
-        errno.ENOENT: "check the path; a relative one starts where sqlstream was started",
-    }
-    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    number = error.errno or 0
+    reason = os.strerror(number).lower() if number else str(error)
     return ExternalError(
-        "SS5001", f'could not {action} "{path}": {reason}', hint=hints.get(error.errno or 0, "")
+        "SS5001",
+        f'could not {action} "{path}": {reason}',
+        hint=_HINTS.get(number, ""),
+        reason=FailureReason.ACCESS_REFUSED if number in _LASTING else None,
     )
+
+
+_HINTS = {
+    errno.ENOSPC: "free space on the disk, then run the statement again",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "give the user that runs sqlstream access to the path"),
+    errno.EROFS: "its file system is read-only: name a path on another, or mount it for writing",
+    errno.ENOENT: "check the path; a relative one starts where sqlstream was started",
+    errno.ENOTDIR: "what it names as a directory is none: name another path, or move the file away",
+}
+_LASTING = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP))
+"""What waiting does not heal."""
 
 
 _REFUSED = re.compile(

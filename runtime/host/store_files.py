@@ -145,6 +145,9 @@ class StoreFiles(Files):
     def name_bytes_max(self, directory: str) -> int:
         return _KEY_BYTES_MAX
 
+    def require_writable(self, directory: str) -> None:
+        return
+
     def path_bytes_max(self) -> int:
         return _KEY_BYTES_MAX
 

@@ -42,9 +42,9 @@ def measure_job(master: JobMaster) -> rpc.JobMetrics:
     operators = add_operators(earlier, present)
     total = job_totals(master.job_graph, operators) | _checkpoint_figures(master)
     is_rescaled = master.rescaling.is_under_way
-    is_restarting = master.status is JobStatus.RESTARTING and not is_rescaled and master.restarts.records
-    failure = master.restarts.records[0].error if is_restarting else None
-    return rpc.JobMetrics(master.job_id, master.status, total, operators, failure)
+    last_failure = master.restarts.records[0].error if master.restarts.records else None
+    failure = last_failure if master.status is JobStatus.RESTARTING and not is_rescaled else None
+    return rpc.JobMetrics(master.job_id, master.status, total, operators, failure, last_failure)
 
 
 def _checkpoint_figures(master: JobMaster) -> rpc.Metrics:

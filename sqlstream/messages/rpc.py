@@ -547,7 +547,7 @@ class JobMetrics(msgspec.Struct, frozen=True):
     late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
     numberOfFailedCheckpoints, numberOfInProgressCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp,
     lastCheckpointDuration, lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the
-    cause of a restart that is under way.
+    cause of a restart that is under way, `last_failure` that of the last one, which may be over.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
@@ -557,6 +557,7 @@ class JobMetrics(msgspec.Struct, frozen=True):
     total: Metrics
     operators: dict[Count, Metrics]
     failure: ErrorInfo | None = None
+    last_failure: ErrorInfo | None = None
 
 
 class TaskManagerOverview(msgspec.Struct, frozen=True):

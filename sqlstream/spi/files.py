@@ -95,6 +95,10 @@ class Files(Protocol):
     def name_bytes_max(self, directory: str) -> int:
         """How many bytes the name of a file or directory may have in a directory, which need not exist yet."""
 
+    def require_writable(self, directory: str) -> None:
+        """ExternalError, whose reason is ACCESS_REFUSED, where no file can be made in a directory, which need not exist yet.
+        A store that tells so by refusing a file alone is not asked."""
+
     def path_bytes_max(self) -> int:
         """How many bytes a whole path may have."""
 

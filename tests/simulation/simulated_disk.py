@@ -204,6 +204,9 @@ class DiskFiles(Files):
     def name_bytes_max(self, directory: str) -> int:
         return 255
 
+    def require_writable(self, directory: str) -> None:
+        return
+
     def path_bytes_max(self) -> int:
         return 4095
 

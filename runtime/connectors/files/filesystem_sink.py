@@ -18,11 +18,13 @@ from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds, without_row
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.connectors.files.change_order import ORDER_DIGITS, order_behind
 from sqlstream.runtime.connectors.files.compaction import change_writer
 from sqlstream.runtime.connectors.files.file_commits import CLEARED, merges
 from sqlstream.runtime.connectors.files.file_options import FileOptions, FileSinkOptions
 from sqlstream.runtime.connectors.files.file_paths import partition_directory
+from sqlstream.runtime.connectors.files.job_records import DIRECTORY as RECORDS
 from sqlstream.runtime.connectors.files.partition_marks import WATERMARK
 from sqlstream.runtime.connectors.files.table_log import STAGED, TableLog, staging_directory
 from sqlstream.runtime.connectors.staged_rows import digits_of, new_writer_id
@@ -78,6 +80,11 @@ class FileSinkWriter:
                 hint="name a directory; each job adds files to it",
             )
         TableLog(path, context.files).settle()
+        # Not at the first commit, when rows have been written that nobody will see.
+        with self._naming_the_table():
+            context.files.require_writable(path)
+        if isinstance(spec, ChangingSinkSpec) or merges(spec) or takes_checkpoints(context.config):
+            context.files.require_writable(os.path.join(path, RECORDS))
         self._is_directory_ours = status is None
         self._changes = ChangelogOptions.of(spec.options)
         identifier = spec.options["format"]

@@ -74,7 +74,8 @@ def test_figures_are_by_operator_with_the_cause_of_a_failure() -> None:
     assert found.operators == {1: {"numRecordsIn": 4}}
     assert found.failure is not None
     assert (found.failure.code, found.failure.hint) == ("SS5102", "use TRY_CAST")
-    assert metrics_of("j", {**answer, "failure": ""}).failure is None
+    over = metrics_of("j", {**answer, "failure": "", "lastFailure": CAUSE})
+    assert (over.failure, over.last_failure) == (None, found.failure)
 
 
 def test_looks_at_a_job_become_rarer_up_to_a_bound() -> None:

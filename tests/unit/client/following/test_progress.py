@@ -161,7 +161,7 @@ def test_a_log_is_told_of_restarts_and_of_nothing_else(monkeypatch: pytest.Monke
         restarts, failure = figures[min(asked, len(figures) - 1)]
         asked += 1
         total = {"numRecordsRead": 5, "numRestarts": restarts}
-        return JobMetrics("j", JobStatus.RUNNING, total, {}, failure)
+        return JobMetrics("j", JobStatus.RUNNING, total, {}, failure, lost)
 
     log = io.StringIO()
     with Progress("insert", metrics, LiveLine(log)):
@@ -171,6 +171,6 @@ def test_a_log_is_told_of_restarts_and_of_nothing_else(monkeypatch: pytest.Monke
             time.sleep(0.001)
     assert log.getvalue().split("\n")[:3] == [
         "note: insert is restarting: error[SS6006]: the TaskManager is lost",
-        "note: insert was restarted once in 0 s",
+        "note: insert was restarted once in 0 s, last after error[SS6006]: the TaskManager is lost",
         "note: insert was restarted twice in 0 s and is restarting: error[SS6006]: the TaskManager is lost",
     ]

@@ -20,7 +20,7 @@ import pytest
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Field, Schema
@@ -501,6 +501,16 @@ def test_a_file_that_is_given_up_says_nothing_more(
     del sink
     gc.collect()
     assert complaints == []
+
+
+def test_a_job_that_could_not_record_its_commits_fails_as_it_begins(tmp_path: Path) -> None:
+    (tmp_path / ".committed").touch()
+    context = Surroundings().context()
+    CONNECTOR.sink(sink_spec(tmp_path), INSERT_ONLY, context).abort()
+    taking_checkpoints = dataclasses.replace(context, config={"execution.checkpointing.interval": "1 s"})
+    with pytest.raises(ExternalError, match=r"\.committed.*not a directory") as refused:
+        CONNECTOR.sink(sink_spec(tmp_path), INSERT_ONLY, taking_checkpoints)
+    assert refused.value.reason is FailureReason.ACCESS_REFUSED
 
 
 def test_a_file_or_a_pattern_is_no_place_to_write(tmp_path: Path) -> None:

@@ -181,19 +181,41 @@ def test_what_is_read_comes_from_the_file_and_no_buffer(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "hint"),
+    ("number", "hint", "is_lasting"),
     [
-        (errno.ENOSPC, "free space on the disk, then run the statement again"),
-        (errno.EACCES, "give the user that runs sqlstream access to the path"),
-        (errno.ENOENT, "check the path; a relative one starts where sqlstream was started"),
-        (errno.EIO, ""),
+        (errno.ENOSPC, "free space on the disk, then run the statement again", False),
+        (errno.EACCES, "give the user that runs sqlstream access to the path", True),
+        (errno.EPERM, "give the user that runs sqlstream access to the path", True),
+        (errno.EROFS, "its file system is read-only: name a path on another, or mount it for writing", True),
+        (
+            errno.ENOTDIR,
+            "what it names as a directory is none: name another path, or move the file away",
+            True,
+        ),
+        (errno.ENOENT, "check the path; a relative one starts where sqlstream was started", False),
+        (errno.EIO, "", False),
     ],
 )
-def test_the_hint_of_a_failure_depends_on_its_cause(number, hint):
+def test_the_hint_of_a_failure_and_whether_a_job_is_restarted_depend_on_its_cause(number, hint, is_lasting):
     error = file_error("write", "/p", OSError(number, "x"))
     assert (error.code, error.retry, error.hint) == ("SS5001", Retry.NEVER, hint)
+    assert (error.reason is FailureReason.ACCESS_REFUSED) is is_lasting
     assert error.message == f'could not write "/p": {os.strerror(number).lower()}'
     assert file_error("list", "/p", OSError("odd")).message == 'could not list "/p": odd'
+
+
+def test_a_directory_that_takes_no_files_is_told_before_any_is_written(tmp_path, monkeypatch):
+    files = LocalFiles()
+    files.require_writable(str(tmp_path / "not/there"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ExternalError, match="not a directory"):
+        files.require_writable(str(tmp_path / "file/t"))
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
+    with pytest.raises(ExternalError, match="permission denied") as refused:
+        files.require_writable(str(tmp_path / "not/there"))
+    assert refused.value.reason is FailureReason.ACCESS_REFUSED
 
 
 def test_only_a_directory_that_is_empty_is_removed_as_one(tmp_path):
