@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
@@ -116,7 +116,8 @@ class LocalFiles(Files):
             if error.errno in _CANNOT_EXIST:
                 return None
             raise file_error("look at", path, error) from error
-        return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
+        modified_ms, placed_ms = (ns // 1_000_000 for ns in (found.st_mtime_ns, found.st_ctime_ns))
+        return FileStatus(path, found.st_size, modified_ms, stat.S_ISDIR(found.st_mode), placed_ms)
 
     def name_bytes_max(self, directory: str) -> int:
         present = os.path.abspath(directory)
@@ -155,10 +156,9 @@ class LocalFiles(Files):
                 raise error
 
         try:
-            for parent, directories, names in os.walk(directory, onerror=refuse):
-                directories[:] = sorted(d for d in directories if not is_hidden(d))
+            for parent, _, names in self._walk(directory, is_hidden, refuse):
                 for name in names:
-                    status = None if is_hidden(name) else self.status(os.path.join(parent, name))
+                    status = self.status(os.path.join(parent, name))
                     if status is not None:
                         found.append(status)
         except OSError as error:
@@ -174,7 +174,42 @@ class LocalFiles(Files):
             raise file_error("list", directory, error) from error
 
     def match_glob(self, pattern: str) -> list[str]:
-        return sorted(glob.glob(pattern, recursive=True))
+        return sorted(self._matches(pattern))
+
+    def _matches(self, pattern: str) -> set[str]:
+        parts = pattern.split("/")
+        if "**" not in parts:
+            return set(glob.glob(pattern))
+        at = parts.index("**")
+        rest = parts[at + 1 :]
+        found: set[str] = set()
+        for base in glob.glob("/".join([*parts[:at], ""])) if at else [""]:
+            for parent, directories, names in self._walk(base or ".", lambda name: name.startswith(".")):
+                below = os.path.relpath(parent, base or ".")
+                place = base if below == "." else os.path.join(base, below)
+                if rest:
+                    found |= self._matches(os.path.join(glob.escape(place), *rest))
+                else:
+                    found.update([place, *(os.path.join(place, name) for name in (*directories, *names))])
+        return found - {""}
+
+    def _walk(
+        self, root: str, is_left_out: Callable[[str], bool], on_error: Callable[[OSError], None] | None = None
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """As os.walk, also through links to directories. One that is among those above it is not entered again."""
+        behind_links: set[str] = set()
+        for parent, directories, names in os.walk(root, onerror=on_error, followlinks=True):
+            entered = []
+            for name in sorted(name for name in directories if not is_left_out(name)):
+                path = os.path.join(parent, name)
+                if parent in behind_links or os.path.islink(path):
+                    # The status also refuses a link that leads to where no tables may be.
+                    if self.status(path) is None or _leads_back(path, root):
+                        continue
+                    behind_links.add(path)
+                entered.append(name)
+            directories[:] = entered
+            yield parent, entered, [name for name in names if not is_left_out(name)]
 
     def publish(self, staged: str, final: str) -> None:
         try:
@@ -204,6 +239,15 @@ class LocalFiles(Files):
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise file_error("make directory", path, error) from error
+
+
+def _leads_back(path: str, root: str) -> bool:
+    """Whether a directory is one of those above it, up to `root`; or gone."""
+    parts = os.path.relpath(path, root).split(os.sep)
+    try:
+        return any(os.path.samefile(path, os.path.join(root, *parts[:i])) for i in range(len(parts)))
+    except OSError:
+        return True
 
 
 def require_regular(action: str, path: str, mode: int) -> None:

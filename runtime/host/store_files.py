@@ -108,10 +108,11 @@ class StoreFiles(Files):
 
     def list_files(self, directory: str) -> list[FileStatus]:
         root = self._key(directory)
-        if self.status(directory) is None:
+        entries = self._entries(root, is_recursive=True)
+        if not entries and self.status(directory) is None:
             raise ExternalError("SS5001", f'could not list "{directory}": there is nothing')
         found = []
-        for info in self._entries(root, is_recursive=True):
+        for info in entries:
             below = info.path[len(root) :].strip("/")
             status = self._status(info)
             if status is not None and not status.is_directory and not any(map(is_hidden, below.split("/"))):
@@ -174,7 +175,8 @@ class StoreFiles(Files):
             return None
         is_directory = info.type == fs.FileType.Directory
         modified_ms = (info.mtime_ns or 0) // 1_000_000
-        return FileStatus(self._prefix + info.path, info.size or 0, modified_ms, is_directory)
+        # An object cannot be renamed: it came when it was written.
+        return FileStatus(self._prefix + info.path, info.size or 0, modified_ms, is_directory, modified_ms)
 
 
 def _is_magic(part: str) -> bool:

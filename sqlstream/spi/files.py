@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+PLACED_UNKNOWN = (1 << 63) - 1
+
+
 class FileStatus(msgspec.Struct, frozen=True):
+    """`placed_ms` is when the file came to this path, or later, by the clock of the store."""
+
     path: str
     size: int
     modified_ms: int
     is_directory: bool = False
+    placed_ms: int = PLACED_UNKNOWN
 
 
 def is_hidden(name: str) -> bool:
@@ -83,14 +89,15 @@ class Files(Protocol):
         """None when nothing exists at the path, or nothing can exist there."""
 
     def list_files(self, directory: str) -> list[FileStatus]:
-        """All files below a directory, in order of their paths; hidden ones and their contents are left out."""
+        """All files below a directory, in order of their paths; hidden ones and their contents are left out. Links to files and
+        directories are followed, unless they lead back to a directory above."""
 
     def list_names(self, directory: str, names_max: int) -> list[tuple[str, bool]]:
         """Names in a directory, the first `names_max` that the store gives, and whether each is a directory; hidden ones are left
         out."""
 
     def match_glob(self, pattern: str) -> list[str]:
-        """Paths that fit a pattern with `*`, `?`, `[…]` and `**`, in order."""
+        """Paths that fit a pattern with `*`, `?`, `[…]` and `**`, in order; links are followed as above."""
 
     def name_bytes_max(self, directory: str) -> int:
         """How many bytes the name of a file or directory may have in a directory, which need not exist yet."""

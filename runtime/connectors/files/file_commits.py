@@ -193,7 +193,8 @@ def _schema_of_files(spec: SinkSpec) -> Schema:
 def overwritten_files(
     spec: ChangingSinkSpec, committables: list[Committable], files: Files, directories: list[str]
 ) -> list[str]:
-    """The files, relative to the table's path, that go when rows have come for these directories. ExternalError SS5075."""
+    """The files, relative to the table's path, that go when rows have come for these directories. ExternalError SS5075;
+    UserError SS5017 for what is no regular file."""
     path = table_path(spec.options["path"])
     present = _table_files(spec, files)
     if spec.version and _digest(path, present) != spec.version:
@@ -202,12 +203,15 @@ def overwritten_files(
             f'{spec.action.value} of table "{spec.table}" was given up: other statements have changed its files meanwhile',
             detail="nothing of it is visible",
         )
-    names = [os.path.relpath(file.path, path) for file in present]
-    if spec.action is not SinkAction.OVERWRITE or not spec.partition_keys:
-        return names
-    cleared = {directory for c in committables for directory in c.content[CLEARED]}
-    replaced = {_partition(f"{directory}/x", spec) for directory in (*directories, *cleared)}
-    return [name for name in names if _partition(name, spec) in replaced]
+    if spec.action is SinkAction.OVERWRITE and spec.partition_keys:
+        cleared = {directory for c in committables for directory in c.content[CLEARED]}
+        replaced = {_partition(f"{directory}/x", spec) for directory in (*directories, *cleared)}
+        present = [f for f in present if _partition(os.path.relpath(f.path, path), spec) in replaced]
+    for file in present:
+        if not file.size:
+            # Refused when it is a pipe, socket or device: their sizes are 0.
+            files.open_read(file.path).close()
+    return [os.path.relpath(file.path, path) for file in present]
 
 
 def version_of(spec: SinkSpec, files: Files) -> str:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.files.table_log import TableLog
+from sqlstream.runtime.connectors.files.table_log import TableLog, is_of_sink
+from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.files import list_if_there
 from sqlstream.spi.files import Files, FileStatus, is_hidden, refuse_home
 
@@ -22,6 +23,9 @@ _LOOKS_MAX = 20
 
 _AGREEING_MAX = 5
 """How often they are listed because further files have come meanwhile."""
+
+_CLOCKS_APART_MS_MAX = 15 * 60_000
+"""How far the clocks of stores may be from this one: where S3's differ by more, it refuses every request."""
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
 _STORE_SCHEMES = ("s3", "s3a")
@@ -144,9 +148,11 @@ def _settled(path: str, files: Files) -> tuple[list[FileStatus] | None, Set[str]
     """What is at the path, None for nothing, and the normalised paths of what is not committed, or replaced.
 
     A commit that begins and ends between two looks at the log may leave no trace there, and a listing may have a part of its
-    files. So the files are listed until two listings agree. Where files come faster than they are listed, the last one counts.
+    files. So where a sink's files are that new, they are listed until two listings agree. Where files come faster than they are
+    listed, the last one counts.
     """
     log = TableLog(root_of(path), files)
+    since_ms = now_ms() - _CLOCKS_APART_MS_MAX
     after = log.view()
     earlier: list[str] | None = None
     for look in range(1, _LOOKS_MAX + 1):
@@ -155,8 +161,10 @@ def _settled(path: str, files: Files) -> tuple[list[FileStatus] | None, Set[str]
         after = log.view()
         # A commit may have begun while the files were listed.
         uncommitted = before.new | after.hidden
-        paths = [f.path for f in _without(uncommitted, found)]
-        is_known = not found or paths in (earlier, [path]) or look >= _AGREEING_MAX
+        kept = _without(uncommitted, found)
+        paths = [f.path for f in kept]
+        is_settled = not any(f.placed_ms >= since_ms and is_of_sink(f.path) for f in kept)
+        is_known = is_settled or paths in (earlier, [path]) or look >= _AGREEING_MAX
         if is_known and not log.has_replaced(before, after):
             return found, uncommitted
         earlier = paths
@@ -179,6 +187,11 @@ def _list(path: str, files: Files) -> list[FileStatus] | None:
     if status is None:
         return None
     return list_if_there(path, files) if status.is_directory else [status]
+
+
+def estimated_files(path: str, files: Files) -> list[FileStatus]:
+    """The files at a table's path at one look, for estimates: those of a commit that is under way may be among them."""
+    return (_match(path, files) if is_pattern(path) else _list(path, files)) or []
 
 
 def _match(path: str, files: Files) -> list[FileStatus]:

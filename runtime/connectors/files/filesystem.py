@@ -24,6 +24,7 @@ from sqlstream.runtime.connectors.files.file_options import (
 from sqlstream.runtime.connectors.files.file_paths import (
     PathPattern,
     absolute_path,
+    estimated_files,
     find_files,
     is_in_store,
     is_pattern,
@@ -198,7 +199,7 @@ class Filesystem:
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             path = read_path(FileOptions.of(spec.options))
-            there = find_files(path, files_of(spec.options, files), may_be_empty=True)
+            there = estimated_files(path, files_of(spec.options, files))
         except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0

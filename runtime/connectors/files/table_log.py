@@ -64,6 +64,9 @@ _MANIFEST = re.compile(r"\.commit-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12,20})", re
 _HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+?)(?:\.staged)?")
 """The directory of a job's writer, and in it a file that bears the writer's id."""
 
+_FINAL = re.compile(r"part-[0-9a-f]{12,20}-.*", re.DOTALL)
+"""What the sinks call their visible files, as above."""
+
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
 
 _OF_OTHER_BUILDS = {
@@ -351,6 +354,11 @@ class TableLog:
             if self._files.status(manifest) is None:
                 return []
             raise
+
+
+def is_of_sink(file: str) -> bool:
+    """Whether a commit may have put this file here, by its name."""
+    return _FINAL.fullmatch(os.path.basename(file)) is not None
 
 
 def named_by(manifest: str) -> Committable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,38 @@ def test_overwriting_replaces_the_partitions_that_rows_come_into_or_that_are_nam
         "city=new",
         ".committed",
     }
+
+
+@pytest.mark.parametrize("statement", ["INSERT OVERWRITE {t} SELECT 1, 'a', 1", "TRUNCATE TABLE {t}"])
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (city)"])
+def test_what_readers_see_is_replaced_but_no_pipe(
+    session: tuple[Session, Path], tmp_path: Path, statement: str, parts: str
+) -> None:
+    made, _ = session
+    made.config["execution.runtime-mode"] = "STREAMING"
+    declared = f"(id INT, city STRING, n INT) {parts} WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}'"
+    made.execute(
+        parse_statement(f"CREATE TEMPORARY TABLE seen {declared}, 'source.path.regex-pattern' = '.*[.]csv')")
+    )
+    changed(made, "INSERT INTO seen VALUES (1, 'a', 1)")
+    place = tmp_path / "city=a" if parts else tmp_path
+    for name in ("foreign.csv", "_kept.csv", ".kept.csv", "other.txt"):
+        (place / name).write_text("1\n")
+    os.mkfifo(place / "pipe.csv")
+    job = made.execute(parse_statement(statement.format(t="seen")))
+    assert isinstance(job, Job)
+    _, error = job.wait()
+    assert error is not None
+    assert (error.code, error.message) == (
+        "SS5017",
+        f'could not read "{place}/pipe.csv": it is a named pipe, and tables are files alone',
+    )
+    assert (place / "foreign.csv").exists()
+    (place / "pipe.csv").unlink()
+    changed(made, statement.format(t="seen"))
+    left = {p.name for p in place.iterdir() if not p.name.startswith(("part-", ".committed", ".staging-"))}
+    assert left == {"_kept.csv", ".kept.csv", "other.txt"}
+    made.execute(parse_statement("DROP TEMPORARY TABLE seen"))
 
 
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.file_paths import find_files
 from sqlstream.runtime.connectors.files.job_records import JobRecord, JobRecords
 from sqlstream.runtime.connectors.files.table_log import Move, TableLog, staging_directory
+from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.files import Files, FileStatus
@@ -158,6 +160,28 @@ def test_readers_see_all_or_nothing_of_a_commit_that_begins_and_ends_while_they_
     assert visible(tmp_path, files) == sorted([*OLD, *new])
 
 
+@pytest.mark.parametrize(("age_min", "looks"), [(16, 1), (14, 2)])
+def test_files_are_listed_once_unless_a_sink_may_have_just_put_them_there(
+    tmp_path: Path, age_min: int, looks: int
+) -> None:
+    moves, _ = table(tmp_path)
+    listed: list[str] = []
+
+    class Aged(LocalFiles):
+        def list_files(self, directory: str) -> list[FileStatus]:
+            listed.append(directory)
+            before_ms = now_ms() - age_min * 60_000
+            return [replace(f, placed_ms=before_ms) for f in super().list_files(directory)]
+
+    # Their names are of no sink: however new they are.
+    assert visible(tmp_path, Aged()) == OLD
+    assert listed == [str(tmp_path)]
+    commit(tmp_path, moves, OLD, LocalFiles())
+    listed.clear()
+    assert len(visible(tmp_path, Aged())) == len(moves)
+    assert listed.count(str(tmp_path)) == looks
+
+
 def test_files_that_come_faster_than_they_are_listed_keep_no_reader_waiting(tmp_path: Path) -> None:
     table(tmp_path)
     looks: list[str] = []
@@ -165,10 +189,11 @@ def test_files_that_come_faster_than_they_are_listed_keep_no_reader_waiting(tmp_
     class Growing(LocalFiles):
         def list_files(self, directory: str) -> list[FileStatus]:
             looks.append(directory)
-            (tmp_path / "k=1" / f"part-{len(looks)}.csv").write_text("")
+            (tmp_path / "k=1" / f"part-{WRITER}-{len(looks)}.csv").write_text("")
             return super().list_files(directory)
 
     assert len(visible(tmp_path, Growing())) == len(OLD) + len(looks)
+    assert len(looks) == 5
 
 
 def test_a_partition_that_others_remove_while_readers_list_fails_none(tmp_path: Path) -> None:

@@ -20,6 +20,27 @@ def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
     assert found == ["a/x.csv", "b.csv"]
 
 
+@pytest.mark.parametrize("links", [[], ["d/up"], ["d/up", "d/across", "elsewhere/back", "d/broken"]])
+def test_links_are_followed_but_not_in_circles(tmp_path, links):
+    """Whether a directory is listed or a pattern reaches into all of it."""
+    for name in ("t/a.csv", "t/d/b.csv", "elsewhere/c.csv", "elsewhere/.git/e.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    (tmp_path / "t/link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "t/f.csv").symlink_to(tmp_path / "t/a.csv")
+    targets = {"d/up": "t", "d/across": "elsewhere", "elsewhere/back": "t/d", "d/broken": "none"}
+    for link in links:
+        place = tmp_path / link if link.startswith("elsewhere") else tmp_path / "t" / link
+        place.symlink_to(tmp_path / targets[link])
+    expected = ["a.csv", "d/b.csv", "f.csv", "link/c.csv"]
+    if len(links) > 1:
+        expected = ["a.csv", "d/across/c.csv", "d/b.csv", "f.csv", "link/back/b.csv", "link/c.csv"]
+    root = f"{tmp_path}/t/"
+    listed = [f.path.removeprefix(root) for f in LocalFiles().list_files(root)]
+    assert listed == expected
+    assert [path.removeprefix(root) for path in LocalFiles().match_glob(f"{root}**/*.csv")] == expected
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ExternalError) as caught:
         LocalFiles().open_read(str(tmp_path / "none.csv"))
@@ -133,7 +154,8 @@ def test_a_status_says_what_is_there(tmp_path):
     path.write_bytes(b"12345")
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))
     files = LocalFiles()
-    assert files.status(str(path)) == FileStatus(str(path), 5, 1_700_000_000_123, is_directory=False)
+    placed_ms = os.stat(path).st_ctime_ns // 1_000_000
+    assert files.status(str(path)) == FileStatus(str(path), 5, 1_700_000_000_123, False, placed_ms)
     found = files.status(str(tmp_path))
     assert found is not None
     assert found.is_directory
