@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ def row_kinds(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int8]]:
     if not is_changelog(batch):
         return np.zeros(batch.num_rows, dtype=np.int8)
     return batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
+
+
+def kind_texts(batch: pa.RecordBatch, text_of: Callable[[RowKind], str]) -> pa.Array:
+    """The text of each row's kind."""
+    return pa.array([text_of(kind) for kind in RowKind]).take(pa.array(row_kinds(batch).astype(np.int32)))
 
 
 def is_accumulate(kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.changelog import RowKind
+from sqlstream.arrow import kind_texts, without_row_kinds
 from sqlstream.client.gateway.operations import OperationResult
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.http_api.types_json import columns_json
@@ -25,7 +23,6 @@ from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
 _ISO = {"timestamp-format.standard": "ISO-8601"}
-_OPENINGS = pa.array([f'{{"kind":"{kind.name}","fields":[' for kind in RowKind])
 
 
 class RowFormat(enum.Enum):
@@ -55,7 +52,7 @@ def rows_json(
 
 
 def _lines(batch: pa.RecordBatch, schema: Schema, row_format: RowFormat, time_zone: str) -> memoryview:
-    openings = _OPENINGS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    openings = kind_texts(batch, lambda kind: f'{{"kind":"{kind.name}","fields":[')
     columns = zip(without_row_kinds(batch).columns, schema.types, strict=True)
     if row_format is RowFormat.PLAIN_TEXT:
         values = [pc.fill_null(quote(_text(c, t, time_zone)), "null") for c, t in columns]

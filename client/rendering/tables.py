@@ -7,11 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.changelog import RowKind
+from sqlstream.arrow import kind_texts, without_row_kinds
 from sqlstream.client.rendering.sql_text import NULL_IN_CAST, sql_texts
 from sqlstream.client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
@@ -38,12 +36,11 @@ AS_BLOCKS = "--format vertical"
 """What a command shows rows as blocks with."""
 
 _ROWS_AT_ONCE = 16_384
-_SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 
 
 def op_column(batch: pa.RecordBatch) -> pa.Array:
     """The row kinds as +I, -U, +U, -D."""
-    return _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    return kind_texts(batch, lambda kind: kind.symbol)
 
 
 def text_columns(

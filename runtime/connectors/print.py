@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.arrow import kind_texts, without_row_kinds
+from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, OptionType, SinkWriter, Writing
@@ -88,14 +88,13 @@ class PrintWriter:
 # Rows as Flink's `Row.toString` writes them, whole columns at a time.
 
 
-_SYMBOLS = pa.array([f"{kind.symbol}[" for kind in RowKind])
 _NULL = "null"
 
 
 def row_lines(batch: pa.RecordBatch, schema: Schema, prefix: str) -> list[str]:
     """One line per row, such as `late:2> +I[1, abc, null]`."""
     data = without_row_kinds(batch)
-    kinds = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    kinds = kind_texts(batch, lambda kind: f"{kind.symbol}[")
     fields = _joined(data.columns, schema.types)
     lines: list[str] = pc.binary_join_element_wise(
         pa.scalar(prefix), kinds, fields, pa.scalar("]"), ""

@@ -43,8 +43,8 @@ list_transform([regexp_extract(a0, '{_PARTS}', ['sign', 'whole', 'part', 'expone
 """
 _HOUR_LENGTH = len("2024-01-31 10")
 """Arrow reads an hour alone, which would be a time or none depending on the other rows of the batch."""
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
 
 
 def text_reader(target: LogicalType, time_zone: str) -> Reader:
@@ -152,8 +152,8 @@ def read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_booleans(text: pa.Array) -> pa.Array:
     known = pc.utf8_lower(pc.utf8_trim(text, characters=SPACES))
-    is_true = pc.is_in(known, value_set=_TRUE)
-    is_read = pc.or_(is_true, pc.is_in(known, value_set=_FALSE))
+    is_true = pc.is_in(known, value_set=pa.array(_TRUE))
+    is_read = pc.or_(is_true, pc.is_in(known, value_set=pa.array(_FALSE)))
     return pc.if_else(is_read, is_true, pa.scalar(None, pa.bool_()))
 
 

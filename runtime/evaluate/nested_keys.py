@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.lists import Lists, offsets_of, ranks_of
 
-_NULL, _COLON, _NOTHING = pa.scalar(b"n"), pa.scalar(b":"), pa.scalar(b"")
+_NULL, _COLON, _NOTHING = b"n", b":", b""
 
 
 def identity_types(schema: pa.Schema) -> list[pa.DataType]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import is_accumulate, row_kinds, with_row_kinds, without_row_kinds
+from sqlstream.arrow import is_accumulate, kind_texts, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.file_rows import FileRows, empty_columns, quoted
@@ -26,9 +26,7 @@ _NAMES = {
 """What the column may hold, in capitals; the first of each is written."""
 
 _CODES = [(name, kind) for kind, names in _NAMES.items() for name in names]
-_TEXTS = pa.array([name for name, _ in _CODES])
 _KINDS = np.array([int(kind) for _, kind in _CODES], dtype=np.int8)
-_SYMBOLS = pa.array([_NAMES[kind][0] for kind in RowKind])
 
 
 class OpColumnReader(FileRows):
@@ -48,7 +46,7 @@ class OpColumnReader(FileRows):
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         for batch, rejected in self._rows.batches():
             texts = pc.utf8_upper(pc.utf8_trim_whitespace(batch.column(0)))
-            places = pc.index_in(texts, _TEXTS)
+            places = pc.index_in(texts, pa.array([name for name, _ in _CODES]))
             data = batch.select(range(1, batch.num_columns))
             if places.null_count:
                 rejected = [*rejected, *self._reject(batch.column(0), places)]
@@ -90,7 +88,7 @@ class OpColumnWriter:
         self._name = op_column
 
     def write(self, batch: pa.RecordBatch) -> None:
-        symbols = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int64)))
+        symbols = kind_texts(batch, lambda kind: _NAMES[kind][0])
         data = without_row_kinds(batch)
         self._writer.write(
             pa.RecordBatch.from_arrays([symbols, *data.columns], names=[self._name, *data.schema.names])

@@ -18,7 +18,7 @@ from sqlstream.functions.arguments import (
 )
 from sqlstream.functions.checks import constant, constant_at, unsupported
 from sqlstream.functions.signature import Rejects, ScalarFunction
-from sqlstream.text.json_path import MalformedPath, Path, has_mode, parse_path
+from sqlstream.text.json_path import Path, has_mode, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
 _JSON = Argument(lambda t: sql.is_string(t) or t.root is TypeRoot.VARIANT, sql.STRING)
@@ -39,17 +39,14 @@ def _check_path(call: Call) -> None:
 
 
 def plain_path(call: Call, path: LiteralValue) -> Path | None:
-    """The path of JSON_LENGTH and JSON_TYPE, which must lead to one value; None where it is malformed."""
+    """The path of JSON_LENGTH and JSON_TYPE, which must lead to one value; None for NULL."""
     if path is None:
         return None
     if has_mode(str(path)):
         raise UserError(
             "SS3452", f"the path of {call.function} takes no lax or strict", hint="leave the mode out"
         )
-    try:
-        return parse_path(str(path))
-    except MalformedPath:
-        return None
+    return parse_path(str(path))
 
 
 def _check_plain_path(call: Call) -> None:

@@ -381,7 +381,7 @@ class _Reader:
     def _fail(self, reason: str) -> NoReturn:
         before, after = self._text[: self._at], self._text[self._at :]
         place = f'behind "{before}"' if before else "at its start"
-        raise MalformedPath(
+        raise UserError(
             "SS3450",
             f'the JSON path "{self._text}" is malformed {place}: {reason}',
             hint=_SPACE_HINT if after[:1].isspace() else "write a path such as $.items[0].name",
@@ -389,10 +389,6 @@ class _Reader:
 
 
 _SPACE_HINT = "write a name with a blank in brackets and quotes: $['first name']"
-
-
-class MalformedPath(UserError):
-    """A text that is no path: JSON_LENGTH and JSON_TYPE give NULL for it."""
 
 
 def _unsupported(what: str) -> UserError:

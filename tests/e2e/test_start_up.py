@@ -125,6 +125,17 @@ def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(
     }
 
 
+def test_no_module_loads_pandas_or_a_compiler_as_it_is_imported() -> None:
+    """Arrow loads pandas with the first list that it converts: constants of a module are no arrays."""
+    rooms = ("formats", "connectors", "evaluate", "operators", "state")
+    rooms = (*(f"runtime/{room}" for room in rooms), "client/commands", "client/gateway", "client/rendering")
+    files = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    modules = [".".join(("sqlstream", *path.relative_to(ROOT).with_suffix("").parts)) for path in files]
+    code = f"import importlib, sys\nfor name in {modules}: importlib.import_module(name)\nprint(*sys.modules)"
+    done = run_to_end([sys.executable, "-P", "-c", code])
+    assert not {"pandas", "numba", "pyspark", "polars"} & {*done.stdout.split()}, done.stderr
+
+
 @pytest.mark.parametrize("parallelism", [1, 3, 4])
 def test_a_small_job_has_the_same_rows_in_the_process_and_in_children(rows: Path, parallelism: int) -> None:
     script = table(rows) + (

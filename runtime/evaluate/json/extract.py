@@ -277,7 +277,7 @@ def _elements_of(documents: Any, values: Numbers) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=pa.array(values < 0))
 
 
-_NAMES = pa.array(["string", "number", "boolean", "boolean", "null", "array", "object"])
+_NAMES = ("string", "number", "boolean", "boolean", "null", "array", "object")
 
 
 def is_json(call: Call, context: EvaluationContext) -> Kernel:
@@ -338,6 +338,6 @@ def json_type(call: Call, context: EvaluationContext) -> Kernel:
         if path is None:
             return pa.nulls(len(text), pa.string())
         documents, values = _single(path, text)
-        return _NAMES.take(pa.array(documents.kinds(values).astype(np.int32), mask=values < 0))
+        return pa.array(_NAMES).take(pa.array(documents.kinds(values).astype(np.int32), mask=values < 0))
 
     return kernel

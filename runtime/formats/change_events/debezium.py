@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.json.documents import Documents, read_lines
 from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
@@ -28,6 +29,7 @@ from sqlstream.runtime.formats.change_events.events import (
     is_there,
     none_told,
 )
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, row
 
@@ -94,29 +96,27 @@ class GoldenGateEvents(WholeRows):
         return Changes(changes.owners, operations, changes.before, changes.after, unknown)
 
 
-def _is_change(at: str) -> str:
-    """The condition, in DuckDB's SQL, that the event at this path has an operation or a row."""
-    members = ", ".join(f"json_extract_string(a0, '{at}.{name}')" for name in ("op", "after", "before"))
-    return f"(coalesce({members}) IS NOT NULL)"
-
-
 class DebeziumEvents(WholeRows):
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
-        """An event without an operation is a heartbeat, a change of the schema or the bounds of a transaction."""
-        kinds = evaluate_in_duckdb(
-            "CASE WHEN json_exists(a0, '$.schema') AND json_exists(a0, '$.payload') THEN"
-            f" CASE WHEN json_exists(a0, '$.payload.ts_ms') AND NOT {_is_change('$.payload')} THEN 2 ELSE 1 END"
-            f" WHEN {_is_change('$')} THEN 0"
-            " WHEN json_exists(a0, '$.ts_ms') OR json_exists(a0, '$.ddl') OR json_exists(a0, '$.tableChanges')"
-            " OR json_exists(a0, '$.databaseName') OR json_exists(a0, '$.status') THEN 2 ELSE 0 END",
-            texts,
-        ).to_numpy()
-        envelope = Fault(
-            "the event is in an envelope with its schema",
-            f"add '{SCHEMA_INCLUDE}' = 'true' to the table: its events stand beside their schema",
-        )
-        operations = np.where(kinds == 2, TELLS, UNKNOWN).astype(np.int8)
-        return operations, [envelope if kind == 1 else UNKNOWN_KIND for kind in kinds]
+        documents = read_lines(texts)
+        return _told_at(documents, documents.roots)
+
+
+def _told_at(documents: Documents, events: Any) -> tuple[Operations, list[Fault]]:
+    """An event without an operation is a heartbeat, a change of the schema or the bounds of a transaction."""
+    schema, payload = documents.members(events, "schema", "payload")
+    has_envelope = (schema >= 0) & (payload >= 0)
+    event = np.where(has_envelope, payload, events)
+    telling = documents.members(event, "ts_ms", "ddl", "tableChanges", "databaseName", "status") >= 0
+    tells = np.where(has_envelope, telling[0], telling.any(axis=0))
+    kinds = [documents.kinds(members) for members in documents.members(event, "op", "after", "before")]
+    is_change = np.any([(kind >= 0) & (kind != json_tape.NULL) for kind in kinds], axis=0)
+    envelope = Fault(
+        "the event is in an envelope with its schema",
+        f"add '{SCHEMA_INCLUDE}' = 'true' to the table: its events stand beside their schema",
+    )
+    operations = np.where(tells & ~is_change, TELLS, UNKNOWN).astype(np.int8)
+    return operations, [envelope if has else UNKNOWN_KIND for has in has_envelope]
 
 
 DEBEZIUM = DebeziumEvents(
@@ -154,16 +154,13 @@ class DebeziumWithSchema:
             "the event has no envelope with its schema",
             f"leave '{SCHEMA_INCLUDE}' out of the table: its events do not stand beside their schema",
         )
-        payload_type = evaluate_in_duckdb("json_type(a0, '$.payload')", texts)
-        has_payload = is_there(payload_type)
-        payloads = evaluate_in_duckdb("coalesce(json_extract(a0, '$.payload'), '{}')", texts)
-        operations, faults = DEBEZIUM.told(payloads.cast(pa.string()))
+        documents = read_lines(texts)
+        payloads = documents.member(documents.roots, "payload")
+        operations, faults = _told_at(documents, payloads)
         # A tombstone, with which Kafka forgets the key.
-        operations[pc.fill_null(pc.equal(payload_type, "NULL"), False).to_numpy(zero_copy_only=False)] = (
-            NOTHING
-        )
+        operations[documents.kinds(payloads) == json_tape.NULL] = NOTHING
         return operations, [
-            fault if is_known else bare for fault, is_known in zip(faults, has_payload, strict=True)
+            fault if is_known else bare for fault, is_known in zip(faults, payloads >= 0, strict=True)
         ]
 
     def changes(

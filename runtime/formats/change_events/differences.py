@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
@@ -81,7 +81,10 @@ class Canal:
         return operations
 
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
-        is_ddl = evaluate_in_duckdb("coalesce(json_extract_string(a0, '$.isDdl') = 'true', false)", texts)
+        documents = read_lines(texts)
+        is_ddl = pc.equal(documents.texts(documents.member(documents.roots, "isDdl")), "true").fill_null(
+            False
+        )
         operations = np.where(is_ddl.to_numpy(zero_copy_only=False), TELLS, UNKNOWN).astype(np.int8)
         return operations, [UNKNOWN_KIND] * len(texts)
 

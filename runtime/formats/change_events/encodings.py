@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.base64_column import decode_base64
 from sqlstream.runtime.formats.text_values import parse_text, require_times
+from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 ENCODED_ROOTS = (*TIMESTAMP_ROOTS, TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL, TypeRoot.BOOLEAN)
@@ -220,12 +222,12 @@ def _decimals_of(encoded: pa.Array, scale: int, t: LogicalType) -> pa.Array:
 
 def _variable(texts: pa.Array, t: LogicalType) -> Iterator[pa.Array]:
     """io.debezium.data.VariableScaleDecimal: an object of a scale and bytes. One array for each scale that there is."""
-    from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
-
     if texts.null_count == len(texts):
         return
-    scales = pc.cast(evaluate_in_duckdb("json_extract_string(a0, '$.scale')", texts), pa.int32())
-    encoded = decode_base64(evaluate_in_duckdb("json_extract_string(a0, '$.value')", texts))
+    documents = read_lines(texts)
+    scale, value = documents.members(documents.roots, "scale", "value")
+    scales = pc.cast(documents.texts(scale), pa.int32())
+    encoded = decode_base64(documents.texts(np.where(documents.kinds(value) == json_tape.STRING, value, -1)))
     if scales.null_count > texts.null_count or encoded.null_count > texts.null_count:
         raise pa.ArrowInvalid("an object is no decimal")
     for scale in pc.unique(pc.drop_null(scales)).to_pylist():

@@ -1,8 +1,8 @@
 """Reads JSON documents into a tape: a row of numbers for each value, with links to its parent, first child and next sibling.
 
-The grammar is RFC 8259's: no comments, no leading zeros, no NaN, nothing behind the document. Functions read documents as
-Jackson does: at most `DEPTH_MAX` levels and numbers of `NUMBER_CHARACTERS_MAX` characters, and half a surrogate pair is a
-question mark. Formats have no such limits, and refuse half a pair (`is_strict`).
+The grammar is RFC 8259's: no comments, no leading zeros, no NaN, nothing behind the document. Half a surrogate pair is a question
+mark, as Java writes it. Functions have Jackson's limits: `DEPTH_MAX` levels and numbers of `NUMBER_CHARACTERS_MAX` characters.
+Formats have none (`is_strict`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _after_blanks(data, i, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _closing_quote(data, i, end, is_strict):  # type: ignore[no-untyped-def]
+def _closing_quote(data, i, end):  # type: ignore[no-untyped-def]
     """The place of the quote that ends the string from `i` on, and whether it has escapes; -1 for a malformed string."""
     has_escape = 0
     while i < end:
@@ -52,7 +52,7 @@ def _closing_quote(data, i, end, is_strict):  # type: ignore[no-untyped-def]
             has_escape = 1
             start = data.ctypes.data
             code, behind = escaped_character(start + i, start + end)
-            if code == -1 or (code == -2 and is_strict):
+            if code == -1:
                 return -1, 0
             i = behind - start
         else:
@@ -140,7 +140,7 @@ def _open(tape, t, parent, start, key, key_end):  # type: ignore[no-untyped-def]
 def _scalar(data, i, end, tape, t, is_strict):  # type: ignore[no-untyped-def]
     """Read a string, number or word; returns the place behind it, -1 for none, and whether its text is not canonical."""
     if data[i] == _QUOTE:
-        close, is_odd = _closing_quote(data, i + 1, end, is_strict)
+        close, is_odd = _closing_quote(data, i + 1, end)
         tape[t, KIND], tape[t, START], tape[t, END] = STRING, i + 1, close
         return (-1 if close < 0 else close + 1), is_odd
     kind = _word_kind(data, i, end)
@@ -181,7 +181,7 @@ def _document(data, i, end, tape, first, marked, marks, is_strict):  # type: ign
             if i >= end or data[i] != _QUOTE:
                 return first, marks
             key = i + 1
-            key_end, is_odd_key = _closing_quote(data, key, end, is_strict)
+            key_end, is_odd_key = _closing_quote(data, key, end)
             i = _after_blanks(data, key_end + 1, end)
             if key_end < 0 or i >= end or data[i] != _COLON:
                 return first, marks

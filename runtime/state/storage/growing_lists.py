@@ -153,8 +153,6 @@ class _Reader:
 _OPEN_BYTES_MAX = 4096
 """A chunk of less is replaced by one with what is appended, so that small appends do not leave a chunk each."""
 
-_NOTHING = pa.scalar(b"", pa.large_binary())
-
 
 class _Chunks:
     """`columns` sequences of bytes per slot, in chunks. State: the chunks as records, and their chains."""
@@ -187,8 +185,9 @@ class _Chunks:
             replaced = before[is_open]
             places = to_array(pa.int64(), np.cumsum(is_open) - 1, is_open)
             held = self._rows.columns(replaced, range(len(pieces)))
+            nothing = pa.scalar(b"", pa.large_binary())
             pieces = [
-                pc.binary_join_element_wise(h.take(places), piece, _NOTHING, null_handling="skip")
+                pc.binary_join_element_wise(h.take(places), piece, nothing, null_handling="skip")
                 for h, piece in zip(held, pieces, strict=True)
             ]
             before[is_open] = self._chains.before(replaced)
