@@ -147,17 +147,19 @@ class EmbeddedCluster:
         from sqlstream.runtime.providers.flight_cluster import FlightTaskManagers
 
         make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
+
+        def on_exit(resource_id: str, error: ErrorInfo) -> None:
+            self._shell.task_manager_exited(resource_id, error)
+
         return FlightTaskManagers(
             self._child_options(self._around.places, endpoint),
             endpoint,
-            make_provider,
+            lambda told: make_provider(told, on_exit, self._around.pass_on),
             receiver=self._results,
             receive=self._receive,
-            on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
             on_release=self._usage.measure,
             on_request=lambda data: self._client_messages.answer(data),
             on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
-            pass_on=self._around.pass_on,
         )
 
     def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:

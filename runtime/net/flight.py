@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 import itertools
 import os
@@ -42,6 +43,18 @@ ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
 """The rows of a job, by its id."""
 
 
+@dataclasses.dataclass(frozen=True)
+class ServerCalls:
+    """What a server's threads call. A client holds a thread while it is attached, and one for each job whose rows it reads;
+    `receiver` takes the rows that sinks send."""
+
+    on_message: OnMessage
+    on_request: OnRequest | None = None
+    on_attach: OnAttach | None = None
+    results_of: ResultsOf | None = None
+    receiver: ResultReceiver | None = None
+
+
 class ResultStreamId(msgspec.Struct, frozen=True, tag="result"):
     """The result stream of a sink: rows of an operator, and printed lines."""
 
@@ -80,28 +93,18 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     tells where (`stream_address`).
 
     Listens at `endpoint`, for processes of other hosts; without one, on a socket in `directory`, which other users must not be
-    able to enter; without that, in a directory of its own, which lasts until `shutdown`. `on_message`, `on_request`, `on_attach`
-    and `results_of` are called by the server's threads; a client holds one of them while it is attached, and one for each job
-    whose rows it reads. State: none."""
+    able to enter; without that, in a directory of its own, which lasts until `shutdown`. State: none."""
 
     def __init__(
         self,
         token: str,
-        on_message: OnMessage,
-        on_request: OnRequest | None = None,
-        receiver: ResultReceiver | None = None,
+        calls: ServerCalls,
         directory: str | None = None,
-        results_of: ResultsOf | None = None,
-        on_attach: OnAttach | None = None,
         endpoint: Endpoint | None = None,
         stream_address: str = "",
     ) -> None:
-        self._results_of = results_of
-        self._on_attach = on_attach
-        self._on_message = on_message
-        self._on_request = on_request
+        self._calls = calls
         self._stream_address = stream_address
-        self._receiver = receiver
         self._own_directory = ""
         check = {"token": _TokenCheck(token)}
         if endpoint is not None:
@@ -147,21 +150,21 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         data = action.body.to_pybytes()
         if action.type == MESSAGES:
             for message in _decode_messages(data):
-                self._on_message(message)
+                self._calls.on_message(message)
             return iter(())
-        if action.type == REQUEST and self._on_request is not None:
-            return iter((self._on_request(data),))
-        if action.type == ATTACH and self._on_attach is not None:
-            return self._on_attach(data, context.is_cancelled)
+        if action.type == REQUEST and self._calls.on_request is not None:
+            return iter((self._calls.on_request(data),))
+        if action.type == ATTACH and self._calls.on_attach is not None:
+            return self._calls.on_attach(data, context.is_cancelled)
         if action.type == STREAM_ADDRESS and self._stream_address:
             return iter((self._stream_address.encode(),))
         raise flight.FlightServerError(f"unknown action {action.type}")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """The rows of the job that the ticket names, in one stream; without columns when there are no rows."""
-        if self._results_of is None:
+        if self._calls.results_of is None:
             raise flight.FlightServerError("no job has results here")
-        batches = iter(self._results_of(ticket.ticket.decode()))
+        batches = iter(self._calls.results_of(ticket.ticket.decode()))
         first = next(batches, None)
         if first is None:
             return flight.GeneratorStream(pa.schema([]), iter(()))
@@ -172,7 +175,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """What a result sink sends."""
         stream = _decode_stream(descriptor.command)
-        receiver = self._receiver
+        receiver = self._calls.receiver
         if receiver is None:
             raise flight.FlightServerError("no client waits for results here")
         try:

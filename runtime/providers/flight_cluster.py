@@ -13,11 +13,10 @@ from sqlstream.errors import ExternalError
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
 from sqlstream.runtime.net.endpoint import Endpoint
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest, ServerCalls
 from sqlstream.runtime.net.flight_transport import FlightTransport
 from sqlstream.runtime.net.results import ResultStore
-from sqlstream.runtime.providers.child_output import PassOn
-from sqlstream.runtime.providers.provider import MakeProvider, OnExit
+from sqlstream.runtime.providers.provider import TaskManagerProvider
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 SHUTDOWN_TIMEOUT_S = 1.0
@@ -36,39 +35,33 @@ class FlightTaskManagers:
         self,
         child: TaskManagerOptions,
         endpoint: Endpoint | None,
-        make_provider: MakeProvider,
+        make_provider: Callable[[TaskManagerOptions], TaskManagerProvider],
         receiver: ResultStore,
         receive: Callable[[Any], None],
-        on_exit: OnExit,
         on_release: Callable[[], None],
         on_request: OnRequest,
         on_attach: OnAttach,
-        pass_on: PassOn,
     ) -> None:
         """`child` holds the options of every TaskManager but its id and our address. `on_release` is called before one is told to
-        end; `pass_on` takes what they print. ExternalError SS6071 when nothing can listen at the endpoint."""
+        end. ExternalError SS6071 when nothing can listen at the endpoint."""
         self._receive = receive
         self._on_release = on_release
         self._connections = FlightConnections(child.token, endpoint.identity() if endpoint else None)
         self._servers = [
             FlightServer(
                 child.token,
-                self._on_message,
-                on_request,
-                receiver=receiver,
-                results_of=receiver.reader,
-                on_attach=on_attach,
+                ServerCalls(self._on_message, on_request, on_attach, receiver.reader, receiver),
             )
         ]
         try:
             if endpoint is not None:
-                server = FlightServer(child.token, self._on_message, receiver=receiver, endpoint=endpoint)
-                self._servers.append(server)
+                calls = ServerCalls(self._on_message, receiver=receiver)
+                self._servers.append(FlightServer(child.token, calls, endpoint=endpoint))
             self.transport = FlightTransport(self._connections)
             self.address = self._servers[0].address
             self.result_address = self._servers[-1].address
             told = msgspec.structs.replace(child, job_manager_address=self.result_address)
-            self._provider = make_provider(told, on_exit, pass_on)
+            self._provider = make_provider(told)
         except BaseException:
             self._shut_down()
             raise

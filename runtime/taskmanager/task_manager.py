@@ -18,7 +18,7 @@ from sqlstream.runtime.host.thread_stacks import answer_stacks
 from sqlstream.runtime.logs import configure_logging
 from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from sqlstream.runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp, read_identity
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.flight_transport import FlightTransport
 from sqlstream.runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
 from sqlstream.runtime.net.streams.handshake import Credentials
@@ -83,8 +83,7 @@ class TaskManager:
         )
         self._server = FlightServer(
             options.token,
-            self._receive,
-            self._answer,
+            ServerCalls(self._receive, self._answer),
             directory=directory or None,
             endpoint=endpoint,
             stream_address=self._exchange.stream_address,

@@ -30,7 +30,7 @@ from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAli
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
-from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput, SplitSource
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, SplitSource
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
@@ -156,17 +156,14 @@ class TaskOpening:
     # --- inputs
 
     def _set_source(self, head: ChainedOperator, reader: SourceReader) -> None:
-        counters = self._chain.counters[head.id]
+        assignment = 0 if self._descriptor.splits is not None else -1
         self._set_input(
             SourceInput(
-                head,
-                reader,
+                SourceHead(head, reader, self._split_source(reader), assignment),
                 self._chain.output(head.id),
-                counters.add_records_in,
+                self._chain.counters[head.id].add_records_in,
                 self._opened.position,
                 self._context.now_ms,
-                self._split_source(reader),
-                0 if self._descriptor.splits is not None else -1,
                 self._opened.checkpoints.take,
             )
         )

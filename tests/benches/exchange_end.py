@@ -22,7 +22,7 @@ from sqlstream.runtime.host.process import ignore_interrupts, limit_library_thre
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.exchange import OnLost
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.streams.handshake import Credentials
 from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
 from sqlstream.runtime.taskmanager.input_gate import InputChannel, InputGate
@@ -79,7 +79,7 @@ class BenchEnd:
         )
         self._server = FlightServer(
             order.token,
-            lambda data: None,
+            ServerCalls(lambda data: None),
             directory=order.directory or None,
             endpoint=endpoint,
             stream_address=self._exchange.stream_address,

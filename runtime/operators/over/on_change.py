@@ -84,7 +84,6 @@ class OverOnChange(Operator[OverSpec]):
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._table = context.state.add(
             OrderedMultiset(
-                "rows",
                 to_arrow_schema(schema),
                 spec.partition_keys,
                 context.state.scope,

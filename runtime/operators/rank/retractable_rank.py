@@ -51,7 +51,6 @@ class RetractableRank(Operator[RankSpec]):
         schema = to_arrow_schema(context.input_schemas[0])
         self._table = context.state.add(
             OrderedMultiset(
-                "rows",
                 schema,
                 spec.partition_keys,
                 context.state.scope,

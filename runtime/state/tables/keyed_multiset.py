@@ -178,7 +178,7 @@ class KeyedMultiset(SavedByChanges):
 
 
 class OrderedMultiset(KeyedMultiset):
-    """A KeyedMultiset whose rows have places under their keys: by `order`, then by arrival.
+    """A KeyedMultiset, named "rows", whose rows have places under their keys: by `order`, then by arrival.
 
     A row has a place from `enter` until `leave`, or until its key is forgotten: the operator calls them as the count of the row
     comes above zero and falls to it. With `is_on_demand` it may leave out keys, for the rows of which `arrange` makes up.
@@ -187,7 +187,6 @@ class OrderedMultiset(KeyedMultiset):
 
     def __init__(
         self,
-        name: str,
         schema: pa.Schema,
         keys: tuple[int, ...],
         scope: StateScope,
@@ -198,7 +197,7 @@ class OrderedMultiset(KeyedMultiset):
         arrival: Arrival = Arrival.OF_ENTRY,
         is_on_demand: bool = False,
     ) -> None:
-        super().__init__(name, schema, keys, scope, list_length=list_length, ttl_ms=ttl_ms, arrival=arrival)
+        super().__init__("rows", schema, keys, scope, list_length=list_length, ttl_ms=ttl_ms, arrival=arrival)
         self._is_on_demand = is_on_demand
         self.order = RowOrder(self.rows.index, [(k.column, k.is_descending, k.is_nulls_first) for k in order])
 

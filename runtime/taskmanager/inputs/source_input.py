@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection
 
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
@@ -76,9 +77,19 @@ def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
     return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
 
 
+@dataclasses.dataclass(frozen=True)
+class SourceHead:
+    """The operator that begins a chain, its reader, and what asks for further splits. `assignment` is the number of the splits
+    that came with the deployment, -1 if none did."""
+
+    chained: ChainedOperator
+    reader: SourceReader
+    splits: SplitSource | None = None
+    assignment: int = -1
+
+
 class SourceInput:
-    """A reader that is polled. `assignment` is the number of the splits that came with the deployment, -1 if none did;
-    `take_checkpoint` is called with the barrier of a checkpoint between two polls.
+    """A reader that is polled. `take_checkpoint` is called with the barrier of a checkpoint between two polls.
 
     A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
     One that was stopped is polled again when the checkpoint is aborted.
@@ -86,23 +97,20 @@ class SourceInput:
 
     def __init__(
         self,
-        chained: ChainedOperator,
-        reader: SourceReader,
+        head: SourceHead,
         output: ChainOutput,
         count_rows: Callable[[int], None],
         position: ChainPosition,
         now_ms: Callable[[], int],
-        splits: SplitSource | None = None,
-        assignment: int = -1,
         take_checkpoint: Callable[[CheckpointBarrier, Arrivals], None] = lambda barrier, arrivals: None,
     ) -> None:
-        self._assignment = assignment
+        self._assignment = head.assignment
         self._take_checkpoint = take_checkpoint
         self._drained_for = self._stopped_for = 0
-        self._chained = chained
-        self._splits = splits
-        self._reader = reader
-        self._timed = reader if isinstance(reader, MakesWatermarks) else None
+        self._chained = head.chained
+        self._splits = head.splits
+        self._reader = head.reader
+        self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
         self._output = output
         self._count_rows = count_rows
         self._position = position

@@ -20,7 +20,7 @@ from sqlstream.runtime.net.endpoint import (
     job_manager_endpoint,
     read_identity,
 )
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 
 TLS = "security.ssl.internal."
 
@@ -37,7 +37,7 @@ def certificates(directory: Path, authority: trustme.CA, *names: str) -> TlsFile
 
 @contextmanager
 def server(endpoint: Endpoint, received: list[bytes]) -> Iterator[FlightServer]:
-    found = FlightServer("secret", received.append, endpoint=endpoint)
+    found = FlightServer("secret", ServerCalls(received.append), endpoint=endpoint)
     try:
         yield found
     finally:
@@ -78,7 +78,11 @@ def test_a_call_without_the_token_is_refused_over_tcp_too() -> None:
 def test_a_port_that_is_taken_is_told() -> None:
     with server(Endpoint("127.0.0.1", "127.0.0.1"), []) as found:
         with pytest.raises(ExternalError, match="could not listen") as error:
-            FlightServer("secret", lambda data: None, endpoint=Endpoint("127.0.0.1", "127.0.0.1", found.port))
+            FlightServer(
+                "secret",
+                ServerCalls(lambda data: None),
+                endpoint=Endpoint("127.0.0.1", "127.0.0.1", found.port),
+            )
         assert error.value.code == "SS6071"
 
 

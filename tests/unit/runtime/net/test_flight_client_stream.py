@@ -9,7 +9,7 @@ import pytest
 from pyarrow import flight
 
 from sqlstream.runtime.net.channels import ChannelClosed
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ResultStreamId
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ResultStreamId, ServerCalls
 from sqlstream.runtime.net.results import ResultStore
 from sqlstream.runtime.net.streams.stream_exchange import FlightClientStream
 
@@ -20,7 +20,7 @@ class Peers:
     def __init__(self):
         self.lines = []
         self.store = ResultStore(1000, lambda *printed: self.lines.append(printed))
-        self.server = FlightServer("secret", lambda data: None, receiver=self.store)
+        self.server = FlightServer("secret", ServerCalls(lambda data: None, receiver=self.store))
         self.connections = FlightConnections("secret")
 
     def open_stream(self, operator_id):

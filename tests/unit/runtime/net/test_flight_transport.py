@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sqlstream.messages.rpc import CancelTask, decode_control_message
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.flight_transport import FlightTransport
 
 
@@ -20,7 +20,7 @@ class Peer:
         self.may_take = threading.Event()
         self.has_all = threading.Event()
         self.expected = 0
-        self.server = FlightServer("token", self._take)
+        self.server = FlightServer("token", ServerCalls(self._take))
 
     def _take(self, data: bytes) -> None:
         assert self.may_take.wait(60)

@@ -18,7 +18,7 @@ import pytest
 from pyarrow import flight
 
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.net.flight import MESSAGES, FlightConnections, FlightServer, encode
+from sqlstream.runtime.net.flight import MESSAGES, FlightConnections, FlightServer, ServerCalls, encode
 from sqlstream.runtime.net.socket_directory import (
     YOUNG_S,
     directory_of,
@@ -56,7 +56,7 @@ for call in (
 
 @pytest.fixture
 def server() -> Iterator[FlightServer]:
-    server = FlightServer("secret", lambda data: None)
+    server = FlightServer("secret", ServerCalls(lambda data: None))
     yield server
     server.shutdown()
 
@@ -122,7 +122,7 @@ def test_what_is_not_the_token_is_refused(server: FlightServer, given: bytes) ->
 
 
 def test_the_directory_goes_with_the_server() -> None:
-    server = FlightServer("secret", lambda data: None)
+    server = FlightServer("secret", ServerCalls(lambda data: None))
     directory = Path(directory_of(server.address))
     assert len(list(directory.iterdir())) == 1
     server.shutdown()
@@ -139,7 +139,7 @@ def short_path() -> Iterator[Path]:
 def sent(received: list[bytes], parent: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Send a message to a server whose sockets are below that directory if they can be; where they are."""
     monkeypatch.setattr(tempfile, "tempdir", str(parent))
-    server = FlightServer("secret", received.append)
+    server = FlightServer("secret", ServerCalls(received.append))
     connections = FlightConnections("secret")
     connections.send_messages(server.address, [b"m"], 20)
     connections.close()
@@ -171,7 +171,7 @@ def test_what_killed_clusters_have_left_is_removed_and_nothing_else(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(short_path))
-    live = FlightServer("secret", lambda data: None)
+    live = FlightServer("secret", ServerCalls(lambda data: None))
     names = (
         "sqlstream-dead0001",
         "sqlstream-file0001",
@@ -191,7 +191,7 @@ def test_what_killed_clusters_have_left_is_removed_and_nothing_else(
     held = hold(str(short_path / "sqlstream-held0001"))
     old_s = time.time() - YOUNG_S - 60
     os.utime(short_path / "sqlstream-held0001", (old_s, old_s))
-    another = FlightServer("secret", lambda data: None)
+    another = FlightServer("secret", ServerCalls(lambda data: None))
     left = {entry.name for entry in short_path.iterdir()}
     in_use = {Path(directory_of(server.address)).name for server in (live, another)}
     assert left == {*names[1:], "sqlstream-held0001", *in_use}
@@ -206,14 +206,14 @@ def test_no_place_for_sockets_is_said_with_what_to_do(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with pytest.raises(ExternalError, match="sockets of the cluster") as caught:
-        FlightServer("secret", lambda data: None)
+        FlightServer("secret", ServerCalls(lambda data: None))
     assert "TMPDIR" in caught.value.hint
 
 
 def test_a_directory_whose_owner_was_killed_is_removed_by_who_comes_last(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     directory.mkdir()
-    owner = FlightServer("secret", lambda data: None, directory=str(directory))
+    owner = FlightServer("secret", ServerCalls(lambda data: None), directory=str(directory))
     remove_directory_without(owner.address)
     assert directory.exists()
     dead = new_address(str(directory))

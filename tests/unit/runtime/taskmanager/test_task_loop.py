@@ -25,7 +25,7 @@ from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAli
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
-from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput, poll_pause_s
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, poll_pause_s
 from sqlstream.runtime.taskmanager.inputs.task_input import (
     NO_PAUSE,
     UNTIL_DECIDED,
@@ -99,6 +99,11 @@ class TimedReader(Reader):
         return 77
 
 
+def source_of(reader: Any, log: Log, assignment: int = -1) -> Any:
+    head: Any = SourceHead("c", reader, assignment=assignment)  # type: ignore[arg-type]
+    return SourceInput(head, log, lambda n: None, ChainPosition(), lambda: 7, log.checkpoint)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("due_ms", "now_ms", "pause_s"),
     [
@@ -123,7 +128,9 @@ def test_a_source_emits_its_rows_then_its_watermark_until_its_end(is_timed: bool
     reader = (TimedReader if is_timed else Reader)(
         ROWS, SourceStatus.NOTHING_YET, SourceStatus.END, due_ms=1_035
     )
-    made: Any = SourceInput("chained", reader, log, counted.append, position, lambda: 1_000)  # type: ignore[arg-type]
+    chained: Any = "chained"
+    head = SourceHead(chained, reader)
+    made: Any = SourceInput(head, log, counted.append, position, lambda: 1_000)  # type: ignore[arg-type]
     marks: list[Any] = [("emit_watermark", 77)] if is_timed else []
     made.open()
     assert made.take() is NO_PAUSE
@@ -611,9 +618,7 @@ def test_a_barrier_from_another_process_passes_what_it_came_behind_when_its_time
 
 def test_a_source_takes_a_checkpoint_between_two_polls_and_none_behind_its_end() -> None:
     log = Log()
-    made: Any = SourceInput(
-        "c", Reader(ROWS, SourceStatus.END), log, lambda n: None, ChainPosition(), lambda: 7, None, 0, log.checkpoint  # type: ignore[arg-type]
-    )  # fmt: skip
+    made = source_of(Reader(ROWS, SourceStatus.END), log, assignment=0)
     made.take()
     made.on_trigger(barrier(1))
     assert log.taken() == [("emit", ROWS), ("checkpoint", barrier(1), 0)]
@@ -625,9 +630,7 @@ def test_a_source_takes_a_checkpoint_between_two_polls_and_none_behind_its_end()
 
 def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> None:
     log = Log()
-    made: Any = SourceInput(
-        "c", Reader(ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
-    )  # fmt: skip
+    made = source_of(Reader(ROWS), log)
     made.on_trigger(barrier(2, is_drain=True))
     made.on_trigger(barrier(3))
     assert (made.take(), log.taken()) == (UNTIL_DECIDED, [("checkpoint", barrier(2, is_drain=True), 0)])
@@ -638,9 +641,7 @@ def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> N
 
 def test_a_source_reads_nothing_behind_the_last_checkpoint_until_that_is_aborted() -> None:
     log = Log()
-    made: Any = SourceInput(
-        "c", Reader(ROWS, ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
-    )  # fmt: skip
+    made = source_of(Reader(ROWS, ROWS), log)
     made.on_trigger(barrier(2, is_last=True))
     made.on_trigger(barrier(3))
     log.taken()
@@ -694,7 +695,7 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
         ResultPartition((c,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes())
         for c in outputs
     ]
-    made: Any = SourceInput("c", Reader(ROWS, ROWS), log, lambda n: None, ChainPosition(), lambda: 7)  # type: ignore[arg-type]
+    made = source_of(Reader(ROWS, ROWS), log)
     loop = TaskLoop(made, log, partitions, lambda: 9)  # type: ignore[arg-type]
     assert loop.take() is NO_PAUSE
     outputs[1].put(ROWS, 10)
@@ -708,9 +709,7 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
 def test_a_source_that_has_stopped_for_a_checkpoint_is_not_taken_for_idle() -> None:
     """The checkpoint may be aborted: the rows that it has left would be late."""
     log = Log()
-    made: Any = SourceInput(
-        "c", Reader(ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
-    )  # fmt: skip
+    made = source_of(Reader(ROWS), log)
     loop = TaskLoop(made, log, [], lambda: 9)  # type: ignore[arg-type]
     made.on_trigger(barrier(2, is_last=True))
     log.taken()
@@ -723,14 +722,7 @@ def test_the_loop_wakes_consumers_before_it_waits_and_every_now_and_then() -> No
     partition = ResultPartition((output,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes())
     calls: list[str] = []
     output.listen(lambda: calls.append("readable"))
-    made: Any = SourceInput(
-        "c",
-        Reader(*[ROWS] * 4),
-        log,
-        lambda n: None,
-        ChainPosition(),
-        lambda: 7,  # type: ignore[arg-type]
-    )
+    made = source_of(Reader(*[ROWS] * 4), log)
     loop = TaskLoop(made, log, [partition], lambda: now_ms[0])  # type: ignore[arg-type]
     loop.take()
     for passed_ms, is_woken in ((5, False), (14, False), (1, True), (-100, True)):
@@ -767,7 +759,7 @@ def test_the_loop_releases_the_operators_also_when_the_input_fails() -> None:
         def close(self) -> None:
             raise OSError("cannot close")
 
-    source: Any = SourceInput("c", Broken(SourceStatus.END), log, lambda n: None, ChainPosition(), lambda: 7)  # type: ignore[arg-type]
+    source = source_of(Broken(SourceStatus.END), log)
     loop = TaskLoop(source, log, (), lambda: 9)  # type: ignore[arg-type]
     loop.open()
     assert not loop.is_finished

@@ -22,7 +22,7 @@ from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, Waterma
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
 from sqlstream.runtime.net.endpoint import Endpoint, TlsFiles, read_identity
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.socket_directory import socket_path
 from sqlstream.runtime.net.streams import stream_exchange
 from sqlstream.runtime.net.streams.frames import FrameKind, encode_header
@@ -60,7 +60,7 @@ class End:
         self.exchange = StreamExchange(self.connections, Credentials(token, tls), memory, endpoint, directory)
         self.server = FlightServer(
             token,
-            lambda data: None,
+            ServerCalls(lambda data: None),
             directory=None if is_tcp else directory,
             endpoint=endpoint,
             stream_address=self.exchange.stream_address,
