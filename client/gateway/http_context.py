@@ -1,17 +1,25 @@
-"""What all routes of a gateway share: the service, threads for calls that may wait, and waits on the event loop."""
+"""What all routes of a gateway share: the service, threads for calls that may wait, waits on the event loop, and the reading of
+requests."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import pydantic
+from starlette.requests import Request
+
+from sqlstream.client.gateway import bodies
 from sqlstream.client.gateway.operations import Operation, OperationResult
+from sqlstream.client.gateway.pages_json import RowFormat
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.gateway.service import GatewayService
-from sqlstream.client.http_api.errors import FORBIDDEN, INTERNAL, RestError
+from sqlstream.client.http_api.answers import read_body
+from sqlstream.client.http_api.errors import BAD_REQUEST, FORBIDDEN, INTERNAL, RestError
 from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
 
@@ -97,3 +105,72 @@ def operation_failed(operation: Operation, failure: str, error: SqlStreamError) 
 def _status_of(error: SqlStreamError) -> int:
     """Flink's gateway answers every error with 500; it knows no rights."""
     return FORBIDDEN if error.code == NOT_PERMITTED else INTERNAL
+
+
+# What a request of the gateway says: its body, its path and its parameters.
+
+
+SESSION = "/sessions/{session_handle}"
+OPERATION = SESSION + "/operations/{operation_handle}"
+
+Body = TypeVar("Body", bound=bodies.Request)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+_LONG_MAX = 2**63 - 1
+_SIZE_OPTIONS = ("rest.server.max-content-length", "sqlstream.gateway.statement.max-length")
+
+
+async def read_request_body(context: HttpContext, request: Request) -> bytes:
+    return await read_body(request, context.service.options.request_bytes_max, _SIZE_OPTIONS)
+
+
+async def read_json(context: HttpContext, request: Request, kind: type[Body]) -> Body:
+    """The body as an object of that kind; an empty one is `{}`. RestError 400 for anything else."""
+    text = await read_request_body(context, request)
+    if len(text) < INLINE_BYTES_MAX:
+        return _parsed(text, kind)
+    # Other requests are answered meanwhile.
+    return await context.call(lambda: _parsed(text, kind))
+
+
+def _parsed(text: bytes, kind: type[Body]) -> Body:
+    try:
+        return kind.model_validate_json(text or b"{}")
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        said = f"{place}: {first['msg']}" if place else first["msg"]
+        raise RestError(
+            BAD_REQUEST, f"Request did not match expected format {kind.__name__}.\nCaused by: {said}"
+        ) from error
+
+
+def read_handle(text: str, what: str) -> str:
+    """A handle of a session or operation. RestError 400 for what is no UUID."""
+    if not _UUID.fullmatch(text):
+        raise _bad_parameter(f'cannot resolve the {what} "{text}": it is no UUID')
+    return text.lower()
+
+
+def read_handles(session_handle: str, operation_handle: str) -> tuple[str, str]:
+    return read_handle(session_handle, "session handle"), read_handle(operation_handle, "operation handle")
+
+
+def read_token(text: str) -> int:
+    if not _LONG.fullmatch(text) or abs(int(text)) > _LONG_MAX:
+        raise _bad_parameter(f'the token "{text}" is no whole number')
+    return int(text)
+
+
+def read_row_format(request: Request) -> RowFormat:
+    """The parameter rowFormat, in any case; JSON when it is left out."""
+    text = request.query_params.get("rowFormat", RowFormat.JSON.value)
+    try:
+        return RowFormat(text.upper())
+    except ValueError:
+        choices = ", ".join(f.value for f in RowFormat)
+        raise _bad_parameter(f'the rowFormat "{text}" is none of {choices}') from None
+
+
+def _bad_parameter(said: str) -> RestError:
+    return RestError(BAD_REQUEST, f"Bad request, could not parse parameters: {said}")
