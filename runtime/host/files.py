@@ -196,7 +196,7 @@ class LocalFiles(Files):
     def _walk(
         self, root: str, is_left_out: Callable[[str], bool], on_error: Callable[[OSError], None] | None = None
     ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """As os.walk, also through links to directories. One that is among those above it is not entered again."""
+        """As os.walk, also through links to directories, unless they lead back to one above."""
         behind_links: set[str] = set()
         for parent, directories, names in os.walk(root, onerror=on_error, followlinks=True):
             entered = []
@@ -242,12 +242,15 @@ class LocalFiles(Files):
 
 
 def _leads_back(path: str, root: str) -> bool:
-    """Whether a directory is one of those above it, up to `root`; or gone."""
-    parts = os.path.relpath(path, root).split(os.sep)
-    try:
-        return any(os.path.samefile(path, os.path.join(root, *parts[:i])) for i in range(len(parts)))
-    except OSError:
-        return True
+    """Whether a directory is, or contains, one of those above it on the way from `root`."""
+    parts, real = os.path.relpath(path, root).split(os.sep), os.path.realpath(path)
+    above = (os.path.join(root, *parts[:i]) for i in range(len(parts)))
+    return any(is_below(os.path.realpath(directory), real) for directory in above)
+
+
+def is_below(real: str, directory: str) -> bool:
+    """Whether a real path is that of the directory, or lies in it."""
+    return real == directory or real.startswith(directory.rstrip("/") + "/")
 
 
 def require_regular(action: str, path: str, mode: int) -> None:

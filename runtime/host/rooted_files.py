@@ -8,7 +8,7 @@ from typing import BinaryIO
 import msgspec
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.host.files import LocalFiles, file_error, require_regular
+from sqlstream.runtime.host.files import LocalFiles, file_error, is_below, require_regular
 from sqlstream.spi.files import FileStatus
 
 SYSTEM_DIRECTORIES = ("/proc", "/sys", "/dev")
@@ -53,20 +53,20 @@ class RootedFiles(LocalFiles):
     def check(self, path: str) -> str:
         """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""
         real = os.path.realpath(path)
-        if any(_is_below(real, denied) for denied in self._places.denied):
+        if any(is_below(real, denied) for denied in self._places.denied):
             raise UserError(
                 "SS5030",
                 f'"{path}" belongs to the server itself',
                 hint="use a path outside of its data directory",
             )
-        system = next((d for d in SYSTEM_DIRECTORIES if _is_below(real, d)), None)
-        if system is not None and not any(_is_below(real, root) for root in self._roots_within(system)):
+        system = next((d for d in SYSTEM_DIRECTORIES if is_below(real, d)), None)
+        if system is not None and not any(is_below(real, root) for root in self._roots_within(system)):
             raise UserError(
                 "SS5030",
                 f'"{path}" belongs to the operating system: it lies below "{system}", where no tables are',
                 hint="copy what is to be read into a file elsewhere",
             )
-        if not any(_is_below(real, root) for root in self._places.roots):
+        if not any(is_below(real, root) for root in self._places.roots):
             raise UserError(
                 "SS5030",
                 f'"{path}" lies outside of the directories that this server allows for files',
@@ -76,7 +76,7 @@ class RootedFiles(LocalFiles):
 
     def _roots_within(self, system: str) -> tuple[str, ...]:
         """The directories below a system directory that are allowed all the same."""
-        return (_MEMORY_FILES, *(root for root in self._places.roots if _is_below(root, system)))
+        return (_MEMORY_FILES, *(root for root in self._places.roots if is_below(root, system)))
 
     def open_read(self, path: str) -> BinaryIO:
         stream = super().open_read(self.check(path))
@@ -168,7 +168,3 @@ class RootedFiles(LocalFiles):
     def make_directories(self, path: str) -> None:
         self.check(path)
         super().make_directories(path)
-
-
-def _is_below(real: str, directory: str) -> bool:
-    return real == directory or real.startswith(directory.rstrip("/") + "/")

@@ -20,7 +20,9 @@ def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
     assert found == ["a/x.csv", "b.csv"]
 
 
-@pytest.mark.parametrize("links", [[], ["d/up"], ["d/up", "d/across", "elsewhere/back", "d/broken"]])
+@pytest.mark.parametrize(
+    "links", [[], ["d/up"], ["d/all"], ["d/up", "d/across", "elsewhere/back", "d/broken"]]
+)
 def test_links_are_followed_but_not_in_circles(tmp_path, links):
     """Whether a directory is listed or a pattern reaches into all of it."""
     for name in ("t/a.csv", "t/d/b.csv", "elsewhere/c.csv", "elsewhere/.git/e.csv"):
@@ -28,7 +30,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path, links):
         (tmp_path / name).write_text("1")
     (tmp_path / "t/link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "t/f.csv").symlink_to(tmp_path / "t/a.csv")
-    targets = {"d/up": "t", "d/across": "elsewhere", "elsewhere/back": "t/d", "d/broken": "none"}
+    targets = {"d/up": "t", "d/all": "", "d/across": "elsewhere", "elsewhere/back": "t/d", "d/broken": "none"}
     for link in links:
         place = tmp_path / link if link.startswith("elsewhere") else tmp_path / "t" / link
         place.symlink_to(tmp_path / targets[link])

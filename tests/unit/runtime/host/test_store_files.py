@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from object_store import store_in
+from object_store import ObjectStore, store_in
+from pyarrow import fs
 
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.files.file_paths import find_files
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.spi.files import Files
+from sqlstream.testing.mortal_files import Process
 
 PATHS = ("b/t/a.csv", "b/t/.hidden", "b/t/_x/c.csv", "b/t/p=1/b.csv", "b/t/p=1/deep/c.csv", "b/t/[z]/d.csv")
 
@@ -95,3 +99,24 @@ def test_an_empty_directory_of_a_store_stays_as_another_may_be_about_to_write_th
 
 def test_nothing_is_locked_by_this_process(store: StoreFiles) -> None:
     assert store.lock("s3://b/t/a.csv") is None
+
+
+def test_reading_a_table_asks_for_each_list_once(tmp_path: Path) -> None:
+    for path in PATHS:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    asked: list[tuple[str, bool]] = []
+
+    class Counting(ObjectStore):
+        def get_file_info(self, what: Any) -> Any:
+            if isinstance(what, fs.FileSelector):
+                asked.append((what.base_dir, what.recursive))
+            return self._store.get_file_info(what)
+
+    store = StoreFiles(Counting(str(tmp_path), Process(None)), "s3")  # type: ignore[arg-type]
+    found = find_files("s3://b/t", store, may_be_empty=False)
+    assert [f.path for f in found] == [
+        f"s3://b/t/{name}" for name in ("[z]/d.csv", "a.csv", "p=1/b.csv", "p=1/deep/c.csv")
+    ]
+    # The names of commits before and after it.
+    assert asked == [("b/t", False), ("b/t", True), ("b/t", False)]
