@@ -159,13 +159,22 @@ class SqlStreamError(Exception):
 
 
 class UserError(SqlStreamError):
-    """The statement, an option or the input is wrong. `span` points into the script."""
+    """The statement, an option or the input is wrong. `span` points into the script. `column` is that of a table which a
+    connector or format refuses: it knows no positions."""
 
     def __init__(
-        self, code: str, message: str, *, span: Span | None = None, detail: str = "", hint: str = ""
+        self,
+        code: str,
+        message: str,
+        *,
+        span: Span | None = None,
+        column: str = "",
+        detail: str = "",
+        hint: str = "",
     ) -> None:
         super().__init__(code, message, detail=detail, hint=hint)
         self.span = span
+        self.column = column
 
     def at(self, span: Span | None) -> UserError:
         """The same error with a position, unless it has one already."""

@@ -218,14 +218,18 @@ class Session(PlanningSession):
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
+        from sqlstream.planner.dialect.statements import column_spans
         from sqlstream.runtime.connectors import connector
 
         if not isinstance(entry, CatalogTable):
             return
-        with ErrorsAt(statement.span):
+        try:
             connector(entry.options["connector"]).validate(
                 entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
             )
+        except UserError as error:
+            error.at(column_spans(statement).get(error.column, statement.span))
+            raise
 
 
 def _ok(done: str) -> DdlResult:

@@ -8,16 +8,21 @@ from sqlglot import exp
 
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
 from sqlstream.planner.bind.binder import bind_query, root_namespace
 from sqlstream.planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
 from sqlstream.planner.bind.context import BindContext, find_table, object_path, suggest
-from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain, stored_value
+from sqlstream.planner.bind.expressions.casts import (
+    can_cast_implicitly,
+    cast_to,
+    plain,
+    stored_value,
+)
 from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.relations import table_options
 from sqlstream.planner.bind.set_operations import output_spans
-from sqlstream.planner.dialect import statements
+from sqlstream.planner.dialect import nodes, statements
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink
@@ -26,6 +31,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT, SinkAction
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.types import TypeRoot
 
 
 def bind_sinks(statement: statements.Statement, context: BindContext) -> tuple[Sink, ...]:
@@ -201,7 +207,12 @@ def _static_partition(
                 if table.partition_keys
                 else "the table is not partitioned",
             )
-        literal = bind_literal(value, span_of(value))
+        written = value
+        if value.is_string and column.type.root in _TIMES:
+            # Days and times may be texts, as they are in the names of directories.
+            written = nodes.DateTimeLiteral(this=value.this, kind=column.type.root.name)
+        with ErrorsAt(span_of(value)):
+            literal = bind_literal(written, span_of(value))
         if literal is None:
             raise UserError("SS2008", "a PARTITION takes a literal value", span=span_of(value))
         if not can_cast_implicitly(literal.type, column.type):
@@ -213,6 +224,9 @@ def _static_partition(
             )
         fixed[column.name] = cast_to(literal, column.type, span_of(value))
     return fixed
+
+
+_TIMES = (TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP)
 
 
 def _targets(

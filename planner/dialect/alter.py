@@ -146,7 +146,10 @@ def _element(parser: QueryParser, is_new: bool) -> tuple[statements.TableChange,
 def _drop(parser: QueryParser) -> tuple[statements.TableChange, ...]:
     token = parser.token
     if parser.at_any("PARTITION", "DISTRIBUTION") or parser.at("IF", "EXISTS"):
-        raise _partition_refusal(parser, "delete its rows: DELETE FROM table WHERE column = value")
+        hint = "delete its rows: DELETE FROM table WHERE column = value"
+        raise parser.refusal(
+            "partitions are not dropped: one is there while it has files", parser.advance(), hint
+        )
     if parser.accept("PRIMARY", "KEY"):
         return (statements.DropPrimaryKey(Span(token.start, parser.previous_end)),)
     if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("", ";"):
@@ -165,6 +168,6 @@ def _drop(parser: QueryParser) -> tuple[statements.TableChange, ...]:
 _DIRECTORIES = "partitions of files are the directories that are there: INSERT INTO makes them"
 
 
-def _partition_refusal(parser: QueryParser, hint: str = _DIRECTORIES) -> Exception:
+def _partition_refusal(parser: QueryParser) -> Exception:
     token = parser.advance()
-    return parser.refusal("partitions and buckets are not declared one by one", token, hint)
+    return parser.refusal("partitions and buckets are not declared one by one", token, _DIRECTORIES)

@@ -82,6 +82,10 @@ class FunctionParser(ExpressionParser):
         node.set("expressions", special(self) if special else self._arguments(node))
         if name == "APPROX_COUNT_DISTINCT":
             self._count_exactly(node, token)
+        if name == "SUBSTR" and self.at("FROM"):
+            raise self.unexpected(
+                hint="write SUBSTRING(x FROM start FOR length), or SUBSTR(x, start, length)"
+            )
         self.expect(")")
         return self.mark(ordered_aggregate(self._parse_window(node)), token.start)
 

@@ -227,6 +227,16 @@ class AlterTable(Statement):
     if_exists: bool = False
 
 
+def column_spans(statement: Statement) -> dict[str, Span]:
+    """Where the columns stand that CREATE TABLE or ALTER TABLE declares."""
+    columns: list[ColumnDef] = []
+    if isinstance(statement, CreateTable):
+        columns += statement.columns
+    elif isinstance(statement, AlterTable):
+        columns += [change.column for change in statement.changes if isinstance(change, PutColumn)]
+    return {column.name: column.span for column in columns}
+
+
 @dataclasses.dataclass(frozen=True)
 class AlterView(Statement):
     """ALTER VIEW name AS query."""

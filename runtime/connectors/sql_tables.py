@@ -66,6 +66,7 @@ class SqlTables(ABC):
                 raise UserError(
                     "SS4006",
                     f'columns "{other}" and "{field.name}" have one name in {caseless}, which knows no case',
+                    column=field.name,
                     hint="rename one of them",
                 )
 

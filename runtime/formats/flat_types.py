@@ -18,6 +18,7 @@ def refuse_types(identifier: str, schema: Schema, *, allows_nested: bool) -> Non
             raise UserError(
                 "SS4006",
                 f'format "{identifier}" cannot carry column "{field.name}" of type {field.type}',
+                column=field.name,
                 hint=f"use {instead}",
             )
 

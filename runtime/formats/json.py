@@ -40,6 +40,7 @@ def _check_keys(column: str, t: LogicalType) -> None:
         raise UserError(
             "SS4006",
             f'format "json" cannot carry column "{column}": the keys of {t} are no strings',
+            column=column,
             hint="declare it as MAP<STRING, …>",
         )
     _check_names(f'column "{column}" of format "json"', tuple(f.name for f in t.fields))

@@ -59,6 +59,7 @@ class Raw:
             raise UserError(
                 "SS4006",
                 f'format "raw" cannot carry column "{field.name}" of type {field.type}',
+                column=field.name,
                 hint="declare it as STRING or BYTES and cast it in the query",
             )
 

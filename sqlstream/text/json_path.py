@@ -349,6 +349,8 @@ class _Reader:
         self._skip()
         found = _INTEGER.match(self._text, self._at)
         if found is None:
+            if re.match(r"-?\d", self._text[self._at :]):
+                self._fail("an index has at most 9 digits")
             return None
         self._at = found.end()
         return int(found[0])

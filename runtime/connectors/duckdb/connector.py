@@ -136,6 +136,7 @@ def _refusal(field: Field) -> UserError | None:
     return UserError(
         "SS4006",
         f'connector "duckdb" carries no {field.type.with_nullable(True)}, the type of column "{field.name}"',
+        column=field.name,
         hint="declare columns of plain types",
     )
 

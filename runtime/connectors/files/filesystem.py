@@ -119,6 +119,7 @@ class Filesystem:
                 raise UserError(
                     "SS4006",
                     f'column "{key}" of type {t} cannot name the partitions of table "{table}"',
+                    column=key,
                     hint="partition by columns of plain types",
                 )
         # Partition columns stand in the names of directories, not in the files.

@@ -160,6 +160,7 @@ def _refusal(kind: DatabaseKind, field: Field) -> UserError | None:
     return UserError(
         "SS4006",
         f'connector "jdbc" carries no {field.type.with_nullable(True)} of {kind.title}, the type of column "{field.name}"',
+        column=field.name,
         hint="declare a type that the database has",
     )
 

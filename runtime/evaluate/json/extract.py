@@ -24,7 +24,11 @@ from sqlstream.text.json_path import Path, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]
-_HINT = "write NULL or DEFAULT … ON EMPTY and ON ERROR to go on without a value"
+_HINTS = {
+    "JSON_VALUE": "write NULL or DEFAULT … ON EMPTY and ON ERROR to go on without a value",
+    "JSON_QUERY": "write NULL, EMPTY ARRAY or EMPTY OBJECT ON EMPTY and ON ERROR to go on without a value",
+    "JSON_EXISTS": "write FALSE, TRUE or UNKNOWN ON ERROR to go on without a value",
+}
 
 
 def path_of(call: Call) -> Path:
@@ -70,8 +74,10 @@ def json_value(call: Call, context: EvaluationContext) -> Kernel:
         text, is_empty, is_error = _scalars(found, path.is_lax)
         value = convert(text)
         if value is not text:
-            is_unfit = pc.and_(text.is_valid(), value.is_null())
-            is_error |= is_unfit.to_numpy(zero_copy_only=False)
+            is_unfit = pc.and_(text.is_valid(), value.is_null()).to_numpy(zero_copy_only=False)
+            if on_error == "ERROR" and is_unfit.any():
+                raise _unfit(call.type, text, args[0], is_unfit)
+            is_error |= is_unfit
         is_error &= ~is_null
         is_empty &= ~is_null & ~is_error
         if on_empty == "DEFAULT":
@@ -144,12 +150,22 @@ def _shown(text: pa.Array, mask: Numbers) -> str:
 
 
 def _no_value(name: str, text: pa.Array, mask: Numbers) -> UserError:
-    return UserError("SS5102", f"{name} found no value in '{_shown(text, mask)}'", hint=_HINT)
+    return UserError("SS5102", f"{name} found no value in '{_shown(text, mask)}'", hint=_HINTS[name])
+
+
+def _unfit(wanted: LogicalType, value: pa.Array, text: pa.Array, mask: Numbers) -> UserError:
+    return UserError(
+        "SS5102",
+        f"JSON_VALUE found '{_shown(value, mask)}' in '{_shown(text, mask)}', which is no {wanted.with_nullable(True)}",
+        hint=_HINTS["JSON_VALUE"],
+    )
 
 
 def _failed(name: str, text: pa.Array, mask: Numbers) -> UserError:
     return UserError(
-        "SS5102", f"{name} found no such value, or malformed JSON, in '{_shown(text, mask)}'", hint=_HINT
+        "SS5102",
+        f"{name} found no such value, or malformed JSON, in '{_shown(text, mask)}'",
+        hint=_HINTS[name],
     )
 
 

@@ -41,6 +41,7 @@ SELECT UPPER(name, 1) FROM emp
 SELECT UPPER(id) FROM emp
 SELECT UPER(name) FROM emp
 SELECT SUBSTRING(name FROM 'a') FROM emp
+SELECT SUBSTR(name FROM 1 FOR 2) FROM emp
 SELECT CAST(id TO STRING) FROM emp
 SELECT CAST(id, STRING) FROM emp
 SELECT CAST(id AS STRNG) FROM emp
@@ -84,6 +85,7 @@ SELECT * FROM orders /*+ OPTION('path'='x') */
 SELECT /*+ BROADCST(emp) */ * FROM emp
 SELECT JSON_VALUE(name) FROM emp
 SELECT JSON_VALUE(name, '$.a[') FROM emp
+SELECT JSON_VALUE(name, '$.a[3000000000]') FROM emp
 SELECT JSON_EXTRACT(name, '$.a') FROM emp
 -- instead: SELECT JSON_QUERY(name, '$.a') FROM emp
 SELECT JSON_OBJECT('a', 1)

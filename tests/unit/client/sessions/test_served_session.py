@@ -37,3 +37,19 @@ def test_in_a_session_of_one_s_own_all_can_be_set() -> None:
     session = Session(cast("Any", None))
     run(session, "SET 'spark.master' = 'spark://node1:7077'")
     assert session.config["spark.master"] == "spark://node1:7077"
+
+
+@pytest.mark.parametrize(
+    ("text", "underlined"),
+    [
+        ("CREATE TABLE t (a INT, m MAP<INT, INT>) WITH (%s)", "m MAP<INT, INT>"),
+        ("CREATE TABLE t (a INT) WITH (%s); ALTER TABLE t ADD m MAP<INT, INT>", "m MAP<INT, INT>"),
+    ],
+)
+def test_a_column_that_a_format_cannot_carry_is_underlined(text: str, underlined: str) -> None:
+    session = Session(cast("Any", None))
+    text %= "'connector' = 'filesystem', 'path' = '/nowhere', 'format' = 'csv'"
+    with pytest.raises(UserError, match='column "m"') as caught:
+        run(session, text)
+    assert caught.value.span is not None
+    assert text[caught.value.span.start : caught.value.span.end] == underlined

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from planner_harness import Planner
 
+from sqlstream.errors import UserError
 from sqlstream.planner.bind.sink import bind_select_sink
 from sqlstream.planner.dialect.parser import parse_query
 from sqlstream.planner.relational.node import explain_relation
@@ -32,6 +34,26 @@ def test_a_static_partition_fills_its_column(planner: Planner) -> None:
     assert "+- Project(a=[$0], day_name=['mon'])" in planner.plan(
         "INSERT INTO p PARTITION (day_name = 'mon') SELECT a FROM t"
     )
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "value"),
+    [
+        ("DATE", "2020-01-02", "DATE '2020-01-02'"),
+        ("TIMESTAMP(3)", "2020-01-02 00:00:00", "TIMESTAMP '2020-01-02 00:00:00'"),
+        ("TIME", "10:00:00", "TIME '10:00:00'"),
+    ],
+)
+def test_days_and_times_of_a_static_partition_may_be_texts(
+    planner: Planner, type: str, text: str, value: str
+) -> None:
+    planner.run(f"""CREATE TABLE p (a INT, at {type}) PARTITIONED BY (at)
+                    WITH ('connector' = 'files', 'path' = 'x', 'format' = 'csv')""")
+    as_text = planner.plan(f"INSERT INTO p PARTITION (at = '{text}') SELECT a FROM t")
+    assert as_text == planner.plan(f"INSERT INTO p PARTITION (at = {value}) SELECT a FROM t")
+    with pytest.raises(UserError, match="illegal") as refused:
+        planner.plan("INSERT INTO p PARTITION (at = '2020-13-02 x') SELECT a FROM t")
+    assert refused.value.span is not None
 
 
 def test_a_hint_overrides_the_options_of_the_sink(planner: Planner) -> None:

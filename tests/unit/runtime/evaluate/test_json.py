@@ -239,6 +239,10 @@ def test_an_error_clause_fails_with_the_place_of_the_call(expression: str) -> No
     assert failed.value.span is not None
     if "ON EMPTY" in expression or "ON ERROR" in expression:
         assert ("found no value in" in failed.value.message) == ("ERROR ON EMPTY" in expression)
+    if "RETURNING INT ERROR" in expression:
+        assert failed.value.message == """JSON_VALUE found 'text' in '{"a": "text"}', which is no INT"""
+    own = {"JSON_QUERY": "EMPTY ARRAY", "JSON_EXISTS": "UNKNOWN"}.get(expression.partition("(")[0], "")
+    assert own in failed.value.hint
 
 
 IS_JSON = [

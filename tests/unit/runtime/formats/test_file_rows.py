@@ -71,5 +71,5 @@ def test_a_column_that_cannot_be_carried_is_named_with_what_helps(t: sql.Logical
         UserError, match=f'format "csv" cannot carry column "b" of type {t}'.replace("(", r"\(")[:45]
     ) as caught:
         refuse_types("csv", Schema.of(("a", sql.INT), ("b", t)), allows_nested=False)
-    assert (caught.value.code, caught.value.hint) == ("SS4006", hint)
+    assert (caught.value.code, caught.value.hint, caught.value.column) == ("SS4006", hint, "b")
     refuse_types("json", Schema.of(("a", sql.INT), ("b", sql.array(sql.INT))), allows_nested=True)
