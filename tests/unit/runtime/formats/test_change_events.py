@@ -479,6 +479,11 @@ def test_numbers_and_bytes_are_what_debezium_makes_of_the_declared_types() -> No
     events = [{"after": each, "op": "c"} for each in (row, written, variable)]
     rows, _ = read_by_key("debezium-json", events, ENCODED)
     assert rows == [(INSERT, *DECODED)] * 3
+    for value in (None, 7, [], "no base64"):
+        with pytest.raises(UserError, match='in field "p" is no DECIMAL'):
+            read_by_key(
+                "debezium-json", [{"after": {**row, "p": {"scale": 3, "value": value}}, "op": "c"}], ENCODED
+            )
     mysql = {"after": {"id": 1, "t": 43_200_000_000}, "op": "c", "source": {"connector": "mysql"}}
     assert read_by_key("debezium-json", [mysql], ENCODED)[0][0][3] == datetime.time(12)
     early = {"after": {"id": 1, "m": 86_400_000_000}, "op": "c"}
@@ -646,7 +651,9 @@ def test_a_heartbeat_in_an_envelope_is_told_as_one_and_a_change_there_is_refused
         '{"schema": {"type": "struct"}, "payload": {"ts_ms": 1}}',
         '{"schema": null, "payload": {"op": "c", "after": {"id": 1}, "ts_ms": 1}}',
         '{"schema": null, "payload": {"id": 1}}',
+        '{"ts_ms": null, "after": null, "note": "\\ud800"}',
+        '{"ts_ms": 1, "before": []}',
     ]
     operations, faults = DEBEZIUM.told(pa.array(texts))
-    assert operations.tolist() == [TELLS, TELLS, UNKNOWN, UNKNOWN]
-    assert all("envelope" in fault.reason for fault in faults[2:])
+    assert operations.tolist() == [TELLS, TELLS, UNKNOWN, UNKNOWN, TELLS, UNKNOWN]
+    assert ["envelope" in fault.reason for fault in faults[2:]] == [True, True, False, False]
