@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config import OPTIONS, current_key, settle
+from sqlstream.config import OPTIONS, current_key, option, settle
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
 from sqlstream.spark import is_spark_key, refuse_launch_key
@@ -24,17 +24,18 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
     """What applies to the session's statements, checked, and what is kept for the client alone.
 
     A client of Flink sends its whole configuration: addresses, memory sizes, settings that tune Flink's machinery or belong to
-    the cluster. UserError SS4002 for a value that cannot be obeyed, SS4055 for a setting that Spark starts with.
+    the cluster. So keys that are not known are kept, as Flink's gateway keeps them, but for misspelled ones of ours. UserError
+    SS4001 for these, SS4002 for a value that cannot be obeyed, SS4055 for a setting that Spark starts with.
     """
     applied, kept = {}, {}
     for key, value in properties.items():
         refuse_launch_key(key)
-        option = OPTIONS.get(current_key(key))
+        found = option(key) if key.startswith("sqlstream.") else OPTIONS.get(current_key(key))
         if is_spark_key(key):
             applied[key] = value
-        elif option is not None and option.scope.is_settable:
-            option.parse(value)
-            applied[option.key] = value
+        elif found is not None and found.scope.is_settable:
+            found.parse(value)
+            applied[found.key] = value
         else:
             kept[key] = value
     return applied, kept

@@ -286,7 +286,9 @@ def _hint(files: Files, place: str) -> str:
             by_name = {os.path.basename(p): p for p in _checkpoints_in(files, os.path.dirname(place))}
             like = difflib.get_close_matches(os.path.basename(place), by_name, 1)
             near = by_name[like[0]] if like else ""
-    return f'write "{near}"' if near else "name the directory of a checkpoint (…/chk-12) or of a savepoint"
+    if near:
+        return f'write "{near}"'
+    return "name the directory of a checkpoint (…/chk-12) or of a savepoint; a job that claims one removes it"
 
 
 def _checkpoints_in(files: Files, directory: str) -> dict[str, int]:

@@ -30,6 +30,12 @@ def test_a_setting_that_cannot_be_obeyed_is_refused() -> None:
         split_properties({"execution.checkpointing.storage": "jobmanager"})
 
 
+def test_a_key_of_ours_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UserError) as refused:
+        split_properties({"sqlstream.verify.keys-mx": "1"})
+    assert (refused.value.code, refused.value.hint) == ("SS4001", 'did you mean "sqlstream.verify.keys-max"?')
+
+
 def test_settings_of_spark_sql_apply_to_a_session_and_to_a_statement() -> None:
     sent = {"spark.sql.shuffle.partitions": "3", "taskmanager.numberOfTaskSlots": "64"}
     assert split_properties(sent) == (
