@@ -220,7 +220,7 @@ def _static_partition(
                 "SS2008",
                 f'partition column "{column.name}" is {plain(column.type)}, not {plain(literal.type)}',
                 span=span_of(value),
-                hint=f"write a {plain(column.type)} literal",
+                hint=f"write a literal of type {plain(column.type)}",
             )
         fixed[column.name] = cast_to(literal, column.type, span_of(value))
     return fixed
