@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -50,8 +50,9 @@ def bound(example: str, zone: str) -> Expression:
     return node.expressions[0]
 
 
-def in_duckdb(node: RelationalNode, batch: pa.RecordBatch, zone: str) -> pa.Array | Exception:
-    """The column of a query over `t`. UserError SS3301 for what is refused."""
+@contextlib.contextmanager
+def in_duckdb(node: RelationalNode, zone: str) -> Iterator[Callable[[pa.RecordBatch], pa.Array | Exception]]:
+    """The column of a query over `t` for rows of it, in one database. UserError SS3301 for what is refused."""
     found = HostedFunctions()
     sql, (field,) = lower_duckdb(node, {"t": "t"}, zone, found), node.schema.fields
     (wanted,) = to_arrow_schema(Schema((field,)))
@@ -60,15 +61,20 @@ def in_duckdb(node: RelationalNode, batch: pa.RecordBatch, zone: str) -> pa.Arra
         # What a connection says about time zones must not matter.
         connection.execute("SET TimeZone = 'America/New_York'")
         hosted.register(connection)
-        connection.register("t", pa.Table.from_batches([batch]))
-        try:
-            relation = connection.sql(sql)
-            type_ = connection.sql(f"SELECT CAST(NULL AS {type_name(field.type)})").types
-            assert relation.types == type_, sql
-            column = relation.to_arrow_table().column(0)
-        except duckdb.Error as error:
-            return hosted.error if isinstance(hosted.error, UserError) else error
-    return cast_column(column.combine_chunks(), wanted)
+        type_ = connection.sql(f"SELECT CAST(NULL AS {type_name(field.type)})").types
+
+        def values(batch: pa.RecordBatch) -> pa.Array | Exception:
+            hosted.error = None
+            connection.register("t", pa.Table.from_batches([batch]))
+            try:
+                relation = connection.sql(sql)
+                assert relation.types == type_, sql
+                column = relation.to_arrow_table().column(0)
+            except duckdb.Error as error:
+                return hosted.error if isinstance(hosted.error, UserError) else error
+            return cast_column(column.combine_chunks(), wanted)
+
+        yield values
 
 
 @dataclasses.dataclass(frozen=True)

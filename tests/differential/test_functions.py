@@ -6,6 +6,7 @@ A row may fail in DuckDB instead, with an error that says why; it may not have a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -64,13 +65,13 @@ def differences(example: str, zone: str) -> list[str]:
     schema = project.input.schema
     (batch,) = [table()[0].select(schema.names)]
 
-    def compare(part: pa.RecordBatch) -> list[str]:
-        ours, column = in_stream(project.expressions[0], schema, part, zone), in_duckdb(node, part, zone)
+    def compare(part: pa.RecordBatch, values: Callable[[pa.RecordBatch], pa.Array | Exception]) -> list[str]:
+        ours, column = in_stream(project.expressions[0], schema, part, zone), values(part)
         theirs = column if isinstance(column, Exception) else column.to_pylist()
         if isinstance(ours, Exception) or isinstance(theirs, Exception):
             if part.num_rows > 1:
                 half = part.num_rows // 2
-                return compare(part.slice(0, half)) + compare(part.slice(half))
+                return compare(part.slice(0, half), values) + compare(part.slice(half), values)
             is_known = isinstance(theirs, Exception) and any(k in str(theirs) for k in KNOWN_FAILURES)
             is_both = isinstance(ours, Exception) and isinstance(theirs, Exception)
             return [] if is_known or is_both else [f"{example}: {part.to_pylist()}: {ours} is not {theirs}"]
@@ -81,7 +82,8 @@ def differences(example: str, zone: str) -> list[str]:
         ]
 
     try:
-        return compare(batch)
+        with in_duckdb(node, zone) as values:
+            return compare(batch, values)
     except UserError as error:
         return [] if example in UNHELD and error.code == "SS3301" else [f"{example}: {error.message}"]
 
@@ -131,6 +133,7 @@ def test_the_clock_is_read_once_for_a_query() -> None:
         "SELECT NOW() = CURRENT_TIMESTAMP AND CAST(LOCALTIMESTAMP AS DATE) = CURRENT_DATE AND CURRENT_TIME = LOCALTIME"
         " AND NOW() = CURRENT_ROW_TIMESTAMP() AND EXTRACT(YEAR FROM NOW()) > 2023 AS v FROM t"
     )
-    found = in_duckdb(node, table()[0].slice(0, 1), "UTC")
+    with in_duckdb(node, "UTC") as values:
+        found = values(table()[0].slice(0, 1))
     assert isinstance(found, pa.Array)
     assert found.to_pylist() == [True]

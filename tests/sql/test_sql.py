@@ -19,6 +19,8 @@ from sqlstream.errors import UserError
 
 FAILED = DIRECTORY / "failed_draws.txt"
 """Lines of `file:query number`."""
+TEXT_DAYS = 7
+"""DuckDB is asked for the text of another query each day, and for all of them by --rewrite."""
 CASES = [case for file in FILES for case in read_cases(file)]
 
 
@@ -43,29 +45,31 @@ def test_a_query_leaves_its_rows(
         return
     if request.config.getoption("--rewrite"):
         result = run_case(case, Draw(), tmp_path)
+        check_oracles(case, result)
         rewritten.setdefault(case.file, {})[case.name] = written(
             result.schema, rows_of(result.rows), result.is_ordered
         )
         return
     day = request.config.getoption("--day") or today()
-    for number, draw in enumerate(chosen(case, day, request.config.getoption("--draws"))):
+    draws_all = request.config.getoption("--draws") == "all"
+    for number, draw in enumerate(draws(str(case)) if draws_all else chosen(case, day)):
         directory = tmp_path / str(number)
         directory.mkdir()
         try:
             result = run_case(case, draw, directory)
             check(case, result)
             if number == 0:
-                check_oracles(case, result)
+                # What it has for the text depends on the file alone.
+                turn = zlib.crc32(case.sql.encode()) % TEXT_DAYS
+                check_oracles(case, result, has_text=draws_all or turn == day % TEXT_DAYS)
         except Exception as error:  # whatever it is, the draw is run again
             note_failed(case, draw)
             again = f"pytest 'tests/sql/test_sql.py::test_a_query_leaves_its_rows[{case}]' --day {day}"
             raise AssertionError(f"{draw}\n{again}\n{error}") from error
 
 
-def chosen(case: Case, day: int, which: str) -> list[Draw]:
+def chosen(case: Case, day: int) -> list[Draw]:
     found = draws(str(case))
-    if which == "all":
-        return found
     killed = next(draw for draw in found if draw.life == "killed")
     moved = next(draw for draw in found if draw.life == "moved" and draw.sink == "recorded")
     failed = [found[number] for number in failed_draws(case) if number < len(found)]
