@@ -1,12 +1,19 @@
-"""The `sqlstream` command of this checkout as a process of its own."""
+"""The `sqlstream` command of this checkout as a process of its own, and what every harness of processes holds at its end."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import psutil
 from forked_process import ROOT, Process, children_of, environment
 
 __all__ = [
@@ -14,10 +21,12 @@ __all__ = [
     "SQLSTREAM",
     "TIMEOUT_S",
     "Process",
+    "WholeEnd",
     "children_of",
     "environment",
     "run_to_end",
     "sqlstream",
+    "wait_until_ended",
 ]
 
 TIMEOUT_S = 240
@@ -25,26 +34,79 @@ TIMEOUT_S = 240
 
 SQLSTREAM = (sys.executable, "-m", "sqlstream")
 
+TRACEBACK = "Traceback (most recent call last)"
+SENT = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGPIPE, signal.SIGTERM)
+"""Signals by which a process ends because a test wants it."""
+
+
+class WholeEnd:
+    """What a harness of processes holds at its end: no process has crashed, standard error has no traceback, no child runs, no
+    file is left in the directory of temporary files, and this process has closed its ends of pipes and terminals.
+
+    State: that directory, and the pipes and terminals that were open before, and that the harness has opened."""
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="c"))
+        self._before = _streams()
+        self._opened: set[str] = set()
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """With a directory of temporary files that is the harness's alone, unless the test gives another."""
+        is_ours = variables.get("TMPDIR") == os.environ.get("TMPDIR")
+        return {**variables, "TMPDIR": str(self._directory)} if is_ours else dict(variables)
+
+    def begin(self) -> None:
+        """Its processes have been started."""
+        self._opened = _streams() - self._before
+
+    def check(self, returncode: int, errors: str, children: Iterable[psutil.Process] = ()) -> None:
+        wait_until_ended(children)
+        left = sorted(str(path.relative_to(self._directory)) for path in self._directory.rglob("*"))
+        shutil.rmtree(self._directory, ignore_errors=True)
+        assert returncode >= 0 or -returncode in SENT, f"{returncode}: {errors}"
+        assert TRACEBACK not in errors, errors
+        # What is killed leaves its files to the next start.
+        assert returncode < 0 or left == []
+        assert self._opened & _streams() == set()
+
+
+def _streams() -> set[str]:
+    """The pipes and terminals that this process has open."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(descriptor))
+    return {target for target in found if target.startswith(("pipe:", "/dev/ptmx", "/dev/pts"))}
+
+
+def wait_until_ended(processes: Iterable[psutil.Process], timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until none of these processes runs."""
+    _, alive = psutil.wait_procs(list(processes), timeout_s)
+    assert alive == []
+
 
 def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; `options` are those of subprocess.run, `stdin` a text that the command reads."""
     text = options.pop("stdin", None)
+    end = WholeEnd()
     with Process(
         command,
         cwd=options.pop("cwd", ROOT),
-        env=options.pop("env", environment()),
+        env=end.environment(options.pop("env", environment())),
         stdin=None if text is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         **options,
     ) as process:
+        end.begin()
         try:
             written, errors = process.communicate(text, TIMEOUT_S)
         except BaseException:
             process.kill()
             raise
-        return subprocess.CompletedProcess(process.args, process.returncode, written, errors)
+    end.check(process.returncode, errors)
+    return subprocess.CompletedProcess(process.args, process.returncode, written, errors)
 
 
 def sqlstream(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:

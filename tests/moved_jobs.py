@@ -320,6 +320,7 @@ class TaskSnapshots:
 
     def _begin(self) -> None:
         self._last_id += 1
+        self._task.chain.prepare_snapshot()
         self._task.flush()
         self._pending = {id: state.begin_snapshot(self._last_id) for id, state in self._states().items()}
 

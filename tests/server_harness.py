@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import psutil
-from command_harness import ROOT, SQLSTREAM, Process, children_of, environment
+from command_harness import ROOT, SQLSTREAM, Process, WholeEnd, children_of, environment
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 240.0
@@ -54,16 +54,20 @@ class RunningServer:
     def start(self) -> None:
         """Return when the server has said that it is ready."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
-        self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed in __exit__)
+        if hasattr(self, "process"):
+            self._hold_end()
+        self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed by _hold_end)
+        self._end = WholeEnd()
         self.process = self._starts(
             [*self._prefix, *SQLSTREAM, "server", *self._words],
             cwd=self._cwd,
-            env=environment(**self._variables),
+            env=self._end.environment(environment(**self._variables)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
         )
+        self._end.begin()
         assert self.process.stdout is not None
         self.greeting: list[str] = []
         for line in self.process.stdout:
@@ -82,12 +86,25 @@ class RunningServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(STOP_TIMEOUT_S)
-        self._errors.close()
+        try:
+            self._hold_end()
+        except AssertionError:
+            if error is None:
+                raise
         if self._client is not None:
             self._client.close()
+
+    def _hold_end(self) -> None:
+        """End the process unless it has ended, and hold it to its end."""
+        children = []
+        if self.process.poll() is None:
+            children = self.children()
+            self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.close()
+        self._end.check(self.process.returncode, self.errors(), children)
 
     def errors(self) -> str:
         """What the server has written to standard error, in all its lives."""
@@ -175,9 +192,3 @@ class RunningServer:
         while (checkpoints := self.get(f"/jobs/{job_id}/checkpoints"))["counts"]["completed"] < count:
             assert time.monotonic() < deadline_s, f"{checkpoints}\n{self.errors()[-3000:]}"
             time.sleep(POLL_S)
-
-
-def wait_until_ended(processes: list[psutil.Process], timeout_s: float = STOP_TIMEOUT_S) -> None:
-    """Wait until none of these processes runs."""
-    _, alive = psutil.wait_procs(processes, timeout_s)
-    assert alive == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pexpect
 import pyte
-from command_harness import ROOT, SQLSTREAM, Process, environment
+from command_harness import ROOT, SQLSTREAM, Process, WholeEnd, children_of, environment
 from ptyprocess import PtyProcess
 
 PROMPT = "sqlstream>"
@@ -67,7 +67,10 @@ class ShellOnTerminal:
         self._stream = pyte.ByteStream(self.screen)
         self.written = b""
         variables = {"TERM": "xterm-256color", "XDG_STATE_HOME": str(home), "PAGER": "", **others}
-        self.process = _spawned([*SQLSTREAM, "shell", *words], environment(**variables), (lines, columns))
+        self._end = WholeEnd()
+        surroundings = self._end.environment(environment(**variables))
+        self.process = _spawned([*SQLSTREAM, "shell", *words], surroundings, (lines, columns))
+        self._end.begin()
         self.process.delaybeforesend = None
         # A shell whose terminal is closed ends its cluster before itself.
         self.process.ptyproc.delayafterclose = self.process.ptyproc.delayafterterminate = 1.0
@@ -76,8 +79,13 @@ class ShellOnTerminal:
     def __enter__(self) -> ShellOnTerminal:
         return self
 
-    def __exit__(self, *ignored: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        children = children_of(self.process.pid) if self.process.isalive() else []
         self.process.close(force=True)
+        if error is None:
+            status = self.process.exitstatus
+            code = -(self.process.signalstatus or 0) if status is None else status
+            self._end.check(code, self.written.decode(errors="replace"), children)
 
     def read(self, seconds: float = 0.05) -> bool:
         """Draw what the process has written; False when it has ended."""

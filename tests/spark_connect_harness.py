@@ -11,7 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pyspark
+from command_harness import WholeEnd
 
 from sqlstream.runtime.host.java import find_java
 
@@ -99,6 +101,7 @@ class ConnectServer:
         java = os.path.join(find_java(os.environ).home, "bin", "java")
         home = str(Path(pyspark.__file__).parent)
         log = directory / "server.log"
+        self._end = WholeEnd()
         with log.open("wb") as output:
             self._shell = subprocess.Popen(
                 [
@@ -121,6 +124,7 @@ class ConnectServer:
                 cwd=directory,
                 process_group=0,
             )
+        self._end.begin()
         assert self._shell.stdout is not None
         self.process_id = int(self._shell.stdout.readline())
         self.port = self._awaited_port(log)
@@ -139,9 +143,12 @@ class ConnectServer:
         """End it and its workers. Harmless when repeated."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
+        is_over = self._shell.poll() is not None
+        children = [] if is_over else psutil.Process(self._shell.pid).children(recursive=True)
         self._shell.stdin.close()
         self._shell.stdout.close()
         self._shell.wait(60)
+        self._end.check(0, "", children)
 
     def _awaited_port(self, log: Path) -> int:
         deadline_s = time.monotonic() + START_TIMEOUT_S

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
-from server_harness import RunningServer, wait_until_ended
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream, wait_until_ended
+from server_harness import RunningServer
 
 BATCH = ("--set", "execution.runtime-mode=batch")
 DEMO = Path(ROOT) / "queries" / "getting_started.sql"

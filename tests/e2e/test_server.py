@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
-from command_harness import sqlstream
-from server_harness import RunningServer, wait_until_ended
+from command_harness import sqlstream, wait_until_ended
+from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 GENERATOR = "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"

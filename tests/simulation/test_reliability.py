@@ -14,7 +14,7 @@ import pytest
 from simulation.reliable_cluster import FAULTS, ReliableCluster
 from simulation.seen_faults import SeenFaults
 
-SEEDS_ENOUGH = 200
+SEEDS_ENOUGH = 80
 SEEN = SeenFaults(FAULTS, SEEDS_ENOUGH)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
 import pyspark
+from command_harness import WholeEnd, children_of
 
 from spark_harness.processes import FAST_JVM, WAIT_S
 from sqlstream.runtime.host.java import find_java
@@ -69,6 +71,7 @@ class StandaloneCluster:
         self._secret = {"spark.authenticate": "true", _SECRET: secrets.token_hex(16)}
         if is_encrypted:
             self._secret["spark.network.crypto.enabled"] = "true"
+        self._end = WholeEnd()
         self.processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
@@ -88,10 +91,13 @@ class StandaloneCluster:
         return self
 
     def __exit__(self, *ignored: object) -> None:
+        # Executors end when they miss their workers.
+        executors = [e for p in self.processes if p.poll() is None for e in children_of(p.pid)]
         for process in self.processes:
             process.kill()
         for process in self.processes:
             process.wait()
+        self._end.check(-signal.SIGKILL, "", executors)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -118,18 +124,20 @@ class StandaloneCluster:
         words += ["--host", place.name, "--port", "0", "--webui-port", "0", *options]
         # What spark-class would find out with a JVM more.
         spark = {"SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": place.name}
-        log = open(self._directory / f"{name}.log", "wb+")  # noqa: SIM115 (read until its line comes)
-        self.processes.append(
-            subprocess.Popen(
-                place.command(words),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **spark},
-                process_group=0,
+        log = self._directory / f"{name}.log"
+        with log.open("wb") as output:
+            self.processes.append(
+                subprocess.Popen(
+                    place.command(words),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **spark},
+                    process_group=0,
+                )
             )
-        )
-        return open(log.name, "rb")
+        self._end.begin()
+        return log.open("rb")
 
 
 def _first(log: BinaryIO, find: Callable[[bytes], Found | None]) -> Found:

@@ -10,8 +10,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment, sqlstream
-from server_harness import RunningServer, wait_until_ended
+from command_harness import (
+    ROOT,
+    SQLSTREAM,
+    TIMEOUT_S,
+    Process,
+    children_of,
+    environment,
+    sqlstream,
+    wait_until_ended,
+)
+from server_harness import RunningServer
 
 ENDLESS = "CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1'); SELECT n FROM t"
 
