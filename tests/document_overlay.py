@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+from command_harness import run_to_end
+
 ROOT = Path(__file__).parents[1]
+each_engine = pytest.mark.parametrize(
+    "engine", ["stream", "duckdb", pytest.param("spark", marks=pytest.mark.slow)]
+)
 _LINKED = ("sqlstream", "planner", "runtime", "client", "docs", "queries", "tests", "pyproject.toml")
 
 
@@ -56,17 +61,15 @@ class Overlay:
     def python(self, *arguments: str, text: str = "") -> str:
         """What Python prints. AssertionError when it fails."""
         path = os.pathsep.join((str(self.path), str(self.path / "tests")))
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            cwd=self.path,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-        )
+        around = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = run_to_end([sys.executable, *arguments], stdin=text, cwd=self.path, env=around)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def run(self, script: str, engine: str = "stream") -> str:
+        """What `sqlstream run` prints, in batch on an engine."""
+        batch = f"SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = '{engine}'; "
+        return self.sqlstream("run", "--quiet", "-", text=("" if engine == "stream" else batch) + script)
 
     def sqlstream(self, *arguments: str, text: str = "") -> str:
         code = "from sqlstream.client.start import command; command()"

@@ -179,7 +179,6 @@ class Player:
             arguments = ["bash", "-euo", "pipefail", "-c", " ".join(words)]
         done = run_to_end(arguments, stdin=given, **self._where())
         assert (done.returncode != 0) == fails, done.stderr
-        assert "Traceback" not in done.stderr, done.stderr
         if target is not None:
             (self._directory / target).write_text(done.stdout, encoding="utf-8")
         return str(done.stderr if target is not None else done.stderr + done.stdout)

@@ -24,7 +24,6 @@ def run(path: Path, rows: int, keys: int, *settings: str, file_bytes_max: int = 
         limits = (file_bytes_max, file_bytes_max)
         limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)}
     done = sqlstream("run", str(script), *IN_CHILDREN, *options, **limit)
-    assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 
 

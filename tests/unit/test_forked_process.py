@@ -15,8 +15,10 @@ from command_harness import (
     SQLSTREAM,
     TIMEOUT_S,
     Process,
+    WholeEnd,
     children_of,
     environment,
+    run_to_end,
     sqlstream,
     wait_until_ended,
 )
@@ -119,3 +121,23 @@ os.kill(os.getpid(), 9)
     )
     left = [psutil.Process(int(pid)) for pid in done.stdout.split() if psutil.pid_exists(int(pid))]
     wait_until_ended(left)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["raise ValueError", "import os; os.abort()", "import tempfile; tempfile.mkstemp()"],
+    ids=["a traceback", "a crash", "a file"],
+)
+def test_a_harness_fails_for_what_a_process_leaves(code: str) -> None:
+    with pytest.raises(AssertionError):
+        run_to_end([sys.executable, "-c", code])
+
+
+def test_a_harness_fails_for_a_pipe_that_it_leaves_open() -> None:
+    end = WholeEnd()
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as process:
+        end.begin()
+        assert process.wait() == 0
+        with pytest.raises(AssertionError):
+            end.check(0, "")
+    end.check(0, "")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from document_overlay import ROOT, Overlay, blocks
+from document_overlay import ROOT, Overlay, blocks, each_engine
 
 from sqlstream.runtime.connectors import CONNECTORS
 from sqlstream.runtime.formats import FORMATS
@@ -61,15 +61,13 @@ def test_what_the_page_adds_passes_its_tests_and_is_documented(page: Page, tmp_p
 
 @each_page
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["stream", "duckdb", pytest.param("spark", marks=pytest.mark.slow)])
+@each_engine
 def test_what_the_page_adds_runs_in_every_engine(page: Page, engine: str, tmp_path: Path) -> None:
     overlay = page.overlay(tmp_path)
     shown = blocks(page.file, "text")[0]
     found = re.search(r"\$ cat \S+\n(.*?)\n\$ sqlstream run[^\n]*\n(.*--\+\n)", shown, re.DOTALL)
     assert found is not None
-    batch = f"SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = '{engine}'; "
-    settings = "" if engine == "stream" else batch
-    assert found[2] in overlay.sqlstream("run", "--quiet", "-", text=settings + found[1])
+    assert found[2] in overlay.run(found[1], engine)
 
 
 def test_the_tree_has_no_such_connector_and_format() -> None:

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from document_overlay import Overlay, blocks
+from document_overlay import Overlay, blocks, each_engine
 
 SIGNATURES, BUILDERS = "sqlstream/functions/string.py", "runtime/evaluate/text/string.py"
 GOLDEN = (
@@ -48,13 +48,10 @@ def test_the_function_of_the_page_takes_three_edits(overlay: Overlay) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["stream", "duckdb", pytest.param("spark", marks=pytest.mark.slow)])
+@each_engine
 def test_the_function_of_the_page_runs_in_every_engine(overlay: Overlay, engine: str) -> None:
     line, _, shown = blocks("function.md", "text")[1].partition("\n")
     table = shown.rstrip().rpartition("\n")[0] + "\n"
     statement = line.split('"')[1]
     of_column = "SELECT LEVENSHTEIN(a, b) AS l FROM (VALUES ('kitten', 'sitting')) AS t (a, b) WHERE a <> b;"
-    batch = f"SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = '{engine}'; "
-    settings = "" if engine == "stream" else batch
-    printed = overlay.sqlstream("run", "--quiet", "-", text=settings + statement + of_column)
-    assert printed.count(table) == 2
+    assert overlay.run(statement + of_column, engine).count(table) == 2
