@@ -86,8 +86,10 @@ def wait_until_ended(processes: Iterable[psutil.Process], timeout_s: float = TIM
 
 
 def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; `options` are those of subprocess.run, `stdin` a text that the command reads."""
+    """Run a command to its end; `options` are those of subprocess.run, `stdin` a text that the command reads, and
+    `shows_traceback` that it tells one of a process that it has started."""
     text = options.pop("stdin", None)
+    shows_traceback = options.pop("shows_traceback", False)
     end = WholeEnd()
     with Process(
         command,
@@ -105,7 +107,7 @@ def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.Compl
         except BaseException:
             process.kill()
             raise
-    end.check(process.returncode, errors)
+    end.check(process.returncode, "" if shows_traceback else errors)
     return subprocess.CompletedProcess(process.args, process.returncode, written, errors)
 
 

@@ -24,7 +24,6 @@ _SETTINGS = "_hypothesis_internal_use_settings"
 TEST_MS = {
     "chaos": 60_000,
     "conformance": 20_000,
-    "differential/test_random_queries": 5_000,
     "differential/test_interrupted": 2_000,
     "differential/test_spark": 5_000,
     "differential/test_verify": 800,
@@ -39,6 +38,7 @@ TEST_MS = {
     "simulation/test_disks": 20,
     "simulation/test_reliability": 250,
     "simulation": 120,
+    "sql/test_random_queries": 5_000,
     "sql": 300,
     "unit/runtime/native/test_cache": 2_000,
     "unit/docs/test_adding_a": 20_000,

@@ -27,6 +27,7 @@ other is cut anywhere. Rows are in order of time. `table NAME endless` is planne
     duckdb              DuckDB has these rows for the text, or for another text behind a line `duckdb:`
     duckdb=about        the same with numbers up to six digits
     no-batch            the plan is not lowered to a batch engine
+    key                 the table that it is written to has a key, whatever its kind
     set.KEY=VALUE       a setting
 """
 
@@ -53,8 +54,8 @@ Row = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CaseTable:
-    """`rows` are JSON values; `parts` says where each split ends, when the file says it. `kind` is empty, or a connector of
-    moved_jobs.py."""
+    """`rows` are JSON values; `parts` says where each split ends, when the file says it. `kind` is empty, a connector of
+    moved_jobs.py, or the options of another one."""
 
     name: str
     kind: str
@@ -80,6 +81,8 @@ class Case:
     words: Mapping[str, str]
     duckdb_sql: str
     expected: tuple[str, ...]
+    batch_sql: str = ""
+    """What a batch engine is to answer, where that is another query."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.name}"

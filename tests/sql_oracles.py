@@ -38,14 +38,14 @@ def generated(name: str, sql: str, tables: Tables, *words: str, given: Sequence[
     return Case("", name, made, tuple(given), sql, {key: value for key, _, value in pairs}, "", ())
 
 
-def drawn(case: Case, place: int, count: int) -> Draw | None:
+def draw_of_the_day(case: Case, place: int, count: int) -> Draw | None:
     """The draw of the day of a query that has one each `count` days."""
     found = draws(str(case))
     return found[today() // count % len(found)] if today() % count == place % count else None
 
 
-def check_generated(case: Case, directory: Path, draw: Draw | None = None) -> list[Row]:
-    """The rows of a query that runs straight are those of its oracles, and those that it leaves in this draw."""
+def check_generated(case: Case, directory: Path, draw: Draw | None = None) -> Result:
+    """The rows of a query that runs straight, which are those of its oracles, and those that it leaves in this draw."""
     own = directory / str(len(os.listdir(directory)))
     own.mkdir()
     straight = run_case(case, STRAIGHT, own)
@@ -54,10 +54,12 @@ def check_generated(case: Case, directory: Path, draw: Draw | None = None) -> li
         if draw is not None:
             lines = written(straight.schema, rows_of(straight.rows), straight.is_ordered)
             held = dataclasses.replace(case, expected=tuple(lines))
-            check(held, run_case(held, draw, own))
+            drawn = run_case(held, draw, own)
+            check(held, drawn)
+            return drawn
     except Exception as error:
         raise AssertionError(f"{draw}\n{case.script}\n{error}") from error
-    return [tuple(row) for row in rows_of(straight.rows)]
+    return straight
 
 
 def check(case: Case, result: Result) -> None:
@@ -81,7 +83,9 @@ def check_oracles(case: Case, result: Result, *, has_text: bool = True) -> None:
             assert_same_rows(found, theirs, is_ordered=result.is_ordered)
     if case.is_free("no-batch") or case.is_free("late") or case.is_free("count"):
         return
-    plan = result.plan if result.draw.told == "rows" else planned(case, "rows", "AUTO", 65_536)
+    plan = result.plan
+    if case.batch_sql or result.draw.told != "rows":
+        plan = planned(dataclasses.replace(case, sql=case.batch_sql or case.sql), "rows", "AUTO", 65_536)
     for answer in batch_rows(case, plan):
         if isinstance(answer, UserError):
             # The plan of a stream has encodings in place of nested keys, which no engine has.

@@ -58,12 +58,13 @@ SINKS = {
     "retract": "'filesystem', 'path' = '{0}/out', 'format' = 'json', 'changelog.mode' = 'retract', 'changelog.op-column' = 'op'",
     "upsert": "'filesystem', 'path' = '{0}/out', 'format' = 'json', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op'",
     "compacted": "'filesystem', 'path' = '{0}/out', 'format' = 'parquet', 'changelog.mode' = 'compacted'",
+    "debezium": "'filesystem', 'path' = '{0}/out', 'format' = 'debezium-json'",
     "duckdb": "'duckdb', 'path' = '{0}/out.duckdb', 'table-name' = 'written'",
     "jdbc": "'jdbc', 'url' = 'jdbc:sqlite:{0}/out.sqlite', 'table-name' = 'written'",
 }
 COVERS = 64
 """How many sets of draws there are: to find one takes as long as a run."""
-KEYED = ("upsert", "compacted", "jdbc")
+KEYED = ("upsert", "compacted", "debezium", "jdbc")
 APPENDED = ("json", "parquet")
 _DELAY = re.compile(
     r"WATERMARK FOR `?(\w+)`? AS `?\1`?(?: - INTERVAL '([\d.]+)' (SECOND|MINUTE|HOUR))?\s*(?:,|$)"
@@ -205,6 +206,8 @@ def _compiled(case: Case, told: str, phases: str, batch_rows: int, statement: st
 
 
 def _create(table: CaseTable, told: str) -> str:
+    if "=" in table.kind:
+        return f"CREATE TABLE {table.name} ({table.columns}) WITH ({table.kind})"
     kind = table.kind or ("scripted" if _is_marked(table) else "unmarked")
     if not _is_told(table, told):
         return f"CREATE TABLE {table.name} ({table.columns}) WITH ('connector' = '{kind}')"
@@ -225,7 +228,7 @@ def _create(table: CaseTable, told: str) -> str:
 
 def _is_told(table: CaseTable, told: str) -> bool:
     """Whether the rows come as changes, with wrong ones that are put right."""
-    return told != "rows" and not table.is_of_events and not table.parts
+    return told != "rows" and not table.is_of_events and not table.parts and "=" not in table.kind
 
 
 def _is_marked(table: CaseTable) -> bool:
@@ -239,7 +242,7 @@ def _insert(case: Case, draw: Draw, plan: CompiledPlan, directory: Path) -> tupl
     if draw.sink in APPENDED and not mode.is_insert_only:
         return None
     key: tuple[int, ...] | None = ()
-    if draw.sink in KEYED:
+    if draw.sink in KEYED or case.is_free("key"):
         key = _key(case, plan)
         if key is None:
             return None

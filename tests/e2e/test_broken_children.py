@@ -23,6 +23,7 @@ def test_a_job_fails_with_the_last_words_of_children_that_never_come_up(tmp_path
         *("run", "--set", NEVER, "--task-managers", "2", "-"),
         env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
         stdin="CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1'); SELECT n FROM t;",
+        shows_traceback=True,
     )
     assert done.returncode == 1
     assert done.stdout == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from oracle import Tables
-from sql_oracles import check_generated, drawn, generated
+from sql_oracles import check_generated, draw_of_the_day, generated
 from sql_runs import Draw, run_case
 
 from sqlstream.errors import UserError
@@ -86,7 +86,7 @@ def nestings(place: str, template: str) -> Iterator[str]:
 def test_nested_subqueries_have_the_rows_that_duckdb_has_for_the_text(place: str, tmp_path: Path) -> None:
     for number, sql in enumerate(nestings(place, PLACES[place])):
         case = generated(f"{place}_{number}", sql, TABLES, "duckdb", "no-batch")
-        check_generated(case, tmp_path, drawn(case, number, len(PREDICATES)))
+        check_generated(case, tmp_path, draw_of_the_day(case, number, len(PREDICATES)))
 
 
 @pytest.mark.parametrize("place", REFUSED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from oracle import Tables
-from sql_oracles import check_generated, drawn, generated
+from sql_oracles import check_generated, draw_of_the_day, generated
 
 NIGHTS: Tables = {
     "calls": (
@@ -55,4 +55,4 @@ def test_windows_of_instants_are_cut_by_the_clock_of_the_session(
     )
     for number, query in enumerate(queries):
         case = generated(f"{window} {zone}", query, NIGHTS, f"set.table.local-time-zone={zone}")
-        assert check_generated(case, tmp_path, drawn(case, number, len(queries)))
+        assert check_generated(case, tmp_path, draw_of_the_day(case, number, len(queries))).rows.num_rows
