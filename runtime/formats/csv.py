@@ -16,7 +16,16 @@ from sqlstream.runtime.formats.csv_dialect import CsvDialect, CsvOptions
 from sqlstream.runtime.formats.file_rows import FileRows, absent_column, empty_columns, quoted, undecodable
 from sqlstream.runtime.formats.flat_types import refuse_types
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
+from sqlstream.spi.format import (
+    FileReader,
+    FileWriter,
+    FormatDescriptor,
+    MessageReader,
+    MessageRequest,
+    MessageWriter,
+    ReadRequest,
+    Rejected,
+)
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.times import what_it_is_not
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
@@ -32,7 +41,7 @@ _FALSE = ["false", "False", "FALSE"]
 class Csv:
     """Columns are in the table's order or, with a header, in the header's."""
 
-    descriptor = FormatDescriptor("csv", descriptors_of(CsvOptions), ".csv", is_text=True)
+    descriptor = FormatDescriptor("csv", descriptors_of(CsvOptions), ".csv", is_text=True, has_messages=True)
 
     def reader(self, request: ReadRequest) -> FileReader:
         return CsvReader(request)
@@ -41,6 +50,16 @@ class Csv:
         from sqlstream.runtime.formats.csv_writer import CsvWriter
 
         return CsvWriter(stream, schema, CsvDialect.parse(options))
+
+    def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.messages import CsvMessages
+
+        return CsvMessages(request)
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        from sqlstream.runtime.formats.messages import CsvMessageWriter
+
+        return CsvMessageWriter(schema, CsvDialect.parse(options))
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         CsvDialect.parse(options)
@@ -84,7 +103,7 @@ class CsvReader(FileRows):
             if is_first and self._dialect.has_header:
                 block = self._read_header(block)
             is_first = False
-            yield self._decode(block)
+            yield self.decode(block)
 
     def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
         """Whole rows, marked plain when Arrow's reader decodes them correctly; it takes malformed quotes for text."""
@@ -139,7 +158,7 @@ class CsvReader(FileRows):
             text = header.decode("utf-8", "replace")
             raise undecodable(self._path, Rejected(line - 1, f"as a header, {error}", text)) from error
 
-    def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+    def decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         import pyarrow as pa
 
         if self._is_tidy and block.is_plain and not self._risky_decimals.are_in(block.data):

@@ -31,7 +31,16 @@ class CsvWriter:
     distinguishes quotes can tell the two apart (PostgreSQL's and DuckDB's COPY write the same).
     """
 
-    def __init__(self, stream: BinaryIO, schema: Schema, dialect: CsvDialect) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        schema: Schema,
+        dialect: CsvDialect,
+        *,
+        end: bytes = b"\n",
+        has_header: bool | None = None,
+    ) -> None:
+        """`end` is what ends a row; `has_header` is the dialect's unless it is given."""
         self._stream = stream
         self._schema = schema
         self._dialect = dialect
@@ -43,7 +52,7 @@ class CsvWriter:
             RowForm(
                 opening=b"",
                 prefixes=(b"", *[delimiter] * (len(schema) - 1)),
-                end=b"\n",
+                end=end,
                 null=null,
                 # An empty line could be taken for none.
                 quotes_empty=not null or len(schema) == 1,
@@ -52,7 +61,7 @@ class CsvWriter:
                 ),
             )
         )
-        if dialect.has_header:
+        if dialect.has_header if has_header is None else has_header:
             columns = [self._texts(pa.array([name], pa.string()), name) for name in schema.names]
             self._rows.write(stream, columns, 1)
 

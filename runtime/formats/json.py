@@ -8,7 +8,15 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats.flat_types import refuse_types
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
+from sqlstream.spi.format import (
+    FileReader,
+    FileWriter,
+    FormatDescriptor,
+    MessageReader,
+    MessageRequest,
+    MessageWriter,
+    ReadRequest,
+)
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import STRING_ROOTS, LogicalType, TypeRoot
 
@@ -16,7 +24,9 @@ from sqlstream.types import STRING_ROOTS, LogicalType, TypeRoot
 class Json:
     """Fields are found by name, at every depth; those that the table does not declare are passed over."""
 
-    descriptor = FormatDescriptor("json", descriptors_of(JsonOptions), ".json", is_text=True)
+    descriptor = FormatDescriptor(
+        "json", descriptors_of(JsonOptions), ".json", is_text=True, has_messages=True
+    )
 
     def reader(self, request: ReadRequest) -> FileReader:
         from sqlstream.runtime.formats.json_reader import JsonReader
@@ -27,6 +37,17 @@ class Json:
         from sqlstream.runtime.formats.json_writer import JsonWriter
 
         return JsonWriter(stream, schema, options)
+
+    def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.json_reader import JsonReader
+        from sqlstream.runtime.formats.messages import JsonMessages, read_request
+
+        return JsonMessages(JsonReader(read_request(request)))
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        from sqlstream.runtime.formats.messages import LineMessages
+
+        return LineMessages(lambda stream: self.writer(stream, schema, options))
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         refuse_types("json", schema, allows_nested=True)

@@ -53,19 +53,19 @@ class JsonReader(FileRows):
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         for block in read_blocks(self._stream, self._path, cut_at_newline, self._block_bytes):
-            yield self._decode(block)
+            rows = self.decode(block)
+            yield rows.batch, rows.rejected
 
-    def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+    def decode(self, block: Block) -> DecodedRows:
         plain = self._decode_plain(block)
         if plain is None:
             lines = lines_of(block)
-            rows = self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
-            return rows.batch, rows.rejected
+            return self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
         if not len(plain.odd_lines):
-            return plain.batch, []
+            return DecodedRows(plain.batch, np.arange(plain.batch.num_rows), [])
         odd_lines = lines_of(block).take(pa.array(plain.odd_lines))
         odd = self._decode_lines(odd_lines, plain.odd_lines + block.first_line)
-        return _merge(plain, odd), odd.rejected
+        return _merge(plain, odd)
 
     def _decode_plain(self, block: Block) -> PlainRows | None:
         if not self._uses_kernel:
@@ -137,22 +137,28 @@ class JsonReader(FileRows):
 
 @dataclass(frozen=True)
 class DecodedRows:
-    """Rows decoded from lines, the index of each row's line, and the lines that were rejected."""
+    """Rows decoded from lines, the place of each row's line among them, and the lines that were rejected."""
 
     batch: pa.RecordBatch
     lines: np.ndarray[Any, Any]
     rejected: list[Rejected]
 
 
-def _merge(plain: PlainRows, odd: DecodedRows) -> pa.RecordBatch:
+def _merge(plain: PlainRows, odd: DecodedRows) -> DecodedRows:
     """The rows of both in the order of their lines."""
     rows, odd_rows = plain.batch.num_rows, odd.batch.num_rows
+    is_plain = np.ones(rows + len(plain.odd_lines), dtype=bool)
+    is_plain[plain.odd_lines] = False
+    lines = np.flatnonzero(is_plain)
     if not odd_rows:
-        return plain.batch
+        return DecodedRows(plain.batch, lines, odd.rejected)
+    places = plain.rows_before[odd.lines]
+    lines = np.insert(lines, places, plain.odd_lines[odd.lines])
     if not odd.batch.num_columns:
-        return empty_columns(rows + odd_rows)
-    order = np.insert(np.arange(rows), plain.rows_before[odd.lines], np.arange(rows, rows + odd_rows))
-    return pa.concat_batches([plain.batch, odd.batch]).take(pa.array(order))
+        return DecodedRows(empty_columns(rows + odd_rows), lines, odd.rejected)
+    order = np.insert(np.arange(rows), places, np.arange(rows, rows + odd_rows))
+    merged = pa.concat_batches([plain.batch, odd.batch]).take(pa.array(order))
+    return DecodedRows(merged, lines, odd.rejected)
 
 
 def _blame(reasons: dict[int, str], mask: np.ndarray[Any, Any], reason: str) -> None:

@@ -12,7 +12,16 @@ from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
 from sqlstream.runtime.formats.file_rows import FileRows, empty_columns, undecodable
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
+from sqlstream.spi.format import (
+    FileReader,
+    FileWriter,
+    FormatDescriptor,
+    MessageReader,
+    MessageRequest,
+    MessageWriter,
+    ReadRequest,
+    Rejected,
+)
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS
 
@@ -38,13 +47,21 @@ class RawOptions:
 class Raw:
     """A table of one STRING or BYTES column."""
 
-    descriptor = FormatDescriptor("raw", descriptors_of(RawOptions), ".raw", is_text=True)
+    descriptor = FormatDescriptor("raw", descriptors_of(RawOptions), ".raw", is_text=True, has_messages=True)
 
     def reader(self, request: ReadRequest) -> FileReader:
         return RawReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         return RawWriter(stream, schema, options)
+
+    def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.messages import RawMessages
+
+        return RawMessages(request, _charset(request.options))
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        return RawMessageWriter(schema, options)
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         _delimiter(options)
@@ -152,15 +169,46 @@ class RawWriter:
         """Nothing is buffered."""
 
     def _encode(self, data: bytes) -> bytes:
-        try:
-            return data.decode().encode(self._charset)
-        except UnicodeEncodeError as error:
-            raise UserError(
-                "SS5014",
-                f'column "{self._column}" holds the character "{error.object[error.start]}",'
-                f" which {self._charset} does not have",
-                hint="set 'raw.charset' = 'UTF-8'",
-            ) from error
+        return _encoded(data, self._charset, self._column)
+
+
+class RawMessageWriter:
+    """Each value is a message; that of NULL has no content. No state."""
+
+    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
+        self._column, self._charset = schema.names[0], _charset(options)
+        self._is_recoded = schema.types[0].root in STRING_ROOTS and self._charset != "utf-8"
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa
+
+        values = batch.column(0)
+        if not self._is_recoded:
+            return values.cast(pa.binary())
+        import numpy as np
+        import pyarrow.compute as pc
+
+        from sqlstream.runtime.formats.text_values import joined_bytes
+        from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer
+
+        filled = pc.fill_null(values, "")
+        # Every charset but UTF-8 has a byte for each character.
+        ends = np.concatenate(([0], np.cumsum(pc.utf8_length(filled).to_numpy()))).astype(np.int32)
+        data = _encoded(bytes(joined_bytes(filled)), self._charset, self._column)
+        buffers = [validity_buffer(valid_mask(values)), pa.py_buffer(ends), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+def _encoded(data: bytes, charset: str, column: str) -> bytes:
+    try:
+        return data.decode().encode(charset)
+    except UnicodeEncodeError as error:
+        raise UserError(
+            "SS5014",
+            f'column "{column}" holds the character "{error.object[error.start]}",'
+            f" which {charset} does not have",
+            hint="set 'raw.charset' = 'UTF-8'",
+        ) from error
 
 
 def _charset(options: dict[str, str]) -> str:

@@ -30,6 +30,7 @@ MODULES = (
     "sqlstream.runtime.kernels.keys.row_order",
     "sqlstream.runtime.kernels.keys.words",
     "sqlstream.runtime.kernels.match",
+    "sqlstream.runtime.kernels.messages",
     "sqlstream.runtime.kernels.nexmark",
     "sqlstream.runtime.kernels.rank",
     "sqlstream.runtime.kernels.slots.chains",

@@ -79,16 +79,18 @@ _PARSERS: dict[OptionType, Callable[[str], Any]] = {
 
 
 class Boundedness(msgspec.Struct, frozen=True):
-    """When a table read through this connector ends: always, never, or depending on whether the option `unless_set` is set or
-    the number of the option `unless_positive` is above 0."""
+    """When a table read through this connector ends: always, never, or depending on whether the option `unless_set` is set (to
+    something else than `set_default`) or the number of the option `unless_positive` is above 0."""
 
     bounded: bool
     unless_set: str = ""
+    set_default: str | None = None
     unless_positive: str = ""
 
     def is_bounded(self, options: dict[str, str]) -> bool:
         is_positive = int(options.get(self.unless_positive, 0)) > 0
-        return self.bounded != ((bool(self.unless_set) and self.unless_set in options) or is_positive)
+        is_set = bool(self.unless_set) and options.get(self.unless_set, self.set_default) != self.set_default
+        return self.bounded != (is_set or is_positive)
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -124,26 +126,34 @@ class Writing(msgspec.Struct, frozen=True):
 
     `mode` is the widest changelog that the sink accepts. `takes_upserts`: it needs no -U rows even when the table has no primary
     key (blackhole). `is_at_least_once`: rows are out when they are written, so that those since the last checkpoint come again
-    after a failure. `changes_rows`: the sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    after a failure; `unless` names an option, and the value with which a table is exactly once. `changes_rows`: the sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
     """
 
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     takes_upserts: bool = False
     is_at_least_once: bool = False
+    unless: tuple[str, str] = ("", "")
     changes_rows: bool = False
     is_offered: bool = True
+
+    def repeats_rows(self, options: Mapping[str, str]) -> bool:
+        """Whether rows of a table with these options may come again after a failure."""
+        key, value = self.unless
+        return self.is_at_least_once and not (key and options.get(key, "").lower() == value)
 
 
 class Place(msgspec.Struct, frozen=True):
     """Where a table is, and how its rows lie there.
 
     `options` name the place. A reader begins elsewhere when they change; one of an unbounded table finds what is there.
-    `has_format`: rows are in a format, which the option `format` names. `partitions`: a table may be PARTITIONED BY some of its
+    `has_format`: rows are in a format, which the option `format` (or `value.format`) names; with `has_messages` it is one whose
+    rows may be messages. `partitions`: a table may be PARTITIONED BY some of its
     columns.
     """
 
     options: tuple[str, ...] = ()
     has_format: bool = False
+    has_messages: bool = False
     partitions: bool = False
 
 

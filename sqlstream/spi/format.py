@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -14,6 +14,7 @@ from sqlstream.spi.connector import OptionDescriptor
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
@@ -25,7 +26,8 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     INSERT_ONLY; `sink_mode`: the widest that a writer takes. `reads_events`: a row is an event that says how a table of another
     database changes (`EventDemand`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
     that it does not change. `metadata` maps the metadata keys of an event to types; those of
-    `varying_metadata` have another value in each event of a row.
+    `varying_metadata` have another value in each event of a row. `has_messages`: a row, or an event, may also be one message of a
+    queue (`HasMessages`).
     """
 
     identifier: str
@@ -38,6 +40,7 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     leaves_out_values: bool = False
     metadata: dict[str, LogicalType] = {}
     varying_metadata: frozenset[str] = frozenset()
+    has_messages: bool = False
 
 
 class EventDemand(msgspec.Struct, frozen=True):
@@ -64,8 +67,15 @@ def event_column(key: str) -> str:
 
 BATCH_ROWS = 65_536
 
-VALUE_PREFIX = "value."
-"""May stand before a metadata key of a format, as in Flink where a connector has formats of keys and of values."""
+VALUE_PREFIX, KEY_PREFIX = "value.", "key."
+"""May stand before the options of a format where rows are messages, which have values and keys; the former also before a metadata
+key of a format."""
+
+
+def value_format(options: Mapping[str, str]) -> str:
+    """The format of a table's rows, which `value.format` may name too where they are messages; empty without any."""
+    return options.get("format") or options.get(f"{VALUE_PREFIX}format", "")
+
 
 UNKNOWN_VALUES = "$unknown_values"
 """The column of marks: `,0,3,` for a row whose columns 0 and 3 are unknown, NULL for a whole row."""
@@ -93,7 +103,8 @@ class ReadRequest:
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An undecodable row: 1-based line in its file, the reason, and the raw text as it stood there."""
+    """An undecodable row: 1-based line in its file (of messages: its place among them, from 0), the reason, and the raw text as
+    it stood there."""
 
     line: int
     reason: str
@@ -125,6 +136,48 @@ class Format(Protocol):
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         """Checks beyond the descriptor: types the format cannot carry. UserError SS40xx."""
+
+
+# Messages of queues: each is a row, or an event.
+
+
+@dataclasses.dataclass(frozen=True)
+class MessageRequest:
+    """What is read of messages, as in `ReadRequest`."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+    options: dict[str, str] = dataclasses.field(default_factory=dict)
+    demand: EventDemand = _WHOLE_ROWS
+
+
+class DecodedMessages(NamedTuple):
+    """The rows of some messages, in their order. `owners`: the place of each row's message, int64; None where each message has
+    one row. `rejected`: the undecodable messages, which have no row."""
+
+    batch: pa.RecordBatch
+    owners: np.ndarray[Any, Any] | None
+    rejected: list[Rejected]
+
+
+class MessageReader(Protocol):
+    def decode(self, messages: pa.Array) -> DecodedMessages:
+        """Rows of messages, a binary array in which NULL is a message without content. It has a row if the format says so."""
+
+
+class MessageWriter(Protocol):
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        """A message for each row: a binary array. The batch is a changelog if the format's writers take one."""
+
+
+@runtime_checkable
+class HasMessages(Protocol):
+    """A format whose rows, or events, may be messages. An undecodable message is never an error of the reader: whoever has read it
+    knows where it comes from, and what the options say."""
+
+    def message_reader(self, request: MessageRequest) -> MessageReader: ...
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter: ...
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.specs import SinkSpec, SourceSpec
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, writer_name
 from sqlstream.spi.connector import (
     FOR_EVERY_READER,
     AbortsCommittables,
@@ -71,7 +71,7 @@ class ConnectorCase:
         if descriptor.is_sink and descriptor.is_source:
             parts |= {"commit": self._commit, "abort": self._abort, "died commit": self._died_commit}
         made = [Check(f"{self.connector}: {name}", run) for name, run in parts.items()]
-        if "commit" in parts and not descriptor.writing.is_at_least_once:
+        if "commit" in parts and not descriptor.writing.repeats_rows(self.options(Path())):
             made.append(Check(f"{self.connector}: kill", self._kill, is_slow=True))
         return made
 
@@ -290,7 +290,7 @@ def _context(subtask: int, parallelism: int, batch_rows: int, attempt: int = 0) 
         now_ms=lambda: 1_000_000,
         count=lambda name, n: None,
         files=LocalFiles(),
-        writer_name=f"{attempt}/v/{subtask}",
+        writer_name=writer_name(f"{attempt}", f"v-{subtask}", 1),
     )
 
 

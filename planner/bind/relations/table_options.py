@@ -27,7 +27,7 @@ from sqlstream.spi.changelog_options import (
     ChangelogOptions,
 )
 from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType
-from sqlstream.spi.format import VALUE_PREFIX, FormatDescriptor
+from sqlstream.spi.format import KEY_PREFIX, VALUE_PREFIX, FormatDescriptor, value_format
 from sqlstream.types import STRING_ROOTS, LogicalType
 
 _WATERMARK_OPTIONS = (
@@ -173,7 +173,7 @@ def _check(
 ) -> None:
     known = _known_options(values, descriptor, context, spans)
     for key, value in values.items():
-        if key in ("connector", "format"):
+        if key == "connector" or key in _format_keys(descriptor):
             continue
         option = _find_option(key, known, columns)
         if option is None:
@@ -202,21 +202,18 @@ def _known_options(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
 ) -> list[OptionDescriptor]:
     known = own_options(descriptor)
-    form = _find_format(values, descriptor, context, spans)
-    if form is not None:
-        known += [
-            OptionDescriptor(
-                f"{form.identifier}.{o.key}",
-                o.type,
-                o.description,
-                o.default,
-                o.is_required,
-                o.choices,
-                o.minimum,
-            )
-            for o in form.options
-        ]
+    for key, form in _find_formats(values, descriptor, context, spans).items():
+        prefix = key.removesuffix("format")
+        known += [msgspec.structs.replace(o, key=f"{prefix}{form.identifier}.{o.key}") for o in form.options]
     return known
+
+
+def _format_keys(descriptor: ConnectorDescriptor) -> tuple[str, ...]:
+    """The options that name a format; the first two the same one."""
+    place = descriptor.place
+    if place.has_messages:
+        return ("format", f"{VALUE_PREFIX}format", f"{KEY_PREFIX}format")
+    return ("format",) if place.has_format else ()
 
 
 def written_format(
@@ -224,7 +221,7 @@ def written_format(
 ) -> FormatDescriptor | None:
     """The format of a table whose options have been checked, with the changelogs of the table; None for a connector without
     formats."""
-    found = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
+    found = context.formats.get(value_format(options)) if descriptor.place.has_format else None
     modes = ChangelogOptions.of(options).modes
     if found is None or modes is None:
         return found
@@ -236,7 +233,7 @@ def metadata_of(
 ) -> dict[str, LogicalType]:
     """The metadata keys of a table with these options, and their types: those of the connector and of the format, which may be
     written with the prefix `value.` (Flink: of a format of a connector's values)."""
-    written = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
+    written = context.formats.get(value_format(options)) if descriptor.place.has_format else None
     if written is None or not written.metadata:
         return descriptor.reading.metadata
     prefixed = {f"{VALUE_PREFIX}{key}": t for key, t in written.metadata.items()}
@@ -247,36 +244,63 @@ def check_table_changes(
     table: CatalogTable, options: Mapping[str, str], context: BindContext, span: Span | None
 ) -> None:
     """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`)."""
-    written = context.formats.get(options.get("format", ""))
+    written = context.formats.get(value_format(options))
     check_changes(table, options, written, span)
 
 
-def _find_format(
+def _find_formats(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
-) -> FormatDescriptor | None:
-    identifier = values.get("format")
-    if not descriptor.place.has_format:
-        if identifier is not None:
+) -> dict[str, FormatDescriptor]:
+    """By the options that name them."""
+    keys = _format_keys(descriptor)
+    if not keys:
+        if "format" in values:
             raise UserError(
                 "SS4003",
                 f'connector "{descriptor.identifier}" takes no format',
                 span=spans.keys.get("format") or spans.all,
                 hint="remove the option 'format'",
             )
-        return None
-    if identifier is None:
+        return {}
+    if not any(key in values for key in keys[:2]):
         raise UserError(
             "SS4005",
             f'connector "{descriptor.identifier}" needs a format',
             span=spans.all,
-            hint=f"add 'format' = '…', one of {', '.join(sorted(context.formats))}",
+            hint=f"add 'format' = '…', one of {', '.join(_formats(descriptor, context))}",
         )
-    span = spans.values.get("format") or spans.all
+    if all(key in values for key in keys[:2]) and len(keys) > 1:
+        raise UserError(
+            "SS4003",
+            f'"{keys[0]}" and "{keys[1]}" both name the format of the values',
+            span=spans.keys.get(keys[1]) or spans.all,
+            hint=f"leave '{keys[0]}' out",
+        )
+    return {key: _find_format(key, values[key], descriptor, context, spans) for key in keys if key in values}
+
+
+def _formats(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]:
+    """Those that the connector can have."""
+    needs_messages = descriptor.place.has_messages
+    return sorted(i for i, f in context.formats.items() if f.has_messages or not needs_messages)
+
+
+def _find_format(
+    key: str, identifier: str, descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+) -> FormatDescriptor:
+    span = spans.values.get(key) or spans.all
     with ErrorsAt(span):  # a package that cannot be used
         found = context.formats.get(identifier)
     if found is None:
-        hint = choose_one_of(identifier, sorted(context.formats))
+        hint = choose_one_of(identifier, _formats(descriptor, context))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
+    if descriptor.place.has_messages and not found.has_messages:
+        raise UserError(
+            "SS4003",
+            f'format "{identifier}" is one of files, and connector "{descriptor.identifier}" has messages',
+            span=span,
+            hint=choose_one_of("", _formats(descriptor, context)),
+        )
     return found
 
 
@@ -285,6 +309,8 @@ def _find_option(
 ) -> OptionDescriptor | None:
     for option in known:
         if option.key == key:
+            return option
+        if option.key.endswith("*") and key.startswith(option.key[:-1]) and len(key) >= len(option.key):
             return option
         if "#" in option.key:
             match = re.fullmatch(re.escape(option.key).replace(r"\#", "(.+)"), key)

@@ -38,6 +38,7 @@ from sqlstream.planner.relational.watermark import WATERMARK_COLUMN, watermark_t
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
+from sqlstream.spi.format import value_format
 from sqlstream.spi.inspection import FileInference
 from sqlstream.types import LogicalType, as_rowtime
 
@@ -134,9 +135,7 @@ def bind_table_source(
             span=span,
         )
     check_table_changes(table, options, namespace.context, span)
-    written = (
-        namespace.context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
-    )
+    written = namespace.context.formats.get(value_format(options)) if descriptor.place.has_format else None
     metadata = metadata_of(descriptor, options, namespace.context)
     scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)
     if written is not None:

@@ -13,8 +13,8 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_enumerator import CHANGED
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import PathPattern
-from sqlstream.runtime.connectors.files.row_watermarks import RowWatermarks
 from sqlstream.runtime.connectors.files.table_files import TableFiles
+from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.spi.connector import FOR_EVERY_READER, ConnectorContext
 from sqlstream.spi.files import FileStatus
 

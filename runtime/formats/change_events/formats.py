@@ -29,7 +29,15 @@ from sqlstream.runtime.formats.json_writer import JsonWriter
 from sqlstream.runtime.formats.text_values import joined_lines
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
+from sqlstream.spi.format import (
+    FileReader,
+    FileWriter,
+    FormatDescriptor,
+    MessageReader,
+    MessageRequest,
+    MessageWriter,
+    ReadRequest,
+)
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 
@@ -127,6 +135,19 @@ class _ChangeEvents(ABC):
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         return ChangeEventWriter(stream, schema, json_options(options), self.events(options))
 
+    def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.json_reader import JsonReader
+        from sqlstream.runtime.formats.messages import JsonMessages, read_request
+
+        reader = self.reader(read_request(request))
+        assert isinstance(reader, JsonReader)
+        return JsonMessages(reader)
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        from sqlstream.runtime.formats.messages import LineMessages
+
+        return LineMessages(lambda stream: self.writer(stream, schema, options))
+
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         Json().validate(schema, json_options(options))
 
@@ -143,6 +164,7 @@ def _descriptor(
         descriptors_of(options),
         ".json",
         is_text=True,
+        has_messages=True,
         source_mode=ChangelogMode.RETRACT,
         sink_mode=ChangelogMode.RETRACT,
         reads_events=True,

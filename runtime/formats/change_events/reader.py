@@ -36,11 +36,11 @@ from sqlstream.runtime.formats.change_events.events import (
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.json_objects import parse_values
-from sqlstream.runtime.formats.json_reader import JsonReader, lines_of
+from sqlstream.runtime.formats.json_reader import DecodedRows, JsonReader, lines_of
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
-from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, Rejected, event_column
+from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _TOMBSTONE_BYTES_MAX = 16
@@ -82,12 +82,13 @@ class ChangeEventReader(JsonReader):
         counts, self._counts = self._counts, Counter()
         return counts
 
-    def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+    def decode(self, block: Block) -> DecodedRows:
         lines = lines_of(block)
-        numbers = np.arange(len(lines)) + block.first_line
+        places = np.arange(len(lines))
         is_event = ~_are_tombstones(lines)
         if not is_event.all():
-            lines, numbers = lines.filter(pa.array(is_event)), numbers[is_event]
+            lines, places = lines.filter(pa.array(is_event)), places[is_event]
+        numbers = places + block.first_line
         decoded = self._decode_lines(lines, numbers)
         events, at = self._format.opened(decoded.batch), decoded.lines
         operations = self._format.operations(events)
@@ -107,8 +108,9 @@ class ChangeEventReader(JsonReader):
                 faults.setdefault(int(line), fault)
         kept = changes.kept(is_whole[at[chosen[changes.owners]]])
         rejected = [self._reject(lines[row], int(numbers[row]), *faults[row]) for row in sorted(faults)]
-        return self._changelog(kept, events, chosen), sorted(
-            decoded.rejected + rejected, key=lambda r: r.line
+        batch, owners = self._changelog(kept, events, chosen)
+        return DecodedRows(
+            batch, places[at[owners]], sorted(decoded.rejected + rejected, key=lambda r: r.line)
         )
 
     def _told(self, lines: pa.Array, at: Numbers, operations: Operations) -> dict[int, Fault]:
@@ -172,19 +174,23 @@ class ChangeEventReader(JsonReader):
         """Which changes cannot have a whole row in `before`."""
         yield from ()
 
-    def _changelog(self, changes: Changes, events: pa.RecordBatch, chosen: Numbers) -> pa.RecordBatch:
+    def _changelog(
+        self, changes: Changes, events: pa.RecordBatch, chosen: Numbers
+    ) -> tuple[pa.RecordBatch, Numbers]:
+        """The rows, and the event of each of them."""
         rows = changes.rows(self._demand.keys)
+        owners = chosen[changes.owners[rows.sources]]
         columns = rows.columns if self._columns else []
         names = list(self._columns)
         if self._metadata:
-            owners = pa.array(chosen[changes.owners[rows.sources]])
             for key, metadata in self._metadata.items():
-                columns.append(metadata.of(events.column(metadata.member).take(owners)))
+                columns.append(metadata.of(events.column(metadata.member).take(pa.array(owners))))
                 names.append(event_column(key))
         if self._demand.marked:
             columns.append(_marks(rows, self._demand.marked))
             names.append(UNKNOWN_VALUES)
-        return pa.RecordBatch.from_arrays([*columns, pa.array(rows.kinds)], names=[*names, ROW_KIND_COLUMN])
+        batch = pa.RecordBatch.from_arrays([*columns, pa.array(rows.kinds)], names=[*names, ROW_KIND_COLUMN])
+        return batch, owners
 
 
 def _are_tombstones(lines: pa.Array) -> Mask:

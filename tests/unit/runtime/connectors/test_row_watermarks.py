@@ -9,7 +9,7 @@ from expression_harness import call, col, lit
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.expressions import Expression
-from sqlstream.runtime.connectors.files.row_watermarks import RowWatermarks
+from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.specs import EmitStrategy, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext
 

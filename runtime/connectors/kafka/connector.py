@@ -1,0 +1,123 @@
+"""The connectors `kafka` and `upsert-kafka` as the engine sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.files.file_paths import absolute_path
+from sqlstream.runtime.connectors.fixed_splits import own_share
+from sqlstream.runtime.connectors.kafka.options import DESCRIPTORS, FILE_OPTIONS, KafkaOptions, check_schema
+from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi import connector
+from sqlstream.spi.committable import Committable
+from sqlstream.spi.files import Files
+from sqlstream.types import BIGINT, INT, STRING, LogicalType, TypeRoot
+
+_METADATA = {
+    "topic": STRING.with_nullable(False),
+    "partition": INT.with_nullable(False),
+    "offset": BIGINT.with_nullable(False),
+    "timestamp": LogicalType(TypeRoot.TIMESTAMP_LTZ, precision=3).with_nullable(False),
+    "timestamp-type": STRING.with_nullable(False),
+}
+
+
+class Kafka:
+    """Topics: each message is a row, or a change of one."""
+
+    descriptor = connector.ConnectorDescriptor(
+        "kafka",
+        options=DESCRIPTORS,
+        reading=connector.Reading(
+            boundedness=connector.Boundedness(False, unless_set="scan.bounded.mode", set_default="unbounded"),
+            metadata=_METADATA,
+            limits=True,
+            watermarks=True,
+        ),
+        writing=connector.Writing(is_at_least_once=True, unless=("sink.delivery-guarantee", "exactly-once")),
+        place=connector.Place(
+            options=("topic", "topic-pattern", "properties.bootstrap.servers"),
+            has_format=True,
+            has_messages=True,
+        ),
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        check_schema(table, schema, KafkaOptions.of(options))
+
+    def source(
+        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> connector.SourceReader:
+        from sqlstream.runtime.connectors.kafka.source import KafkaReader
+
+        share = own_share(self, spec, context) if splits is None else splits
+        return KafkaReader(spec, KafkaOptions.of(spec.options), context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
+    ) -> connector.SplitEnumerator:
+        from sqlstream.runtime.connectors.kafka.partitions import Partitions
+
+        return Partitions(KafkaOptions.of(spec.options), state)
+
+    def sink(
+        self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
+    ) -> connector.SinkWriter:
+        from sqlstream.runtime.connectors.kafka.sink import KafkaWriter
+
+        options = KafkaOptions.of(spec.options)
+        if len(options.topics) != 1:
+            raise UserError(
+                "SS4003",
+                f'table "{spec.table}" has several topics, and rows do not say to which of them they go',
+                hint="write to a table of one topic",
+            )
+        if options.given.delivery_guarantee == "exactly-once":
+            from sqlstream.runtime.connectors.kafka.transactions import TransactionalWriter
+
+            return TransactionalWriter(spec, options, context)
+        return KafkaWriter(spec, options, context)
+
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        # Unless they are staged, a checkpoint has waited until its rows were delivered.
+        if committables:
+            from sqlstream.runtime.connectors.kafka.transactions import commit
+
+            commit(KafkaOptions.of(spec.options), checkpoint_id, committables, files)
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
+        if (path := self._staging_path(spec)) is not None:
+            remove_staging(path, job_id, files)
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        if (path := self._staging_path(spec)) is not None:
+            remove_staged_by(path, job_id, writer_names, files)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
+        path = self._staging_path(spec)
+        return staging_directory(path, job_id, writer_id) if path is not None else None
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """Certificates, keys, and where rows are staged."""
+        return tuple(options[key] for key in FILE_OPTIONS if key in options)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        named = {key: absolute_path(key, options[key], directory) for key in FILE_OPTIONS if key in options}
+        return {**options, **named}
+
+    def _staging_path(self, spec: SinkSpec) -> str | None:
+        options = KafkaOptions.of(spec.options)
+        if options.given.delivery_guarantee != "exactly-once":
+            return None
+        from sqlstream.runtime.connectors.kafka.transactions import staging_path
+
+        return staging_path(options)

@@ -1,0 +1,187 @@
+"""A consumer of librdkafka, and its messages as arrays. No Python runs for a message."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.kafka import library as rdkafka
+from sqlstream.runtime.connectors.kafka.errors import error_of
+from sqlstream.runtime.connectors.kafka.library import library
+from sqlstream.runtime.kernels import messages as kernel
+from sqlstream.runtime.kernels.buffers import validity_buffer
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+_NO_WAIT_FOR_CLOSE = 8
+"""RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE: nothing is told to a group of which the consumer is no member."""
+
+
+class Partition(NamedTuple):
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Messages of one partition that follow each other, as rows of a Taken. Without rows: the end of a partition, as it is now,
+    is at `offset`."""
+
+    partition: Partition
+    first: int
+    end: int
+    offset: int
+
+
+class Taken:
+    """Messages that the library has handed over, until `release`.
+
+    `runs` are those of each partition; rows between them are events, and no messages.
+    """
+
+    def __init__(self, addresses: Int64s, count: int, topics: dict[int, str]) -> None:
+        self._addresses, self._count = addresses, count
+        self._table = np.empty((count, kernel.ENTRIES), dtype=np.int64)
+        starts = np.empty(count, dtype=np.int64)
+        found = kernel.describe(addresses, count, self._table, starts)
+        self.runs = [
+            self._run(int(first), int(end), topics)
+            for first, end in zip(starts[:found], [*starts[1:found], count], strict=True)
+        ]
+
+    def _run(self, first: int, end: int, topics: dict[int, str]) -> Run:
+        error, topic, number = (int(v) for v in self._table[first, : kernel.OFFSET])
+        if topic and topic not in topics:
+            topics[topic] = library().topic_name(topic).decode()
+        partition = Partition(topics.get(topic, ""), number)
+        if error == rdkafka.PARTITION_EOF:
+            return Run(partition, first, first, int(self._table[end - 1, kernel.OFFSET]))
+        if error != rdkafka.NO_ERROR:
+            message = ctypes.cast(int(self._addresses[first]), ctypes.POINTER(rdkafka.Message))
+            text = library().message_errstr(message)
+            raise error_of(error, text.decode("utf-8", "replace") if text else "", partition.topic, number)
+        return Run(partition, first, end, int(self._table[end - 1, kernel.OFFSET]) + 1)
+
+    def offsets(self, rows: Run) -> Int64s:
+        return self._table[rows.first : rows.end, kernel.OFFSET]
+
+    def values(self, rows: Run) -> pa.Array:
+        return self._bytes(rows, kernel.VALUE)
+
+    def keys(self, rows: Run) -> pa.Array:
+        return self._bytes(rows, kernel.KEY)
+
+    def bytes_of_values(self, rows: Run) -> int:
+        return int(self._table[rows.first : rows.end, kernel.VALUE_BYTES].sum())
+
+    def _bytes(self, rows: Run, entry: int) -> pa.Array:
+        count = rows.end - rows.first
+        offsets, valid = np.empty(count + 1, dtype=np.int32), np.empty(count, dtype=np.uint8)
+        nulls = kernel.measure(self._table, rows.first, rows.end, entry, offsets, valid)
+        data = np.empty(int(offsets[-1]), dtype=np.uint8)
+        kernel.gather(self._table, rows.first, rows.end, entry, data.ctypes.data)
+        validity = validity_buffer(valid) if nulls else None
+        return pa.Array.from_buffers(
+            pa.binary(), count, [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+
+    def timestamps(self, rows: Run) -> tuple[Int64s, Int64s]:
+        """Milliseconds since 1970, and what they are the times of (0: unknown, 1: creation, 2: the log)."""
+        count = rows.end - rows.first
+        times, kinds = np.empty(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+        kernel.timestamps(
+            self._addresses, rows.first, rows.end, times, kinds, library().address("message_timestamp")
+        )
+        return times, kinds[:count]
+
+    def release(self) -> None:
+        """Give the messages back; call it once."""
+        kernel.release(self._addresses, self._count, library().address("message_destroy"))
+
+
+class Consumer:
+    """Reads partitions that it is told, and is no member of a group.
+
+    State: the library's consumer with its queue, and what it has reported last of brokers that cannot be reached."""
+
+    def __init__(self, settings: dict[str, str], rows_max: int) -> None:
+        conf = library().conf_new()
+        self._trouble = ""
+        # The callbacks must live as long as the consumer.
+        self._on_error = rdkafka.ERROR_CALLBACK(self._note_error)
+        self._on_log = rdkafka.LOG_CALLBACK(lambda consumer, level, facility, text: None)
+        library().conf_set_error_cb(conf, self._on_error)
+        library().conf_set_log_cb(conf, self._on_log)
+        text = ctypes.create_string_buffer(512)
+        rdkafka.set_all(conf, settings)
+        self._consumer = library().new(rdkafka.CONSUMER, conf, text, len(text))
+        if not self._consumer:
+            library().conf_destroy(conf)
+            raise ExternalError(
+                "SS5301", f"could not make a consumer: {text.value.decode('utf-8', 'replace')}"
+            )
+        library().poll_set_consumer(self._consumer)
+        self._queue = library().queue_get_consumer(self._consumer)
+        self._addresses = np.empty(rows_max, dtype=np.int64)
+        self._topics: dict[int, str] = {}
+
+    def _note_error(self, consumer: int, code: int, reason: bytes, opaque: int) -> None:
+        self._trouble = reason.decode("utf-8", "replace")
+
+    def assign(self, partitions: Sequence[tuple[str, int, int]]) -> None:
+        """Read also these (topic, partition, offset)."""
+        self._change("incremental_assign", partitions)
+
+    def unassign(self, partitions: Sequence[Partition]) -> None:
+        """Read these no more; messages that are on their way may still come."""
+        self._change("incremental_unassign", [(p.topic, p.number, -1) for p in partitions])
+
+    def _change(self, function: str, partitions: Sequence[tuple[str, int, int]]) -> None:
+        listed = rdkafka.partition_list(list(partitions))
+        try:
+            error = getattr(library(), function)(self._consumer, listed)
+        finally:
+            library().topic_partition_list_destroy(listed)
+        if error:
+            reason = library().error_string(error).decode("utf-8", "replace")
+            library().error_destroy(error)
+            raise ExternalError("SS5301", f"could not read from Kafka: {reason}")
+
+    def pause(self, partitions: Sequence[Partition], *, resumes: bool = False) -> None:
+        listed = rdkafka.partition_list([(p.topic, p.number, -1) for p in partitions])
+        function = library().resume_partitions if resumes else library().pause_partitions
+        function(self._consumer, listed)
+        library().topic_partition_list_destroy(listed)
+
+    def take(self, wait_ms: int = 0) -> Taken | None:
+        """What has come; None when nothing has. ExternalError and UserError for a partition that cannot be read."""
+        count = library().consume_batch_queue(
+            self._queue, wait_ms, self._addresses.ctypes.data, len(self._addresses)
+        )
+        if count <= 0:
+            return None
+        self._trouble = ""
+        return Taken(self._addresses, int(count), self._topics)
+
+    @property
+    def trouble(self) -> str:
+        """What the library has last said of brokers, if nothing has come since; it goes on trying."""
+        return self._trouble
+
+    def commit(self, offsets: Sequence[tuple[str, int, int]]) -> None:
+        """Tell the group where readers are, (topic, partition, next offset), without waiting for the answer."""
+        listed = rdkafka.partition_list(list(offsets))
+        library().commit(self._consumer, listed, 1)
+        library().topic_partition_list_destroy(listed)
+
+    def close(self) -> None:
+        if self._consumer:
+            library().queue_destroy(self._queue)
+            library().destroy_flags(self._consumer, _NO_WAIT_FOR_CLOSE)
+            self._consumer = 0

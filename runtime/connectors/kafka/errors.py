@@ -1,0 +1,51 @@
+"""What errors of librdkafka and of brokers mean for a job."""
+
+from __future__ import annotations
+
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.runtime.connectors.kafka.library import error_name
+
+_UNKNOWN_TOPIC = (3, -188, -190)
+"""UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION."""
+
+_REFUSED = (29, 30, 31, 58, -169)
+"""TOPIC, GROUP and CLUSTER_AUTHORIZATION_FAILED, SASL_AUTHENTICATION_FAILED, _AUTHENTICATION."""
+
+_OUT_OF_RANGE = (1, -140)
+"""OFFSET_OUT_OF_RANGE, _AUTO_OFFSET_RESET."""
+
+_TOO_LARGE = (10, 18)
+"""MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE."""
+
+
+def error_of(code: int, text: str, topic: str, partition: int = -1) -> SqlStreamError:
+    """The error for a topic, or for one of its partitions."""
+    place = f'topic "{topic}"' if partition < 0 else f'partition {partition} of topic "{topic}"'
+    name = error_name(code)
+    if code in _UNKNOWN_TOPIC:
+        return UserError(
+            "SS5302", f"{place} does not exist", detail=text, hint="create it, or correct the option 'topic'"
+        )
+    if code in _REFUSED:
+        return ExternalError(
+            "SS5303",
+            f"Kafka refuses access to {place}: {name}",
+            detail=text,
+            hint="check 'properties.security.protocol', 'properties.sasl.…' and what the user may do",
+        )
+    if code in _OUT_OF_RANGE:
+        return UserError(
+            "SS5304",
+            f"{place} does not have the offset that the job goes on from any more",
+            detail=text,
+            hint="the topic keeps its messages for too short a time; set 'properties.auto.offset.reset' to 'earliest' or"
+            " 'latest' to go on without what is gone",
+        )
+    if code in _TOO_LARGE:
+        return UserError(
+            "SS5306",
+            f"a message is too large for {place}",
+            detail=text,
+            hint="raise max.message.bytes of the topic, and 'properties.max.request.size'",
+        )
+    return ExternalError("SS5301", f"{place} cannot be reached: {name}", detail=text)

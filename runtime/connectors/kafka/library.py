@@ -1,0 +1,198 @@
+"""librdkafka's C interface: the calls that move whole batches, and what they need.
+
+The library is the one in the package confluent-kafka, which asks brokers about topics and offsets through its own interface.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import glob
+import os
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_ssize_t,
+    c_void_p,
+)
+from typing import Any
+
+from sqlstream.errors import UserError
+
+_ERROR_BYTES = 512
+
+LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+ERROR_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
+_COMPARED = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
+
+PRODUCER, CONSUMER = 0, 1
+CONF_OK = 0
+NO_ERROR, PARTITION_EOF, QUEUE_FULL = 0, -191, -184
+ANY_PARTITION = -1
+COPIES = 2
+"""RD_KAFKA_MSG_F_COPY: the bytes of messages are the caller's when a call has returned."""
+
+
+class TopicPartition(Structure):
+    """rd_kafka_topic_partition_t."""
+
+    _fields_ = [
+        ("topic", c_char_p),
+        ("partition", c_int32),
+        ("offset", c_int64),
+        ("metadata", c_void_p),
+        ("metadata_size", c_size_t),
+        ("opaque", c_void_p),
+        ("err", c_int),
+        ("private", c_void_p),
+    ]
+
+
+class TopicPartitions(Structure):
+    """rd_kafka_topic_partition_list_t."""
+
+    _fields_ = [("count", c_int), ("size", c_int), ("elements", POINTER(TopicPartition))]
+
+
+class Message(Structure):
+    """rd_kafka_message_t."""
+
+    _fields_ = [
+        ("err", c_int),
+        ("topic", c_void_p),
+        ("partition", c_int32),
+        ("value", c_void_p),
+        ("value_bytes", c_size_t),
+        ("key", c_void_p),
+        ("key_bytes", c_size_t),
+        ("offset", c_int64),
+        ("private", c_void_p),
+    ]
+
+
+_LIST = POINTER(TopicPartitions)
+DELIVERY_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Message), c_void_p)
+_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
+    "conf_new": ([], c_void_p),
+    "conf_destroy": ([c_void_p], None),
+    "conf_set": ([c_void_p, c_char_p, c_char_p, c_char_p, c_size_t], c_int),
+    "conf_set_log_cb": ([c_void_p, LOG_CALLBACK], None),
+    "conf_set_error_cb": ([c_void_p, ERROR_CALLBACK], None),
+    "new": ([c_int, c_void_p, c_char_p, c_size_t], c_void_p),
+    "destroy_flags": ([c_void_p, c_int], None),
+    "poll_set_consumer": ([c_void_p], c_int),
+    "queue_get_consumer": ([c_void_p], c_void_p),
+    "queue_destroy": ([c_void_p], None),
+    "queue_io_event_enable": ([c_void_p, c_int, c_void_p, c_size_t], None),
+    "consume_batch_queue": ([c_void_p, c_int, c_void_p, c_size_t], c_ssize_t),
+    "consumer_close": ([c_void_p], c_int),
+    "topic_partition_list_new": ([c_int], _LIST),
+    "topic_partition_list_add": ([_LIST, c_char_p, c_int32], POINTER(TopicPartition)),
+    "topic_partition_list_destroy": ([_LIST], None),
+    "incremental_assign": ([c_void_p, _LIST], c_void_p),
+    "incremental_unassign": ([c_void_p, _LIST], c_void_p),
+    "pause_partitions": ([c_void_p, _LIST], c_int),
+    "resume_partitions": ([c_void_p, _LIST], c_int),
+    "commit": ([c_void_p, _LIST, c_int], c_int),
+    "error_string": ([c_void_p], c_char_p),
+    "error_code": ([c_void_p], c_int),
+    "error_destroy": ([c_void_p], None),
+    "err2str": ([c_int], c_char_p),
+    "err2name": ([c_int], c_char_p),
+    "message_errstr": ([POINTER(Message)], c_char_p),
+    "message_destroy": ([POINTER(Message)], None),
+    "topic_name": ([c_void_p], c_char_p),
+    "message_timestamp": ([c_void_p, c_void_p], c_int64),
+    "message_headers": ([c_void_p, c_void_p], c_int),
+    "header_get_all": ([c_void_p, c_size_t, c_void_p, c_void_p, c_void_p], c_int),
+    "message_leader_epoch": ([c_void_p], c_int32),
+    "last_error": ([], c_int),
+    "conf_set_dr_msg_cb": ([c_void_p, DELIVERY_CALLBACK], None),
+    "topic_new": ([c_void_p, c_char_p, c_void_p], c_void_p),
+    "topic_destroy": ([c_void_p], None),
+    "produce_batch": ([c_void_p, c_int32, c_int, c_void_p, c_int], c_int),
+    "init_transactions": ([c_void_p, c_int], c_void_p),
+    "begin_transaction": ([c_void_p], c_void_p),
+    "send_offsets_to_transaction": ([c_void_p, _LIST, c_void_p, c_int], c_void_p),
+    "commit_transaction": ([c_void_p, c_int], c_void_p),
+    "abort_transaction": ([c_void_p, c_int], c_void_p),
+    "consumer_group_metadata_new": ([c_char_p], c_void_p),
+    "consumer_group_metadata_destroy": ([c_void_p], None),
+    "error_is_fatal": ([c_void_p], c_int),
+    "error_is_retriable": ([c_void_p], c_int),
+    "purge": ([c_void_p, c_int], c_int),
+    "poll": ([c_void_p, c_int], c_int),
+    "flush": ([c_void_p, c_int], c_int),
+    "outq_len": ([c_void_p], c_int),
+}
+
+
+class Library:
+    """The functions of librdkafka by their names without `rd_kafka_`. Calls release the interpreter's lock."""
+
+    def __init__(self) -> None:
+        import confluent_kafka
+
+        folder = os.path.dirname(os.path.dirname(confluent_kafka.__file__))
+        found = glob.glob(os.path.join(glob.escape(folder), "confluent_kafka.libs", "librdkafka*"))
+        if not found:
+            raise UserError(
+                "SS4015",
+                "the installed confluent-kafka has no librdkafka",
+                hint="install its wheel: pip install --force-reinstall --only-binary :all: confluent-kafka",
+            )
+        self._library = ctypes.CDLL(found[0])
+        for name, (arguments, result) in _FUNCTIONS.items():
+            function = getattr(self._library, f"rd_kafka_{name}")
+            function.argtypes, function.restype = arguments, result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, f"rd_kafka_{name}")
+
+    def address(self, name: str) -> int:
+        """Of a function, for kernels."""
+        return int(ctypes.cast(getattr(self, name), c_void_p).value or 0)
+
+
+@functools.cache
+def library() -> Library:
+    return Library()
+
+
+def set_all(conf: int, settings: dict[str, str]) -> None:
+    """Set properties of a configuration. UserError SS4002 with the library's reason for one that it does not take."""
+    text = ctypes.create_string_buffer(_ERROR_BYTES)
+    for key, value in settings.items():
+        if library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES) != CONF_OK:
+            raise UserError("SS4002", f'property "{key}": {text.value.decode("utf-8", "replace")}')
+
+
+def check_settings(settings: dict[str, str]) -> None:
+    """UserError as of `set_all`, or for properties that do not go together."""
+    conf = library().conf_new()
+    try:
+        set_all(conf, settings)
+    finally:
+        library().conf_destroy(conf)
+
+
+def partition_list(partitions: list[tuple[str, int, int]]) -> Any:
+    """Topics, partitions and offsets, for `topic_partition_list_destroy`."""
+    made = library().topic_partition_list_new(max(1, len(partitions)))
+    for topic, partition, offset in partitions:
+        library().topic_partition_list_add(made, topic.encode(), partition).contents.offset = offset
+    return made
+
+
+def error_name(code: int) -> str:
+    """As Kafka writes it: UNKNOWN_TOPIC_OR_PART."""
+    return str(library().err2name(code).decode())
+
+
+def error_text(code: int) -> str:
+    return str(library().err2str(code).decode())

@@ -1,0 +1,185 @@
+"""Rows of messages, and messages of rows: what the formats make of values and keys, and what is known of each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.arrow import is_changelog, to_arrow_type
+from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
+from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.specs import EventSourceSpec, SinkSpec, SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.format import (
+    UNKNOWN_VALUES,
+    VALUE_PREFIX,
+    CountsEvents,
+    DecodedMessages,
+    EventDemand,
+    HasMessages,
+    MessageReader,
+    MessageRequest,
+    Rejected,
+    event_column,
+)
+from sqlstream.terminal_text import shortened
+
+_TEXT_CHARACTERS_MAX = 200
+_TIME_KINDS = pa.array(["NoTimestampType", "CreateTime", "LogAppendTime"])
+
+
+def messages_format(form: FormatOptions) -> HasMessages:
+    made = format_of(form.identifier)
+    assert isinstance(made, HasMessages)
+    return made
+
+
+class MessageRows:
+    """Decodes messages of one partition at a time. No state but that of the formats."""
+
+    def __init__(self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext) -> None:
+        self._context, self._options = context, options
+        value_format = options.value_format
+        of_events = format_of(value_format.identifier).descriptor.metadata
+        events = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in of_events)
+        marks_unknown = isinstance(spec, EventSourceSpec) and spec.marks_unknown
+        keys = spec.keys if isinstance(spec, EventSourceSpec) else ()
+        demand = EventDemand(keys, events, spec.columns if marks_unknown else ())
+        values = options.value_schema(spec.schema)
+        of_value = tuple(c for c in spec.columns if c in values.names)
+        self._reader = messages_format(value_format).message_reader(
+            MessageRequest(values, of_value, value_format.options, demand)
+        )
+        self._of_keys = {options.key_name(c): c for c in spec.columns if c not in values.names}
+        self._key_reader: MessageReader | None = None
+        if self._of_keys and options.key_format is not None:
+            form = options.key_format
+            self._key_reader = messages_format(form).message_reader(
+                MessageRequest(options.key_schema(spec.schema), tuple(self._of_keys), form.options)
+            )
+        self._metadata = {f.name: f for f in spec.metadata if f not in events}
+        event_names = {f.name: event_column(f.name) for f in events}
+        self._names = [*spec.columns, *(event_names.get(f.name, f.name) for f in spec.metadata)]
+        if marks_unknown:
+            self._names.append(UNKNOWN_VALUES)
+
+    def decoded(self, taken: Taken, run: Run) -> pa.RecordBatch:
+        """The rows of a run of messages, in the layout of the source."""
+        self._context.count("numBytesIn", taken.bytes_of_values(run))
+        found = self._reader.decode(taken.values(run))
+        if isinstance(self._reader, CountsEvents):
+            for metric, number in self._reader.take_counts().items():
+                self._context.count(metric, number)
+        if found.rejected:
+            self._reject(taken, run, found.rejected, self._options.value_format, "message")
+        if self._key_reader is None and not self._metadata:
+            return found.batch
+        owners = np.arange(run.end - run.first) if found.owners is None else found.owners
+        columns = {n: found.batch.column(i) for i, n in enumerate(found.batch.schema.names)}
+        if self._key_reader is not None:
+            columns |= self._keys(self._key_reader, taken, run, owners)
+        for key, field in self._metadata.items():
+            columns[key] = _METADATA[key](taken, run).cast(to_arrow_type(field.type)).take(pa.array(owners))
+        names = [*self._names, *([ROW_KIND_COLUMN] if is_changelog(found.batch) else ())]
+        return (
+            pa.RecordBatch.from_arrays([columns[n] for n in names], names=names)
+            if names
+            else empty_columns(found.batch.num_rows)
+        )
+
+    def _keys(
+        self, reader: MessageReader, taken: Taken, run: Run, owners: np.ndarray[Any, Any]
+    ) -> dict[str, pa.Array]:
+        """The columns of keys for the rows of these messages; a message without a key has NULL in them."""
+        keys: DecodedMessages = reader.decode(taken.keys(run))
+        if keys.rejected:
+            assert self._options.key_format is not None
+            self._reject(taken, run, keys.rejected, self._options.key_format, "key of the message")
+        rows = np.full(run.end - run.first, -1)
+        rows[np.arange(len(rows)) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
+        places = pa.array(rows[owners], mask=rows[owners] < 0)
+        names = keys.batch.schema.names
+        return {self._of_keys[n]: c.take(places) for n, c in zip(names, keys.batch.columns, strict=True)}
+
+    def _reject(
+        self, taken: Taken, run: Run, rejected: list[Rejected], form: FormatOptions, what: str
+    ) -> None:
+        if form.options.get("ignore-parse-errors", "").lower() != "true":
+            first = rejected[0]
+            offset = int(taken.offsets(run)[first.line])
+            raise UserError(
+                "SS5305",
+                f"could not decode the {what} at offset {offset} of partition {run.partition.number} of topic"
+                f' "{run.partition.topic}": {first.reason}',
+                detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
+                hint=f"set '{form.prefix}.ignore-parse-errors' = 'true' to count such messages and pass over them",
+            )
+        self._context.count("numRecordsRejected", len(rejected))
+
+
+def _timestamps(taken: Taken, run: Run) -> pa.Array:
+    times, _ = taken.timestamps(run)
+    return pa.array(times).view(pa.timestamp("ms", "UTC"))
+
+
+def _timestamp_kinds(taken: Taken, run: Run) -> pa.Array:
+    _, kinds = taken.timestamps(run)
+    return _TIME_KINDS.take(pa.array(kinds))
+
+
+def _repeated(value: object, run: Run, t: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, t), run.end - run.first)
+
+
+_METADATA: dict[str, Callable[[Taken, Run], pa.Array]] = {
+    "topic": lambda taken, run: _repeated(run.partition.topic, run, pa.string()),
+    "partition": lambda taken, run: _repeated(run.partition.number, run, pa.int32()),
+    "offset": lambda taken, run: pa.array(taken.offsets(run)),
+    "timestamp": _timestamps,
+    "timestamp-type": _timestamp_kinds,
+}
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages for one topic: values and keys are binary arrays, keys None where there are none."""
+
+    topic: str
+    values: pa.Array
+    keys: pa.Array | None
+
+
+class RowMessages:
+    """Encodes rows as messages. No state but that of the formats."""
+
+    def __init__(self, spec: SinkSpec, options: KafkaOptions) -> None:
+        values = options.value_schema(spec.schema)
+        self._topic = options.topics[0]
+        self._values = [spec.schema.index_of(n) for n in values.names]
+        self._writer = messages_format(options.value_format).message_writer(
+            values, options.value_format.options
+        )
+        self._key_writer = None
+        if options.key_format is not None:
+            self._keys = [spec.schema.index_of(n) for n in options.key_fields]
+            self._key_writer = messages_format(options.key_format).message_writer(
+                options.key_schema(spec.schema), options.key_format.options
+            )
+
+    def encoded(self, batch: pa.RecordBatch) -> Iterator[Messages]:
+        if not batch.num_rows:
+            return
+        kinds = [batch.num_columns - 1] if is_changelog(batch) else []
+        values = self._writer.encode(batch.select([*self._values, *kinds]))
+        keys = None
+        if self._key_writer is not None:
+            keys = self._key_writer.encode(batch.select(self._keys))
+        yield Messages(self._topic, values, keys)

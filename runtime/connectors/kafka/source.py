@@ -1,0 +1,195 @@
+"""Reads partitions of topics: one subtask's, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
+from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.rows import MessageRows
+from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
+from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
+
+_ROWS_MAX = 65_536
+_AWAITING_MS = 10
+"""How long a reader without messages is left alone; the library fetches meanwhile."""
+
+_CONSUMER = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "fetch.wait.max.ms": "500",
+    "fetch.error.backoff.ms": "100",
+    "queued.min.messages": "100000",
+    "queued.max.messages.kbytes": "65536",
+    "check.crcs": "true",
+}
+
+
+@dataclass
+class Split:
+    """A partition that is read. `offset` is the next one; `end` that which is not read; `watermark_ms` that of its rows so far.
+    `begun_ms`: when it was last known to have messages, for idleness."""
+
+    offset: int
+    end: int | None
+    watermark_ms: int
+    active_ms: int
+    is_paused: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        return self.end is not None and 0 <= self.end <= self.offset
+
+
+class KafkaReader:
+    """Emits what has come of all its partitions, at most about `batch_rows` rows at once, in the order of each partition.
+
+    Each partition has a watermark of its own, if the table has one. State: a position and a watermark for each partition."""
+
+    def __init__(
+        self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext, splits: list[dict[str, Any]]
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._rows = MessageRows(spec, options, context)
+        self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
+        self._limit = spec.limit
+        self._splits: dict[Partition, Split] = {}
+        self._finished_ms = WATERMARK_MIN
+        self._watermark_ms = WATERMARK_MIN
+        self._has_all = True
+        self._is_idle = False
+        settings = {
+            "auto.offset.reset": "error",
+            "group.id": f"sqlstream-{context.job_id}",
+            **_CONSUMER,
+            **options.settings,
+        }
+        self._commits = options.given.group_id is not None
+        self._consumer = Consumer(settings, min(context.batch_rows, _ROWS_MAX))
+        self._pending: dict[int, list[tuple[str, int, int]]] = {}
+        self._add(splits)
+
+    def _add(self, positions: Sequence[dict[str, Any]]) -> None:
+        now_ms = self._context.now_ms()
+        added = []
+        for position in positions:
+            partition = Partition(position["topic"], position["partition"])
+            split = Split(
+                position["offset"], position.get("end"), position.get("watermark", WATERMARK_MIN), now_ms
+            )
+            if split.is_finished:
+                self._finished_ms = max(self._finished_ms, split.watermark_ms)
+                continue
+            self._splits[partition] = split
+            added.append((*partition, split.offset))
+        if added:
+            self._consumer.assign(added)
+
+    def add_splits(self, assigned: AssignedSplits) -> None:
+        self._add(assigned.positions)
+        self._has_all = assigned.is_last
+
+    wants_splits = True
+    returned_splits: tuple[dict[str, Any], ...] = ()
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if self._limit == 0 or (not self._splits and self._has_all):
+            self._advance_watermark()
+            return SourceStatus.END
+        taken = self._consumer.take()
+        self._is_idle = taken is None
+        if taken is None:
+            return SourceStatus.NOTHING_YET
+        try:
+            batch = self._read(taken)
+        finally:
+            taken.release()
+        self._advance_watermark()
+        return SourceStatus.NOTHING_YET if batch is None else batch
+
+    def _read(self, taken: Taken) -> pa.RecordBatch | None:
+        pieces = []
+        for run in taken.runs:
+            split = self._splits.get(run.partition)
+            if split is None:
+                continue
+            rows = self._wanted(taken, run, split)
+            if rows.end > rows.first:
+                pieces.append(self._piece(taken, rows, split))
+            split.offset = max(split.offset, rows.offset)
+            if split.is_finished:
+                self._finish(run.partition, split)
+        pieces = [piece for piece in pieces if piece.num_rows]
+        if not pieces:
+            return None
+        if len(pieces) == 1:
+            return pieces[0]
+        if not pieces[0].num_columns:
+            return empty_columns(sum(piece.num_rows for piece in pieces))
+        return pa.concat_batches(pieces)
+
+    def _wanted(self, taken: Taken, run: Run, split: Split) -> Run:
+        """Without what is behind the end of a bounded table, or before its begin."""
+        first, end, offset = run.first, run.end, run.offset
+        if first == end:
+            # The end of the partition: what is between the last message and it are marks of transactions.
+            return run
+        offsets = taken.offsets(run)
+        if split.offset > offsets[0]:
+            first += int(np.searchsorted(offsets, split.offset))
+        if split.end is not None and offset > split.end:
+            end = run.first + int(np.searchsorted(offsets, split.end))
+            offset = split.end
+        return Run(run.partition, first, max(first, end), offset)
+
+    def _piece(self, taken: Taken, run: Run, split: Split) -> pa.RecordBatch:
+        split.active_ms = self._context.now_ms()
+        batch = self._rows.decoded(taken, run)
+        if 0 <= self._limit < batch.num_rows:
+            batch = batch.slice(0, self._limit)
+        if self._limit > 0:
+            self._limit -= batch.num_rows
+        if batch.num_rows and self._watermarks is not None:
+            batch, running = self._watermarks.extended(batch, split.watermark_ms)
+            split.watermark_ms = int(running[-1])
+        return batch
+
+    def _finish(self, partition: Partition, split: Split) -> None:
+        self._consumer.unassign([partition])
+        self._finished_ms = max(self._finished_ms, split.watermark_ms)
+        del self._splits[partition]
+
+    def _advance_watermark(self) -> None:
+        progress = [split.watermark_ms for split in self._splits.values()]
+        self._watermark_ms = max(self._watermark_ms, min(progress, default=self._finished_ms))
+
+    def watermark_ms(self) -> int:
+        return self._watermark_ms
+
+    def next_poll_ms(self) -> int | None:
+        return self._context.now_ms() + (_AWAITING_MS if self._is_idle else 0)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "topic": partition.topic,
+                "partition": partition.number,
+                "offset": split.offset,
+                **({} if split.end is None else {"end": split.end}),
+                **({} if split.watermark_ms == WATERMARK_MIN else {"watermark": split.watermark_ms}),
+            }
+            for partition, split in self._splits.items()
+        ]
+
+    def close(self) -> None:
+        self._consumer.close()
