@@ -78,7 +78,9 @@ class Broker:
 
         producer = Producer({"bootstrap.servers": self.address, "linger.ms": 1})
         for number, value in enumerate(values):
-            given = {name.rstrip("s") if name != "headers" else name: each[number] for name, each in more.items()}
+            given = {
+                name.rstrip("s") if name != "headers" else name: each[number] for name, each in more.items()
+            }
             producer.produce(topic, value, partition=partition, **given)
         assert producer.flush(ANSWER_TIMEOUT_S) == 0
 

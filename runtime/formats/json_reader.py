@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
@@ -61,11 +62,12 @@ class JsonReader(FileRows):
         if plain is None:
             lines = lines_of(block)
             return self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
+        plain_lines = _plain_lines(block, plain)
         if not len(plain.odd_lines):
-            return DecodedRows(plain.batch, np.arange(plain.batch.num_rows), [])
+            return DecodedRows(plain.batch, plain_lines, [])
         odd_lines = lines_of(block).take(pa.array(plain.odd_lines))
         odd = self._decode_lines(odd_lines, plain.odd_lines + block.first_line)
-        return _merge(plain, odd)
+        return _merge(plain, plain_lines, odd)
 
     def _decode_plain(self, block: Block) -> PlainRows | None:
         if not self._uses_kernel:
@@ -144,12 +146,20 @@ class DecodedRows:
     rejected: list[Rejected]
 
 
-def _merge(plain: PlainRows, odd: DecodedRows) -> DecodedRows:
-    """The rows of both in the order of their lines."""
-    rows, odd_rows = plain.batch.num_rows, odd.batch.num_rows
-    is_plain = np.ones(rows + len(plain.odd_lines), dtype=bool)
+def _plain_lines(block: Block, plain: PlainRows) -> np.ndarray[Any, Any]:
+    """The place of the line of each plain row: all but the odd ones, and those that are blank."""
+    count = block.newlines + (not block.data.endswith(b"\n"))
+    is_plain = np.ones(count, dtype=bool)
     is_plain[plain.odd_lines] = False
-    lines = np.flatnonzero(is_plain)
+    if plain.batch.num_rows + len(plain.odd_lines) != count:
+        is_blank = pc.match_substring_regex(lines_of(block), "^[ \t\r\n]*$")
+        is_plain &= ~is_blank.to_numpy(zero_copy_only=False)
+    return np.flatnonzero(is_plain)
+
+
+def _merge(plain: PlainRows, lines: np.ndarray[Any, Any], odd: DecodedRows) -> DecodedRows:
+    """The rows of both in the order of their lines; `lines` are those of the plain ones."""
+    rows, odd_rows = plain.batch.num_rows, odd.batch.num_rows
     if not odd_rows:
         return DecodedRows(plain.batch, lines, odd.rejected)
     places = plain.rows_before[odd.lines]

@@ -79,7 +79,9 @@ class CsvMessages:
                 text = texts[place].as_py().decode("utf-8", "replace")
                 batch, rejected = batch.slice(0, 0), [Rejected(0, "it is several rows", text)]
             # What is undecodable may be so in several of its lines.
-            parts.append(DecodedMessages(batch, *_placed(np.array([place]), rejected[:1])))
+            rejected = [Rejected(0, r.reason, r.text) for r in rejected[:1]]
+            batch = batch.slice(0, 0) if rejected else batch
+            parts.append(DecodedMessages(batch, *_placed(np.array([place]), rejected)))
         return _together(parts)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sqlstream.runtime.kernels.intrinsics import copy_bytes, load_32, load_64
-from sqlstream.runtime.native.kernel import instruction, kernel
+from sqlstream.runtime.kernels.intrinsics import copy_bytes, equal_bytes, load_8, load_32, load_64
+from sqlstream.runtime.native.kernel import inlined, instruction, kernel
 
 # The entries of a message. TOPIC is the address of the library's topic; addresses of what is NULL are 0.
 ERROR, TOPIC, PARTITION, OFFSET, VALUE, VALUE_BYTES, KEY, KEY_BYTES = range(8)
@@ -34,6 +34,14 @@ def _call(ir: Any, builder: Any, function: Any, first: Any, second: Any) -> Any:
     word = ir.IntType(64)
     pointer = builder.inttoptr(function, ir.FunctionType(word, [word, word]).as_pointer())
     return builder.call(pointer, [first, second])
+
+
+@instruction("int64(int64, int64, int64, int64, int64, int64)")
+def _call_5(ir: Any, builder: Any, function: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    """Call a C function of five words by its address."""
+    word = ir.IntType(64)
+    pointer = builder.inttoptr(function, ir.FunctionType(word, [word] * 5).as_pointer())
+    return builder.call(pointer, [a, b, c, d, e])
 
 
 @kernel("int64(int64[::1], int64, int64[:, ::1], int64[::1])")
@@ -100,6 +108,94 @@ def timestamps(messages, first, end, times, kinds, function):  # type: ignore[no
     for row in range(first, end):
         times[row - first] = _call(function, messages[row], kinds.ctypes.data + 8 * last)
         kinds[row - first] = np.int64(np.int32(kinds[last]))
+
+
+# What `scratch` has at the place of a header: the headers of the message, and name, value and length of one of them.
+_HEADERS, _NAME, _TEXT, _LENGTH = range(4)
+SCRATCH_WORDS = 4
+_NAME_BYTES_MAX = 1 << 20
+
+
+@inlined
+def _name_bytes(at):  # type: ignore[no-untyped-def]
+    length = np.int64(0)
+    while length < _NAME_BYTES_MAX and load_8(at + length) != np.uint64(0):
+        length += 1
+    return length
+
+
+@inlined
+def _is_repeated(scratch, place, functions, index):  # type: ignore[no-untyped-def]
+    """Whether a header behind this one of the message has its name: the last one of a name counts."""
+    name = scratch[_NAME]
+    length = _name_bytes(name)
+    found = False
+    later = index + 1
+    while (
+        _call_5(
+            functions[1], scratch[_HEADERS], later, place + 8 * _NAME, place + 8 * _TEXT, place + 8 * _LENGTH
+        )
+        & 0xFFFFFFFF
+    ) == 0:
+        if _name_bytes(scratch[_NAME]) == length and equal_bytes(scratch[_NAME], name, length):
+            found = True
+        later += 1
+    return found
+
+
+@kernel(
+    "UniTuple(int64, 3)(int64[::1], int64, int64, int64[::1], int64[::1], int32[::1], int32[:, ::1], int64, int64,"
+    " uint8[::1])"
+)
+def headers(messages, first, end, functions, scratch, counts, offsets, names, values, valid):  # type: ignore[no-untyped-def]
+    """The headers of messages, one after the other, without those whose name a later one of the message has.
+
+    `functions` are the addresses of rd_kafka_message_headers and rd_kafka_header_get_all. Returns how many there are, and how
+    many bytes their names and values take. `counts` gets Arrow's offsets of the messages. With `names` and `values`, addresses with
+    room for all, it also writes these, `offsets` of both (a row for each header and one more) and which values are there.
+    """
+    place = scratch.ctypes.data
+    found, name_bytes, value_bytes = np.int64(0), np.int64(0), np.int64(0)
+    counts[0] = 0
+    if names:
+        offsets[0, 0] = offsets[0, 1] = 0
+    for row in range(first, end):
+        if (_call(functions[0], messages[row], place) & 0xFFFFFFFF) == 0:
+            index = 0
+            while (
+                _call_5(
+                    functions[1],
+                    scratch[_HEADERS],
+                    index,
+                    place + 8 * _NAME,
+                    place + 8 * _TEXT,
+                    place + 8 * _LENGTH,
+                )
+                & 0xFFFFFFFF
+            ) == 0:
+                name, text, length = scratch[_NAME], scratch[_TEXT], scratch[_LENGTH]
+                if not _is_repeated(scratch, place, functions, index):
+                    size = _name_bytes(name)
+                    length = length if text != 0 else 0
+                    if names:
+                        copy_bytes(names + name_bytes, name, size)
+                        copy_bytes(values + value_bytes, text, length)
+                        offsets[found + 1, 0] = name_bytes + size
+                        offsets[found + 1, 1] = value_bytes + length
+                        valid[found] = text != 0
+                    found += 1
+                    name_bytes += size
+                    value_bytes += length
+                index += 1
+        counts[row - first + 1] = found
+    return found, name_bytes, value_bytes
+
+
+@kernel("void(int64[::1], int64, int64, int64[::1], int64)")
+def leader_epochs(messages, first, end, epochs, function):  # type: ignore[no-untyped-def]
+    """`function` is rd_kafka_message_leader_epoch; −1 where it is not known."""
+    for row in range(first, end):
+        epochs[row - first] = np.int64(np.int32(_call(function, messages[row], 0)))
 
 
 @kernel("void(int64[::1], int64, int64)")

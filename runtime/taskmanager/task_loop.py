@@ -175,6 +175,8 @@ class OpenedTask:
         return {id: {n: v for n, v in c.read().items() if n.startswith(rpc.COUNTER)} for id, c in counters}
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        if isinstance(self.loop.input, SourceInput):
+            self.loop.input.on_checkpoint_completed(checkpoint_id)
         for _, sink in self._sinks():
             sink.on_checkpoint_completed(checkpoint_id)
 

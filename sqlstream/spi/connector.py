@@ -126,7 +126,8 @@ class Writing(msgspec.Struct, frozen=True):
 
     `mode` is the widest changelog that the sink accepts. `takes_upserts`: it needs no -U rows even when the table has no primary
     key (blackhole). `is_at_least_once`: rows are out when they are written, so that those since the last checkpoint come again
-    after a failure; `unless` names an option, and the value with which a table is exactly once. `changes_rows`: the sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    after a failure; `unless` names an option, and the value with which a table is exactly once. `changes_rows`: the sink takes a
+    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
     """
 
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
@@ -304,6 +305,23 @@ class MakesWatermarks(Protocol):
     def watermark_ms(self) -> int:
         """The watermark after the rows that `poll` has returned: the minimum over the unfinished splits, including those
         not begun. It never falls; WATERMARK_MIN until every such split has a watermark."""
+
+
+@runtime_checkable
+class TurnsIdle(MakesWatermarks, Protocol):
+    """A reader that may have no split at times: nobody waits for its watermark then."""
+
+    @property
+    def is_idle(self) -> bool: ...
+
+
+@runtime_checkable
+class NotesCheckpoints(Protocol):
+    """A reader that tells the place that it reads how far jobs have come."""
+
+    def on_checkpoint_completed(self, positions: Sequence[dict[str, Any]]) -> None:
+        """A checkpoint is complete that has these positions, as `snapshot` gave them. A place that cannot be told is no error:
+        the next checkpoint says more."""
 
 
 @dataclass(frozen=True)

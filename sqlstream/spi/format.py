@@ -172,8 +172,8 @@ class MessageWriter(Protocol):
 
 @runtime_checkable
 class HasMessages(Protocol):
-    """A format whose rows, or events, may be messages. An undecodable message is never an error of the reader: whoever has read it
-    knows where it comes from, and what the options say."""
+    """A format whose rows, or events, may be messages. An undecodable message is never an error of the reader: whoever has read
+    it knows where it comes from, and what the options say."""
 
     def message_reader(self, request: MessageRequest) -> MessageReader: ...
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
 
+import sqlstream
 from sqlstream.testing import Check, ConnectorCase, checks
+from sqlstream.testing.check import Row, rows_of
+
+SERVERS = "sqlstream.server.database-servers.enabled=true"
 
 COLUMNS = {"n": "BIGINT", "name": "STRING"}
 VALUES = ("NULLIF(n, 3)", "'row ' || CAST(n AS STRING)")
@@ -66,3 +74,179 @@ def test_the_engine_can_use_it_although_processes_are_killed(
     check: Check, broker: Broker, tmp_path: Path
 ) -> None:
     check(tmp_path)
+
+
+def select(options: dict[str, str], columns: str = "n BIGINT", query: str = "SELECT * FROM t") -> list[Row]:
+    return rows_of([table("t", columns, options), query])
+
+
+def documents(*numbers: int) -> list[str]:
+    return [json.dumps({"n": n}) for n in numbers]
+
+
+MIDNIGHT_MS = int(time.time() * 1000) // 86_400_000 * 86_400_000
+"""Of this day: a broker removes messages that are older than a week."""
+
+METADATA = (
+    "n BIGINT, t STRING METADATA FROM 'topic', p INT METADATA FROM 'partition', o BIGINT METADATA FROM 'offset',"
+    " at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', k STRING METADATA FROM 'timestamp-type',"
+    " h MAP<STRING, BYTES> METADATA FROM 'headers'"
+)
+
+
+def test_messages_have_metadata(broker: Broker) -> None:
+    topic = broker.topic(2)
+    headers = [[("a", b"x"), ("b", None), ("a", b"y")], []]
+    broker.send(
+        topic,
+        documents(1, 2),
+        partition=1,
+        headers=headers,
+        timestamps=[MIDNIGHT_MS + 1000, MIDNIGHT_MS + 2000],
+    )
+    since = f"TIMESTAMPDIFF(SECOND, TO_TIMESTAMP_LTZ({MIDNIGHT_MS}, 3), at)"
+    cast = f"SELECT n, t, p, o, {since}, k, CAST(h['a'] AS STRING), CARDINALITY(h) FROM t"
+    assert sorted(select(broker.options(topic), METADATA, cast)) == [
+        (1, topic, 1, 0, 1, "CreateTime", "y", 2),
+        (2, topic, 1, 1, 2, "CreateTime", None, 0),
+    ]
+
+
+def test_keys_have_columns(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, documents(1, 2, 3), keys=['{"id": 7}', None, '{"id": 9}'])
+    keys = {"key.format": "json", "key.fields": "k_id", "key.fields-prefix": "k_"}
+    options = {**broker.options(topic), **keys, "value.fields-include": "EXCEPT_KEY"}
+    assert select(options, "k_id INT, n BIGINT") == [(7, 1), (None, 2), (9, 3)]
+
+
+def test_a_message_without_a_value_has_no_row(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, [documents(1)[0], None, "", documents(2)[0]])
+    assert select(broker.options(topic)) == [(1,), (2,)]
+    assert select(broker.options(topic, format="raw"), "v STRING")[1:3] == [(None,), ("",)]
+
+
+def test_an_undecodable_message_is_named(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, [*documents(1), "bad", *documents(3)])
+    with pytest.raises(sqlstream.Error, match=rf'SS5305.*offset 1 of partition 0 of topic "{topic}"'):
+        select(broker.options(topic))
+    assert select({**broker.options(topic), "json.ignore-parse-errors": "true"}) == [(1,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"scan.startup.mode": "latest-offset"}, []),
+        (
+            {
+                "scan.startup.mode": "specific-offsets",
+                "scan.startup.specific-offsets": "partition:0,offset:2;partition:1,offset:0",
+            },
+            [3, 4, 11],
+        ),
+        (
+            {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(MIDNIGHT_MS + 2000)},
+            [2, 3, 4, 11],
+        ),
+        (
+            {
+                "scan.bounded.mode": "specific-offsets",
+                "scan.bounded.specific-offsets": "partition:0,offset:2",
+            },
+            [1, 2],
+        ),
+        (
+            {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": str(MIDNIGHT_MS + 3000)},
+            [1, 2],
+        ),
+    ],
+)
+def test_a_table_begins_and_ends_where_its_options_say(
+    broker: Broker, options: dict[str, str], found: list[int]
+) -> None:
+    topic = broker.topic(2)
+    broker.send(topic, documents(1, 2, 3, 4), timestamps=[MIDNIGHT_MS + 1000 * n for n in (1, 2, 3, 4)])
+    broker.send(topic, documents(11), partition=1, timestamps=[MIDNIGHT_MS + 9000])
+    assert sorted(n for (n,) in select({**broker.options(topic), **options})) == found
+
+
+def test_a_table_of_a_pattern_reads_all_topics_that_match(broker: Broker) -> None:
+    name = broker.topic()
+    broker.create(f"{name}.b", 2)
+    broker.send(name, documents(1))
+    broker.send(f"{name}.b", documents(2), partition=1)
+    options = {k: v for k, v in broker.options(name).items() if k != "topic"}
+    assert sorted(select({**options, "topic-pattern": f"{name}.*"})) == [(1,), (2,)]
+
+
+def test_what_is_not_there_is_named(broker: Broker) -> None:
+    with pytest.raises(sqlstream.Error, match=r'SS5302.*topic "absent" does not exist'):
+        select(broker.options("absent"))
+    topic = broker.topic()
+    options = broker.options(topic, properties__group__id="nobody")
+    with pytest.raises(sqlstream.Error, match=r"SS5307.*has committed no offset"):
+        select({**options, "scan.startup.mode": "group-offsets"})
+    broker.send(topic, documents(1))
+    resets = {"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": "earliest"}
+    assert select({**options, **resets}) == [(1,)]
+
+
+def test_a_partition_s_own_rows_are_not_late(broker: Broker) -> None:
+    """Each partition has a watermark: rows of one are not late because another one is read first."""
+    topic = broker.topic(2)
+    seconds = range(20, 120, 10)
+    for partition in (0, 1):
+        broker.send(
+            topic,
+            documents(*seconds),
+            partition=partition,
+            timestamps=[MIDNIGHT_MS + n * 1000 for n in seconds],
+        )
+    columns = "n BIGINT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"
+    window = "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '20' SECOND)) GROUP BY window_start, window_end"
+    assert select(broker.options(topic), columns, window) == [(4,)] * 5
+
+
+def test_rows_are_written_with_keys(broker: Broker) -> None:
+    topic = broker.topic(3)
+    options = broker.options(topic, key__format="raw", key__fields="name")
+    rows = ", ".join(f"({n}, 'k{n % 3}')" for n in range(30))
+    rows_of([table("t", "n BIGINT, name STRING", options), f"INSERT INTO t VALUES {rows}", "SELECT 1"])
+    messages = broker.messages(topic)
+    assert sorted(json.loads(m.value())["n"] for m in messages) == list(range(30))
+    assert all(m.key().decode() == json.loads(m.value())["name"] for m in messages)
+    assert len({(m.key(), m.partition()) for m in messages}) == 3
+
+
+def test_a_topic_that_is_not_there_cannot_be_written(broker: Broker) -> None:
+    options = broker.options("t", properties__allow__auto__create__topics="false") | {"topic": "absent-sink"}
+    with pytest.raises(sqlstream.Error, match="SS5302"):
+        rows_of([table("t", "n BIGINT", options), "INSERT INTO t VALUES (1)", "SELECT 1"])
+
+
+def test_offsets_are_committed_to_the_group_after_a_checkpoint(broker: Broker, tmp_path: Path) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    topic, group = broker.topic(), "shop-" + tmp_path.name
+    broker.send(topic, documents(*range(10)))
+    options = broker.options(topic, properties__group__id=group)
+    settings = "SET 'execution.checkpointing.interval' = '100 ms'"
+    sink = table(
+        "out", "n BIGINT", {"connector": "filesystem", "path": str(tmp_path / "out"), "format": "csv"}
+    )
+    unbounded = {key: value for key, value in options.items() if key != "scan.bounded.mode"}
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
+        session = server.open_session()
+        for text in (settings, table("t", "n BIGINT", unbounded), sink):
+            server.execute(session, text)
+        job_id = server.insert(session, "INSERT INTO out SELECT n FROM t")
+
+        def committed() -> bool:
+            return consumer.committed([TopicPartition(topic, 0)], timeout=TIMEOUT_S)[0].offset == 10
+
+        wait_until(committed, TIMEOUT_S)
+        server.request("PATCH", f"/jobs/{job_id}", rest=True)
+    consumer.close()

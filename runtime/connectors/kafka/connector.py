@@ -16,7 +16,7 @@ from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi import connector
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
-from sqlstream.types import BIGINT, INT, STRING, LogicalType, TypeRoot
+from sqlstream.types import BIGINT, BYTES, INT, STRING, LogicalType, TypeRoot
 
 _METADATA = {
     "topic": STRING.with_nullable(False),
@@ -24,6 +24,10 @@ _METADATA = {
     "offset": BIGINT.with_nullable(False),
     "timestamp": LogicalType(TypeRoot.TIMESTAMP_LTZ, precision=3).with_nullable(False),
     "timestamp-type": STRING.with_nullable(False),
+    "headers": LogicalType(
+        TypeRoot.MAP, key=STRING.with_nullable(False), element=BYTES.with_nullable(False)
+    ).with_nullable(False),
+    "leader-epoch": INT,
 }
 
 
@@ -57,6 +61,7 @@ class Kafka:
     ) -> connector.SourceReader:
         from sqlstream.runtime.connectors.kafka.source import KafkaReader
 
+        context.files.require_database_servers()
         share = own_share(self, spec, context) if splits is None else splits
         return KafkaReader(spec, KafkaOptions.of(spec.options), context, share)
 
@@ -65,6 +70,7 @@ class Kafka:
     ) -> connector.SplitEnumerator:
         from sqlstream.runtime.connectors.kafka.partitions import Partitions
 
+        context.files.require_database_servers()
         return Partitions(KafkaOptions.of(spec.options), state)
 
     def sink(
@@ -72,6 +78,7 @@ class Kafka:
     ) -> connector.SinkWriter:
         from sqlstream.runtime.connectors.kafka.sink import KafkaWriter
 
+        context.files.require_database_servers()
         options = KafkaOptions.of(spec.options)
         if len(options.topics) != 1:
             raise UserError(
@@ -92,6 +99,7 @@ class Kafka:
         if committables:
             from sqlstream.runtime.connectors.kafka.transactions import commit
 
+            files.require_database_servers()
             commit(KafkaOptions.of(spec.options), checkpoint_id, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:

@@ -100,6 +100,33 @@ class Taken:
         )
         return times, kinds[:count]
 
+    def headers(self, rows: Run) -> pa.Array:
+        """A map from names to bytes for each message, which is empty without headers."""
+        count = rows.end - rows.first
+        functions = np.array([library().address(n) for n in ("message_headers", "header_get_all")])
+        scratch = np.zeros(kernel.SCRATCH_WORDS, dtype=np.int64)
+        counts, none = np.empty(count + 1, dtype=np.int32), np.empty((1, 2), dtype=np.int32)
+        around = (self._addresses, rows.first, rows.end, functions, scratch, counts)
+        found, name_bytes, value_bytes = kernel.headers(*around, none, 0, 0, np.empty(0, dtype=np.uint8))
+        offsets, valid = np.empty((found + 1, 2), dtype=np.int32), np.empty(found, dtype=np.uint8)
+        # A byte more, so that there is an address.
+        names, values = (np.empty(size + 1, dtype=np.uint8) for size in (name_bytes, value_bytes))
+        kernel.headers(*around, offsets, names.ctypes.data, values.ctypes.data, valid)
+        keys, items = (
+            pa.Array.from_buffers(pa.binary(), found, [nulls, pa.py_buffer(each.copy()), pa.py_buffer(data)])
+            for nulls, each, data in (
+                (None, offsets[:, 0], names),
+                (validity_buffer(valid) if not valid.all() else None, offsets[:, 1], values),
+            )
+        )
+        return pa.MapArray.from_arrays(pa.array(counts), keys.cast(pa.string()), items)
+
+    def leader_epochs(self, rows: Run) -> pa.Array:
+        epochs = np.empty(rows.end - rows.first, dtype=np.int64)
+        function = library().address("message_leader_epoch")
+        kernel.leader_epochs(self._addresses, rows.first, rows.end, epochs, function)
+        return pa.array(epochs, mask=epochs < 0)
+
     def release(self) -> None:
         """Give the messages back; call it once."""
         kernel.release(self._addresses, self._count, library().address("message_destroy"))

@@ -155,7 +155,7 @@ class Brokers:
             case "timestamp":
                 latest = self._listed(partitions, "latest")
                 found = self._at_time(partitions, int(time_ms or 0))
-                return [l if f < 0 else f for f, l in zip(found, latest, strict=True)]
+                return [end if f < 0 else f for f, end in zip(found, latest, strict=True)]
         return self._committed(partitions, "latest" if is_end else self._resets)
 
     def _listed(self, partitions: Sequence[TopicPartition], which: str) -> list[int]:

@@ -102,8 +102,8 @@ class Producer:
         partition: int = rdkafka.ANY_PARTITION,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Queue messages, binary arrays of values and keys; waits while the queue is full, and calls `check` meanwhile. Raises what
-        has failed so far."""
+        """Queue messages, binary arrays of values and keys. Waits while the queue is full, and calls `check` meanwhile. Raises
+        what has failed so far."""
         rows = len(values)
         messages = np.zeros(rows, dtype=_MESSAGE)
         kept = [_placed(messages, "value", values)]

@@ -145,6 +145,8 @@ _METADATA: dict[str, Callable[[Taken, Run], pa.Array]] = {
     "offset": lambda taken, run: pa.array(taken.offsets(run)),
     "timestamp": _timestamps,
     "timestamp-type": _timestamp_kinds,
+    "headers": lambda taken, run: taken.headers(run),
+    "leader-epoch": lambda taken, run: taken.leader_epochs(run),
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sqlstream import config
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
@@ -62,6 +64,12 @@ class KafkaReader:
         self._options = options
         self._rows = MessageRows(spec, options, context)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
+        idle = spec.options.get("scan.watermark.idle-timeout")
+        self._idle_timeout_ms = (
+            parse_duration_ms(idle)
+            if idle is not None
+            else int(config.get(context.config, "table.exec.source.idle-timeout"))
+        )
         self._limit = spec.limit
         self._splits: dict[Partition, Split] = {}
         self._finished_ms = WATERMARK_MIN
@@ -76,7 +84,6 @@ class KafkaReader:
         }
         self._commits = options.given.group_id is not None
         self._consumer = Consumer(settings, min(context.batch_rows, _ROWS_MAX))
-        self._pending: dict[int, list[tuple[str, int, int]]] = {}
         self._add(splits)
 
     def _add(self, positions: Sequence[dict[str, Any]]) -> None:
@@ -109,6 +116,8 @@ class KafkaReader:
         taken = self._consumer.take()
         self._is_idle = taken is None
         if taken is None:
+            if self._idle_timeout_ms > 0:
+                self._advance_watermark()
             return SourceStatus.NOTHING_YET
         try:
             batch = self._read(taken)
@@ -170,8 +179,20 @@ class KafkaReader:
         del self._splits[partition]
 
     def _advance_watermark(self) -> None:
-        progress = [split.watermark_ms for split in self._splits.values()]
+        """To the lowest of the partitions, without those that have been idle for long, as long as another one is not."""
+        if self._watermarks is None:
+            return
+        splits = self._splits.values()
+        if self._idle_timeout_ms > 0:
+            since_ms = self._context.now_ms() - self._idle_timeout_ms
+            splits = [s for s in splits if s.active_ms > since_ms] or splits
+        progress = (split.watermark_ms for split in splits)
         self._watermark_ms = max(self._watermark_ms, min(progress, default=self._finished_ms))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no partition, so that others need not wait for its watermark."""
+        return not self._splits and not self._has_all
 
     def watermark_ms(self) -> int:
         return self._watermark_ms
@@ -190,6 +211,12 @@ class KafkaReader:
             }
             for partition, split in self._splits.items()
         ]
+
+    def on_checkpoint_completed(self, positions: Sequence[dict[str, Any]]) -> None:
+        """Tell the group of the table where this reader was; what goes on reads from the checkpoint, whatever the group has."""
+        if self._commits and positions:
+            offsets = [(p["topic"], p["partition"], p["offset"]) for p in positions if p["offset"] >= 0]
+            self._consumer.commit(offsets)
 
     def close(self) -> None:
         self._consumer.close()

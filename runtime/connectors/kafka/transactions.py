@@ -70,7 +70,7 @@ class TransactionalWriter:
 def commit(
     options: KafkaOptions, checkpoint_id: int, committables: Sequence[Committable], files: Files
 ) -> None:
-    """Put the messages of a checkpoint into their topic, unless they are there. ExternalError SS5066 for staged messages that have
+    """Put the messages of a checkpoint into their topic, unless they are there. ExternalError SS5066 for staged ones that have
     vanished."""
 
     def sink_of(committable: Committable) -> tuple[str, str]:

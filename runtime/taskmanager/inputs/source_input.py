@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
+from typing import Any
 
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
 from sqlstream.errors import JobError
@@ -13,7 +14,15 @@ from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
 from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
-from sqlstream.spi.connector import AssignedSplits, MakesWatermarks, SourceReader, SourceStatus, TakesSplits
+from sqlstream.spi.connector import (
+    AssignedSplits,
+    MakesWatermarks,
+    NotesCheckpoints,
+    SourceReader,
+    SourceStatus,
+    TakesSplits,
+    TurnsIdle,
+)
 
 
 class SplitSource:
@@ -93,7 +102,8 @@ class SourceInput:
 
     A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
     One that was stopped is polled again when the checkpoint is aborted.
-    State: that of the reader, whether it has ended, and the checkpoints for which it was drained or stopped."""
+    State: that of the reader, whether it has ended, the checkpoints for which it was drained or stopped, and the positions in
+    those that are not complete, for a reader that notes them."""
 
     def __init__(
         self,
@@ -111,6 +121,10 @@ class SourceInput:
         self._splits = head.splits
         self._reader = head.reader
         self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
+        self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
+        self._is_idle = False
+        self._noting = head.reader if isinstance(head.reader, NotesCheckpoints) else None
+        self._positions: dict[int, list[dict[str, Any]]] = {}
         self._output = output
         self._count_rows = count_rows
         self._position = position
@@ -137,6 +151,9 @@ class SourceInput:
             self._output.emit(polled)
         if self._timed is not None:
             self._output.emit_watermark(self._timed.watermark_ms())
+        if self._idling is not None and self._idling.is_idle != self._is_idle:
+            self._is_idle = not self._is_idle
+            self._output.emit_idle(self._is_idle)
         if polled is not SourceStatus.NOTHING_YET:
             return NO_PAUSE
         return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
@@ -146,7 +163,14 @@ class SourceInput:
             self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
             if barrier.is_last:
                 self._stopped_for = barrier.checkpoint_id
+            if self._noting is not None:
+                self._positions[barrier.checkpoint_id] = self._reader.snapshot()
             self._take_checkpoint(barrier, {})
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        if self._noting is not None and checkpoint_id in self._positions:
+            self._noting.on_checkpoint_completed(self._positions[checkpoint_id])
+            self._positions = {id_: of for id_, of in self._positions.items() if id_ > checkpoint_id}
 
     def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         if self._drained_for and self._drained_for <= checkpoint_id:

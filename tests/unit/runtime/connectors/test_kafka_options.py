@@ -1,0 +1,140 @@
+"""Options and properties of connector `kafka`: what they become, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.properties import settings_of
+from sqlstream.schema import Schema
+from sqlstream.types import BIGINT, STRING
+
+TABLE = {
+    "connector": "kafka",
+    "topic": "t",
+    "properties.bootstrap.servers": "localhost:9092",
+    "scan.startup.mode": "earliest-offset",
+    "format": "json",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"topic-pattern": "t.*"}, "SS4003"),
+        ({"scan.startup.mode": "group-offsets"}, "SS4005"),
+        ({"scan.bounded.mode": "group-offsets"}, "SS4005"),
+        ({"scan.startup.mode": "timestamp"}, "SS4005"),
+        ({"scan.startup.mode": "specific-offsets"}, "SS4005"),
+        ({"scan.startup.timestamp-millis": "1"}, "SS4003"),
+        ({"scan.bounded.specific-offsets": "partition:0,offset:1"}, "SS4003"),
+        ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "0:1"}, "SS4002"),
+        (
+            {
+                "scan.startup.mode": "specific-offsets",
+                "scan.startup.specific-offsets": "partition:0,offset:1;partition:0,offset:2",
+            },
+            "SS4002",
+        ),
+        (
+            {
+                "scan.startup.mode": "specific-offsets",
+                "scan.startup.specific-offsets": f"partition:0,offset:{2**63}",
+            },
+            "SS4002",
+        ),
+        ({"key.fields": "a"}, "SS4005"),
+        ({"key.format": "json"}, "SS4005"),
+        ({"key.format": "json", "key.fields": "a", "key.fields-prefix": "k_"}, "SS4005"),
+        (
+            {
+                "key.format": "json",
+                "key.fields": "a",
+                "key.fields-prefix": "k_",
+                "value.fields-include": "EXCEPT_KEY",
+            },
+            "SS4002",
+        ),
+        ({"sink.delivery-guarantee": "exactly-once"}, "SS4005"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, str], code: str) -> None:
+    with pytest.raises(UserError) as raised:
+        KafkaOptions.of({**TABLE, **options})
+    assert raised.value.code == code
+
+
+def test_a_table_names_a_topic_or_a_pattern() -> None:
+    with pytest.raises(UserError, match="one of the options"):
+        KafkaOptions.of({key: value for key, value in TABLE.items() if key != "topic"})
+    assert KafkaOptions.of({**TABLE, "topic": "a; b ;"}).topics == ("a", "b")
+
+
+def test_offsets_are_by_partition() -> None:
+    text = "partition:0,offset:42; partition:1,offset:300"
+    options = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": text}
+    assert KafkaOptions.of({**TABLE, **options}).offsets == {0: 42, 1: 300}
+
+
+def test_key_fields_are_named_without_their_prefix_in_the_key() -> None:
+    keys = {"key.format": "json", "key.fields": "k_id", "key.fields-prefix": "k_"}
+    options = KafkaOptions.of({**TABLE, **keys, "value.fields-include": "EXCEPT_KEY"})
+    schema = Schema.of(("k_id", BIGINT), ("id", STRING))
+    assert options.key_schema(schema).names == ("id",)
+    assert options.value_schema(schema).names == ("id",)
+    assert options.value_schema(schema).types == (STRING,)
+
+
+def settings(**properties: str) -> dict[str, str]:
+    found = settings_of({f"properties.{k.replace('__', '.')}": v for k, v in properties.items()})
+    return {key: value for key, value in found.items() if key != "log_level"}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"fetch__max__wait__ms": "10"}, {"fetch.wait.max.ms": "10"}),
+        ({"max__request__size": "2000"}, {"message.max.bytes": "2000"}),
+        ({"max__poll__records": "10"}, {}),
+        ({"ssl__endpoint__identification__algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
+        (
+            {
+                "sasl__jaas__config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+                ' username="ada" password="it\'s \\"secret\\"";'
+            },
+            {"sasl.username": "ada", "sasl.password": 'it\'s "secret"'},
+        ),
+        (
+            {"ssl__truststore__type": "PEM", "ssl__truststore__location": "/ca.pem"},
+            {"ssl.ca.location": "/ca.pem"},
+        ),
+        (
+            {"ssl__keystore__type": "PKCS12", "ssl__keystore__location": "/k.p12"},
+            {"ssl.keystore.location": "/k.p12"},
+        ),
+    ],
+)
+def test_properties_of_java_s_clients_are_translated(given: dict[str, str], found: dict[str, str]) -> None:
+    assert settings(**given) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"no__such__property": "1"}, "SS4002"),
+        ({"fetch__min__bytes": "many"}, "SS4002"),
+        ({"enable__auto__commit": "true"}, "SS4003"),
+        ({"value__deserializer": "org.X"}, "SS4003"),
+        ({"plugin__library__paths": "/tmp/x.so"}, "SS4003"),
+        ({"sasl__kerberos__kinit__cmd": "rm"}, "SS4003"),
+        ({"sasl__oauthbearer__token__endpoint__url": "http://x"}, "SS4003"),
+        ({"ssl__engine__location": "/tmp/x.so"}, "SS4003"),
+        ({"ssl__truststore__location": "/ca.jks"}, "SS4003"),
+        ({"sasl__jaas__config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "SS4002"),
+    ],
+)
+def test_properties_that_cannot_be_kept_are_refused(given: dict[str, str], code: str) -> None:
+    with pytest.raises(UserError) as raised:
+        settings(**given)
+    assert raised.value.code == code
