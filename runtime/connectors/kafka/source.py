@@ -182,7 +182,7 @@ class KafkaReader:
         """To the lowest of the partitions, without those that have been idle for long, as long as another one is not."""
         if self._watermarks is None:
             return
-        splits = self._splits.values()
+        splits = list(self._splits.values())
         if self._idle_timeout_ms > 0:
             since_ms = self._context.now_ms() - self._idle_timeout_ms
             splits = [s for s in splits if s.active_ms > since_ms] or splits
