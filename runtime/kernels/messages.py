@@ -151,8 +151,8 @@ def headers(messages, first, end, functions, scratch, counts, offsets, names, va
     """The headers of messages, one after the other, without those whose name a later one of the message has.
 
     `functions` are the addresses of rd_kafka_message_headers and rd_kafka_header_get_all. Returns how many there are, and how
-    many bytes their names and values take. `counts` gets Arrow's offsets of the messages. With `names` and `values`, addresses with
-    room for all, it also writes these, `offsets` of both (a row for each header and one more) and which values are there.
+    many bytes their names and values take. `counts` gets Arrow's offsets of the messages. With `names` and `values`, addresses
+    with room for all, it also writes these, `offsets` of both (a row for each header and one more) and which values are there.
     """
     place = scratch.ctypes.data
     found, name_bytes, value_bytes = np.int64(0), np.int64(0), np.int64(0)
