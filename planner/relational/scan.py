@@ -147,7 +147,7 @@ def plan_scan(planning: Planning, inputs: Inputs, node: TableScan) -> PhysicalNo
         description,
         node.span,
         # Changes of a row are applied in the order in which they stand.
-        parallelism=1 if holds_changes else parallelism,
+        parallelism=1 if holds_changes and not descriptor.reading.keeps_keys_together else parallelism,
     )
     if node.keeps_events:
         return source

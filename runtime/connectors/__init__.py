@@ -22,6 +22,7 @@ CONNECTORS: dict[str, str] = {
     "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
     "kafka": "sqlstream.runtime.connectors.kafka.connector:Kafka",
     "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
+    "upsert-kafka": "sqlstream.runtime.connectors.kafka.connector:UpsertKafka",
     "print": "sqlstream.runtime.connectors.print:Print",
 }
 """Identifier, as in `'connector' = '…'`, to `module:Class`."""

@@ -96,6 +96,8 @@ class Boundedness(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """How a connector reads tables.
 
+    `mode`: the changelog that readers give, whatever the format; UPSERT is one by the primary key, which a table must have. With
+    `keeps_keys_together` all changes of a row are in one split, so that several readers share them.
     `metadata` maps metadata keys to types. `filters`: the reader takes pushed filters as hints; with `filters_exactly` it applies
     them to every row, and the plan does not repeat them. `limits`: it takes a pushed limit. `watermarks`: readers apply
     `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several splits whose event times overlap.
@@ -108,6 +110,8 @@ class Reading(msgspec.Struct, frozen=True):
     """
 
     boundedness: Boundedness = Boundedness(True)
+    mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    keeps_keys_together: bool = False
     metadata: dict[str, LogicalType] = {}
     filters: bool = False
     filters_exactly: bool = False

@@ -250,3 +250,51 @@ def test_offsets_are_committed_to_the_group_after_a_checkpoint(broker: Broker, t
         wait_until(committed, TIMEOUT_S)
         server.request("PATCH", f"/jobs/{job_id}", rest=True)
     consumer.close()
+
+
+def upserts(broker: Broker, topic: str, **others: str) -> dict[str, str]:
+    options = {k: v for k, v in broker.options(topic).items() if k not in ("format", "scan.startup.mode")}
+    return {**options, "connector": "upsert-kafka", "value.format": "json", "key.format": "json", **others}
+
+
+KEYED = "k INT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED"
+
+
+def test_messages_replace_each_other_by_key(broker: Broker) -> None:
+    topic = broker.topic()
+    keys = [json.dumps({"k": k}) for k in (1, 2, 1, 2, 3, 4, 4)]
+    values = ['{"n": 1}', '{"n": 2}', '{"n": 3}', None, None, '{"n": 4}', '{"n": 5}']
+    broker.send(topic, values, keys=keys)
+    assert sorted(select(upserts(broker, topic), KEYED)) == [(1, 3), (4, 5)]
+    assert select(upserts(broker, topic), KEYED, "SELECT COUNT(*), SUM(n) FROM t")[-1] == (2, 8)
+
+
+def test_a_message_without_a_key_is_no_row_of_a_key(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, documents(1, 2), keys=['{"k": 1}', None])
+    with pytest.raises(sqlstream.Error, match=r"SS5305.*offset 1 .* has no key"):
+        select(upserts(broker, topic), KEYED)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_updates_and_deletions_are_written_by_key(broker: Broker, guarantee: str, tmp_path: Path) -> None:
+    topic = broker.topic(3)
+    options = upserts(broker, topic) | {
+        "sink.delivery-guarantee": guarantee,
+        "sink.transactional-id-prefix": topic,
+        "sink.staging-directory": str(tmp_path),
+    }
+    source = "CREATE VIEW numbers AS SELECT k, n FROM (VALUES (1, 1), (1, 2), (2, 3), (3, 4), (3, 5), (4, 6)) AS v (k, n)"
+    wanted = "SELECT k, COUNT(*) AS n FROM numbers GROUP BY k HAVING COUNT(*) = 1"
+    rows_of([source, table("t", KEYED, options), f"INSERT INTO t {wanted}", "SELECT 1"])
+    messages = broker.messages(topic)
+    last = {json.loads(m.key())["k"]: m.value() for m in messages}
+    there = {k: json.loads(v) for k, v in last.items() if v is not None}
+    assert there == {2: {"k": 2, "n": 1}, 4: {"k": 4, "n": 1}}
+    assert len({(m.key(), m.partition()) for m in messages}) == len(last)
+    assert sorted(select(options, KEYED)) == [(2, 1), (4, 1)]
+
+
+def test_a_table_of_keys_needs_a_primary_key(broker: Broker) -> None:
+    with pytest.raises(sqlstream.Error, match=r"SS4005.*needs a primary key"):
+        select(upserts(broker, broker.topic()), "n BIGINT")

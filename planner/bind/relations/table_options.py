@@ -11,6 +11,7 @@ import msgspec
 
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
+from sqlstream.changelog import ChangelogMode
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
 from sqlstream.planner.bind.context import BindContext
@@ -243,7 +244,16 @@ def metadata_of(
 def check_table_changes(
     table: CatalogTable, options: Mapping[str, str], context: BindContext, span: Span | None
 ) -> None:
-    """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`)."""
+    """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`), and for one that
+    needs a primary key."""
+    descriptor = context.connectors.get(options.get("connector", ""))
+    if descriptor is not None and descriptor.reading.mode is ChangelogMode.UPSERT and not table.primary_key:
+        raise UserError(
+            "SS4005",
+            f'table "{table.path.name}" of connector "{descriptor.identifier}" needs a primary key: its rows replace each other',
+            span=span,
+            hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
+        )
     written = context.formats.get(value_format(options))
     check_changes(table, options, written, span)
 

@@ -139,7 +139,9 @@ def bind_table_source(
     metadata = metadata_of(descriptor, options, namespace.context)
     scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)
     if written is not None:
-        mode = source_mode_of(written, options, bool(table.primary_key))
+        mode = descriptor.reading.mode
+        if mode.is_insert_only:
+            mode = source_mode_of(written, options, bool(table.primary_key))
         scan = dataclasses.replace(
             scan,
             mode=mode,

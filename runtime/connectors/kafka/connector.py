@@ -9,10 +9,16 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import own_share
-from sqlstream.runtime.connectors.kafka.options import DESCRIPTORS, FILE_OPTIONS, KafkaOptions, check_schema
+from sqlstream.runtime.connectors.kafka.options import (
+    DESCRIPTORS,
+    FILE_OPTIONS,
+    UPSERT_DESCRIPTORS,
+    KafkaOptions,
+    check_schema,
+)
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import EventSourceSpec, SinkSpec, SourceSpec
 from sqlstream.spi import connector
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
@@ -56,6 +62,9 @@ class Kafka:
     ) -> None:
         check_schema(table, schema, KafkaOptions.of(options))
 
+    def _options(self, spec: SourceSpec | SinkSpec) -> KafkaOptions:
+        return KafkaOptions.of(spec.options)
+
     def source(
         self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> connector.SourceReader:
@@ -63,7 +72,7 @@ class Kafka:
 
         context.files.require_database_servers()
         share = own_share(self, spec, context) if splits is None else splits
-        return KafkaReader(spec, KafkaOptions.of(spec.options), context, share)
+        return KafkaReader(spec, self._options(spec), context, share)
 
     def split_enumerator(
         self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
@@ -71,7 +80,7 @@ class Kafka:
         from sqlstream.runtime.connectors.kafka.partitions import Partitions
 
         context.files.require_database_servers()
-        return Partitions(KafkaOptions.of(spec.options), state)
+        return Partitions(self._options(spec), state)
 
     def sink(
         self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
@@ -79,7 +88,7 @@ class Kafka:
         from sqlstream.runtime.connectors.kafka.sink import KafkaWriter
 
         context.files.require_database_servers()
-        options = KafkaOptions.of(spec.options)
+        options = self._options(spec)
         if len(options.topics) != 1:
             raise UserError(
                 "SS4003",
@@ -100,7 +109,7 @@ class Kafka:
             from sqlstream.runtime.connectors.kafka.transactions import commit
 
             files.require_database_servers()
-            commit(KafkaOptions.of(spec.options), checkpoint_id, committables, files)
+            commit(self._options(spec), checkpoint_id, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         if (path := self._staging_path(spec)) is not None:
@@ -123,9 +132,42 @@ class Kafka:
         return {**options, **named}
 
     def _staging_path(self, spec: SinkSpec) -> str | None:
-        options = KafkaOptions.of(spec.options)
+        options = self._options(spec)
         if options.given.delivery_guarantee != "exactly-once":
             return None
         from sqlstream.runtime.connectors.kafka.transactions import staging_path
 
         return staging_path(options)
+
+
+class UpsertKafka(Kafka):
+    """Topics whose messages replace each other by key: each is the row of its key, or says that there is none."""
+
+    descriptor = connector.ConnectorDescriptor(
+        "upsert-kafka",
+        options=UPSERT_DESCRIPTORS,
+        reading=connector.Reading(
+            mode=ChangelogMode.UPSERT,
+            keeps_keys_together=True,
+            boundedness=Kafka.descriptor.reading.boundedness,
+            metadata=_METADATA,
+            watermarks=True,
+        ),
+        writing=connector.Writing(
+            mode=ChangelogMode.UPSERT,
+            is_at_least_once=True,
+            unless=("sink.delivery-guarantee", "exactly-once"),
+        ),
+        place=Kafka.descriptor.place,
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        check_schema(table, schema, KafkaOptions.of_upsert(options))
+
+    def _options(self, spec: SourceSpec | SinkSpec) -> KafkaOptions:
+        if isinstance(spec, EventSourceSpec):
+            return KafkaOptions.of_upsert(spec.options, spec.keys)
+        key = spec.primary_key if isinstance(spec, SinkSpec) else ()
+        return KafkaOptions.of_upsert(spec.options, tuple(spec.schema.names[i] for i in key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,11 +39,63 @@ class _Shared:
         OptionType.STRING,
         "A property of Kafka's clients, as Kafka or librdkafka names it.",
     )
+    key_prefix: str = option(
+        "key.fields-prefix",
+        OptionType.STRING,
+        "What the names of the key's columns begin with, and its fields do not; needs `EXCEPT_KEY`.",
+        "",
+    )
+    fields_included: str = option(
+        "value.fields-include",
+        OptionType.ENUM,
+        "Whether the value of a message has the key's columns too.",
+        "ALL",
+        choices=("ALL", "EXCEPT_KEY"),
+    )
+    delivery_guarantee: str = option(
+        "sink.delivery-guarantee",
+        OptionType.ENUM,
+        "Whether rows may be lost, come again after a failure, or are there once for readers of what is committed.",
+        "at-least-once",
+        choices=("none", "at-least-once", "exactly-once"),
+    )
+    transactional_prefix: str | None = option(
+        "sink.transactional-id-prefix",
+        OptionType.STRING,
+        "What the ids of transactions begin with; needed with `exactly-once`.",
+    )
+    staging_directory: str | None = option(
+        "sink.staging-directory",
+        OptionType.STRING,
+        "Where rows wait for their checkpoint with `exactly-once`, as a path that all hosts of a cluster share;"
+        " sqlstream/staging in the user's state directory unless it is given.",
+    )
+    discovery_interval_ms: int = option(
+        "scan.topic-partition-discovery.interval",
+        OptionType.DURATION,
+        "How often to look for new topics and partitions; 0 for never.",
+        "5 min",
+        minimum=0,
+    )
+    bounded_mode: str = option(
+        "scan.bounded.mode", OptionType.ENUM, "Where a table ends.", "unbounded", choices=_ENDS
+    )
+    bounded_offsets: str | None = option(
+        "scan.bounded.specific-offsets",
+        OptionType.STRING,
+        "The offsets to end before; partitions that are not named are not read.",
+    )
+    bounded_ms: int | None = option(
+        "scan.bounded.timestamp-millis",
+        OptionType.LONG,
+        "The time to end before, in milliseconds since 1970.",
+        minimum=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Given(_Shared):
-    """The options of a table, each by itself."""
+    """The options of a table of `kafka`, each by itself."""
 
     topic_pattern: str | None = option(
         "topic-pattern",
@@ -72,37 +125,10 @@ class _Given(_Shared):
         "The time to begin with, in milliseconds since 1970.",
         minimum=0,
     )
-    bounded_mode: str = option(
-        "scan.bounded.mode", OptionType.ENUM, "Where a table ends.", "unbounded", choices=_ENDS
-    )
-    bounded_offsets: str | None = option(
-        "scan.bounded.specific-offsets",
-        OptionType.STRING,
-        "The offsets to end before; partitions that are not named are not read.",
-    )
-    bounded_ms: int | None = option(
-        "scan.bounded.timestamp-millis",
-        OptionType.LONG,
-        "The time to end before, in milliseconds since 1970.",
-        minimum=0,
-    )
     key_fields: str | None = option(
         "key.fields",
         OptionType.STRING,
         "The columns that the key of a message has, in the order of its format, separated by semicolons.",
-    )
-    key_prefix: str = option(
-        "key.fields-prefix",
-        OptionType.STRING,
-        "What the names of the key's columns begin with, and its fields do not; needs `EXCEPT_KEY`.",
-        "",
-    )
-    fields_included: str = option(
-        "value.fields-include",
-        OptionType.ENUM,
-        "Whether the value of a message has the key's columns too.",
-        "ALL",
-        choices=("ALL", "EXCEPT_KEY"),
     )
     partitioner: str = option(
         "sink.partitioner",
@@ -110,31 +136,6 @@ class _Given(_Shared):
         "The partition of a message: by its key as Kafka does; one for each writer; or in turn.",
         "default",
         choices=("default", "fixed", "round-robin"),
-    )
-    delivery_guarantee: str = option(
-        "sink.delivery-guarantee",
-        OptionType.ENUM,
-        "Whether rows may be lost, come again after a failure, or are there once for readers of what is committed.",
-        "at-least-once",
-        choices=("none", "at-least-once", "exactly-once"),
-    )
-    transactional_prefix: str | None = option(
-        "sink.transactional-id-prefix",
-        OptionType.STRING,
-        "What the ids of transactions begin with; needed with `exactly-once`.",
-    )
-    staging_directory: str | None = option(
-        "sink.staging-directory",
-        OptionType.STRING,
-        "Where rows wait for their checkpoint with `exactly-once`, as a path that all hosts of a cluster share;"
-        " sqlstream/staging in the user's state directory unless it is given.",
-    )
-    discovery_interval_ms: int = option(
-        "scan.topic-partition-discovery.interval",
-        OptionType.DURATION,
-        "How often to look for new topics and partitions; 0 for never.",
-        "5 min",
-        minimum=0,
     )
 
 
@@ -159,7 +160,9 @@ class FormatOptions:
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """The options of a table, read. `offsets` and `ends` are by partition; `key_fields` are the names of columns."""
+    """The options of a table, read. `offsets` and `ends` are by partition; `key_fields` are the names of columns.
+
+    `is_upsert`: each message is the row of its key, from then on, or says that there is none."""
 
     given: _Given
     settings: dict[str, str]
@@ -168,6 +171,25 @@ class KafkaOptions:
     key_fields: tuple[str, ...] = ()
     offsets: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
+    is_upsert: bool = False
+
+    @staticmethod
+    def of_upsert(options: Mapping[str, str], primary_key: tuple[str, ...] = ()) -> KafkaOptions:
+        """Of `upsert-kafka`, whose keys are the primary key, and which is read from its begin. UserError as of `of`."""
+        if "format" in options:
+            hint = "name the formats of values and keys: 'value.format' = '…', 'key.format' = '…'"
+            raise UserError("SS4003", 'connector "upsert-kafka" has no option "format"', hint=hint)
+        for side in ("value", "key"):
+            if f"{side}.format" not in options:
+                hint = f"add '{side}.format' = 'json'"
+                raise UserError(
+                    "SS4005", f'connector "upsert-kafka" needs the option "{side}.format"', hint=hint
+                )
+        fields = {"key.fields": ";".join(primary_key)} if primary_key else {}
+        start = {"scan.startup.mode": "earliest-offset"}
+        without_key = {k: v for k, v in options.items() if primary_key or not k.startswith("key.")}
+        found = KafkaOptions.of({**without_key, **fields, **start})
+        return dataclasses.replace(found, is_upsert=True)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -243,7 +265,7 @@ class KafkaOptions:
         )
 
 
-DESCRIPTORS = descriptors_of(_Given)
+DESCRIPTORS, UPSERT_DESCRIPTORS = descriptors_of(_Given), descriptors_of(_Shared)
 
 FILE_OPTIONS = ("sink.staging-directory", *(f"{PROPERTIES}{name}" for name in FILE_PROPERTIES))
 """The options that name files and directories."""

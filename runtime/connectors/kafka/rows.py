@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sqlstream.arrow import is_changelog, to_arrow_type
-from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_type
+from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
@@ -54,11 +55,13 @@ class MessageRows:
         keys = spec.keys if isinstance(spec, EventSourceSpec) else ()
         demand = EventDemand(keys, events, spec.columns if marks_unknown else ())
         values = options.value_schema(spec.schema)
-        of_value = tuple(c for c in spec.columns if c in values.names)
+        # The key says which row a message is of, also when it has no value.
+        of_key = set(options.key_fields) if options.is_upsert else set(spec.columns) - set(values.names)
+        of_value = tuple(c for c in spec.columns if c not in of_key)
         self._reader = messages_format(value_format).message_reader(
             MessageRequest(values, of_value, value_format.options, demand)
         )
-        self._of_keys = {options.key_name(c): c for c in spec.columns if c not in values.names}
+        self._of_keys = {options.key_name(c): c for c in spec.columns if c in of_key}
         self._key_reader: MessageReader | None = None
         if self._of_keys and options.key_format is not None:
             form = options.key_format
@@ -74,7 +77,8 @@ class MessageRows:
     def decoded(self, taken: Taken, run: Run) -> pa.RecordBatch:
         """The rows of a run of messages, in the layout of the source."""
         self._context.count("numBytesIn", taken.bytes_of_values(run))
-        found = self._reader.decode(taken.values(run))
+        values = taken.values(run)
+        found = self._reader.decode(values)
         if isinstance(self._reader, CountsEvents):
             for metric, number in self._reader.take_counts().items():
                 self._context.count(metric, number)
@@ -82,6 +86,8 @@ class MessageRows:
             self._reject(taken, run, found.rejected, self._options.value_format, "message")
         if self._key_reader is None and not self._metadata:
             return found.batch
+        if self._options.is_upsert:
+            found = _with_deletions(found, values)
         owners = np.arange(run.end - run.first) if found.owners is None else found.owners
         columns = {n: found.batch.column(i) for i, n in enumerate(found.batch.schema.names)}
         if self._key_reader is not None:
@@ -103,11 +109,25 @@ class MessageRows:
         if keys.rejected:
             assert self._options.key_format is not None
             self._reject(taken, run, keys.rejected, self._options.key_format, "key of the message")
+        if self._options.is_upsert and keys.batch.num_rows + len(keys.rejected) < run.end - run.first:
+            self._reject_without_key(run, taken, keys)
         rows = np.full(run.end - run.first, -1)
         rows[np.arange(len(rows)) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
         places = pa.array(rows[owners], mask=rows[owners] < 0)
         names = keys.batch.schema.names
         return {self._of_keys[n]: c.take(places) for n, c in zip(names, keys.batch.columns, strict=True)}
+
+    def _reject_without_key(self, run: Run, taken: Taken, keys: DecodedMessages) -> None:
+        of_rows = np.arange(run.end - run.first) if keys.owners is None else keys.owners
+        has_key = np.zeros(run.end - run.first, dtype=bool)
+        has_key[of_rows] = True
+        place = int(np.flatnonzero(~has_key)[0])
+        raise UserError(
+            "SS5305",
+            f"the message at offset {int(taken.offsets(run)[place])} of partition {run.partition.number} of topic"
+            f' "{run.partition.topic}" has no key',
+            hint="a table of upsert-kafka needs messages with the key of their row; read others with connector kafka",
+        )
 
     def _reject(
         self, taken: Taken, run: Run, rejected: list[Rejected], form: FormatOptions, what: str
@@ -123,6 +143,28 @@ class MessageRows:
                 hint=f"set '{form.prefix}.ignore-parse-errors' = 'true' to count such messages and pass over them",
             )
         self._context.count("numRecordsRejected", len(rejected))
+
+
+def _with_deletions(found: DecodedMessages, values: pa.Array) -> DecodedMessages:
+    """Rows as changes by key: one of a message with a value takes the place of what was there, one without deletes it."""
+    deleted = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+    owners = np.arange(len(values)) if found.owners is None else found.owners
+    # A format may have rows for messages without a value.
+    is_row = ~np.isin(owners, deleted)
+    batch, owners = (
+        (found.batch, owners) if is_row.all() else (found.batch.filter(pa.array(is_row)), owners[is_row])
+    )
+    kinds = np.full(len(owners) + len(deleted), int(RowKind.UPDATE_AFTER), dtype=np.int8)
+    kinds[len(owners) :] = int(RowKind.DELETE)
+    owners = np.concatenate((owners, deleted))
+    order = np.argsort(owners, kind="stable")
+    empty = [pa.nulls(len(deleted), c.type) for c in batch.columns]
+    columns = [
+        pa.concat_arrays([c, n]).take(pa.array(order)) for c, n in zip(batch.columns, empty, strict=True)
+    ]
+    names = [*batch.schema.names, ROW_KIND_COLUMN]
+    rows = pa.RecordBatch.from_arrays([*columns, pa.array(kinds[order])], names=names)
+    return DecodedMessages(rows, owners[order], found.rejected)
 
 
 def _timestamps(taken: Taken, run: Run) -> pa.Array:
@@ -164,7 +206,7 @@ class RowMessages:
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions) -> None:
         values = options.value_schema(spec.schema)
-        self._topic = options.topics[0]
+        self._topic, self._is_upsert = options.topics[0], options.is_upsert
         self._values = [spec.schema.index_of(n) for n in values.names]
         self._writer = messages_format(options.value_format).message_writer(
             values, options.value_format.options
@@ -179,8 +221,12 @@ class RowMessages:
     def encoded(self, batch: pa.RecordBatch) -> Iterator[Messages]:
         if not batch.num_rows:
             return
-        kinds = [batch.num_columns - 1] if is_changelog(batch) else []
+        kinds = [batch.num_columns - 1] if is_changelog(batch) and not self._is_upsert else []
         values = self._writer.encode(batch.select([*self._values, *kinds]))
+        if self._is_upsert and is_changelog(batch):
+            # A key that has no row any more is a message without a value.
+            is_there = pa.array(row_kinds(batch) != RowKind.DELETE)
+            values = pc.if_else(is_there, values, pa.scalar(None, pa.binary()))
         keys = None
         if self._key_writer is not None:
             keys = self._key_writer.encode(batch.select(self._keys))
