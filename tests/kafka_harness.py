@@ -20,6 +20,7 @@ import pytest
 BROKERS = Path(__file__).resolve().parents[1] / ".kafka"
 START_TIMEOUT_S = 60
 ANSWER_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 30
 
 
 class Broker:
@@ -52,6 +53,14 @@ class Broker:
             assert self._process.poll() is None, f"the broker ends with {self._process.returncode}"
             assert time.monotonic() < deadline_s, "the broker does not answer"
             time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it in order: what it has acknowledged is kept. A broker of noida that is killed forgets what it has acknowledged
+        within the last second, transactions too."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(STOP_TIMEOUT_S)
+            self._process = None
 
     def kill(self) -> None:
         if self._process is not None:
