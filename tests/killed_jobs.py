@@ -44,6 +44,7 @@ from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateCha
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
+LOST_STEPS = 10_000
 STEPS_MAX = 200_000
 """A job that takes more has come to a stop."""
 
@@ -125,6 +126,7 @@ class KilledDeployment(Deployment):
         self._running: set[str] = set()
         self._ended: dict[str, TaskStateChanged] = {}
         self._pending: dict[int, Pending] = {}
+        self._lost: list[tuple[str, CheckpointMessage]] = []
         self._completed_here = 0
         super().__init__(graph, tape, {}, started_ms)
 
@@ -209,6 +211,15 @@ class KilledDeployment(Deployment):
         if self.tape.fate.random() < 0.85:
             task = self._by_execution[execution_id]
             self._after(self.tape.fate.choice([0, 10, 300]), lambda: task.tell_of_checkpoint(message))
+        else:
+            self._lost.append((execution_id, message))
+
+    def _tell_what_was_lost(self) -> None:
+        """No checkpoint follows a lost one, and a task may wait for its barriers until its alignment times out, minutes later."""
+        if self._lost and not self._pending and not self._can_begin():
+            for execution_id, message in self._lost:
+                self._by_execution[execution_id].tell_of_checkpoint(message)
+            self._lost.clear()
 
     def _can_begin(self) -> bool:
         readers = [t for t in self._by_execution.values() if not t.descriptor.inputs]
@@ -310,7 +321,9 @@ class KilledDeployment(Deployment):
     def run_until_killed(self, is_last: bool) -> bool:
         """Whether the job has ended. It is killed some time after its first checkpoint, if it is not the last life."""
         fate, tasks, left = self.tape.fate, list(self._by_execution.values()), None
-        for _ in range(STEPS_MAX):
+        for step in range(STEPS_MAX):
+            if step % LOST_STEPS == LOST_STEPS - 1:
+                self._tell_what_was_lost()
             if all(task.has_ended for task in tasks):
                 self._commit_last()
                 return True

@@ -34,7 +34,7 @@ from sqlstream.spi.format import (
 from sqlstream.terminal_text import shortened
 
 _TEXT_CHARACTERS_MAX = 200
-_TIME_KINDS = pa.array(["NoTimestampType", "CreateTime", "LogAppendTime"])
+_TIME_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
 def messages_format(form: FormatOptions) -> HasMessages:
@@ -174,7 +174,7 @@ def _timestamps(taken: Taken, run: Run) -> pa.Array:
 
 def _timestamp_kinds(taken: Taken, run: Run) -> pa.Array:
     _, kinds = taken.timestamps(run)
-    return _TIME_KINDS.take(pa.array(kinds))
+    return pa.array(_TIME_KINDS).take(pa.array(kinds))
 
 
 def _repeated(value: object, run: Run, t: pa.DataType) -> pa.Array:
