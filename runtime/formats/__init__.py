@@ -13,6 +13,7 @@ from sqlstream.spi.format import Format, FormatDescriptor
 from sqlstream.spi.packages import Kind
 
 FORMATS: dict[str, str] = {
+    "avro": "sqlstream.runtime.formats.avro.format:Avro",
     "canal-json": "sqlstream.runtime.formats.change_events.formats:CanalJson",
     "csv": "sqlstream.runtime.formats.csv:Csv",
     "debezium-json": "sqlstream.runtime.formats.change_events.formats:DebeziumJson",

@@ -15,6 +15,8 @@ from sqlstream.runtime.native.cache import kernels_of, say_what_takes_long, stem
 #: Importing a module is what loads or compiles its kernels.
 MODULES = (
     "sqlstream.runtime.kernels.accumulate",
+    "sqlstream.runtime.kernels.avro.decode",
+    "sqlstream.runtime.kernels.avro.encode",
     "sqlstream.runtime.kernels.bitmaps",
     "sqlstream.runtime.kernels.decimals",
     "sqlstream.runtime.kernels.frames",

@@ -55,6 +55,7 @@ OURS = checks(
         lambda place: {"nexmark.table": "bid", "nexmark.events": "0"},
         refused=(({"nexmark.table": "bids"}, "SS4002"),),
     ),
+    FormatCase("avro", COLUMNS, ROWS, {"timestamp_mapping.legacy": "false"}, ("MAP<INT, INT>",)),
     FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
     FormatCase("json", COLUMNS, ROWS),
     FormatCase("parquet", COLUMNS, ROWS),

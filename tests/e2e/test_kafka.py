@@ -127,6 +127,21 @@ def test_a_message_without_a_value_has_no_row(broker: Broker) -> None:
     assert select(broker.options(topic, format="raw"), "v STRING")[1:3] == [(None,), ("",)]
 
 
+def test_rows_are_messages_of_avro(broker: Broker) -> None:
+    topic = broker.topic()
+    options = broker.options(topic, format="avro")
+    columns = "n BIGINT, tags ARRAY<STRING>, at_ms TIMESTAMP(3)"
+    row = "VALUES (1, ARRAY['a', 'ö'], TIMESTAMP '2024-05-01 12:00:00'), (2, CAST(NULL AS ARRAY<STRING>), NULL)"
+    rows_of([table("t", columns, options), f"INSERT INTO t {row}", "SELECT 1"])
+    written = select(options, columns, "SELECT n, tags, CAST(at_ms AS STRING) FROM t")
+    assert written == [(1, ["a", "ö"], "2024-05-01 12:00:00.000"), (2, None, None)]
+    broker.send(topic, [None, b"\x04", bytes([2, 10, 0, 0])])
+    with pytest.raises(sqlstream.Error, match=r"at offset 3 of .*: it has a branch that its union"):
+        select(options, columns)
+    skipping = {**options, "avro.ignore-parse-errors": "true"}
+    assert select(skipping, columns, "SELECT n FROM t") == [(1,), (2,), (5,)]
+
+
 def test_an_undecodable_message_is_named(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, [*documents(1), "bad", *documents(3)])

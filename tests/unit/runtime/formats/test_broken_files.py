@@ -63,6 +63,15 @@ def text_file(identifier: str, schema: Schema) -> bytes:
     return stream.getvalue()
 
 
+def avro_file(codec: str) -> bytes:
+    stream = io.BytesIO()
+    writer = format_of("avro").writer(stream, NESTED, {"codec": codec})
+    for first in range(0, len(ROWS), 50):
+        writer.write(pa.RecordBatch.from_pylist(ROWS[first : first + 50], schema=to_arrow_schema(NESTED)))
+    writer.close()
+    return stream.getvalue()
+
+
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": lambda data: gzip.compress(data, mtime=0),
@@ -80,6 +89,10 @@ FILES: dict[str, tuple[str, Schema, Callable[[], bytes]]] = {
         )
         for identifier, schema in TEXT_FORMATS
         for suffix, compress in COMPRESSIONS.items()
+    },
+    **{
+        f"f-{codec}.avro": ("avro", NESTED, lambda c=codec: avro_file(c))
+        for codec in ("null", "snappy", "deflate", "bzip2", "xz", "zstandard")
     },
     **{
         f"f-{codec}.parquet": ("parquet", NESTED, lambda c=codec: parquet_file(c))
@@ -126,7 +139,7 @@ def fails_only_with_the_files_name(path: str, rounds: int, seed: int) -> None:
         columns = schema.names if chance.random() < 0.7 else tuple(chance.sample(schema.names, 1))
         options = (
             {}
-            if identifier in ("raw", "parquet")
+            if identifier in ("raw", "parquet", "avro")
             else {"ignore-parse-errors": chance.choice(["true", "false"])}
         )
         error = error_of(broken(whole, chance), path, identifier, schema, columns, **options)

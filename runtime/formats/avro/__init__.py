@@ -1,0 +1,1 @@
+"""Avro's binary encoding: schemas, columns of rows and rows of columns, and files."""

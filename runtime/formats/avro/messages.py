@@ -1,0 +1,35 @@
+"""Messages in Avro's binary encoding as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.runtime.formats.avro.decoder import REASONS, Program
+from sqlstream.spi.format import DecodedMessages, MessageRequest, Rejected
+
+_TEXT_BYTES_MAX = 200
+
+
+class AvroMessages:
+    """Each message is a row of one schema, whatever comes behind it; one without content has no row."""
+
+    def __init__(self, request: MessageRequest, schema: Any) -> None:
+        types = dict(zip(request.schema.names, request.schema.types, strict=True))
+        self._program = Program(schema, {name: types[name] for name in request.columns})
+
+    def decode(self, messages: pa.Array) -> DecodedMessages:
+        counts = np.full(len(messages), -1)
+        if messages.null_count:
+            counts[np.flatnonzero(messages.is_null().to_numpy(zero_copy_only=False))] = 0
+            messages = pc.fill_null(messages, b"")
+        found = self._program.decoded(messages, counts)
+        rejected = [
+            Rejected(int(m), REASONS[int(reason)], messages[m].as_py()[:_TEXT_BYTES_MAX].hex(" "))
+            for m, reason in found.rejected.tolist()
+        ]
+        owners = found.owners if len(found.owners) < len(messages) else None
+        return DecodedMessages(found.batch, owners, rejected)
