@@ -14,6 +14,7 @@ from sqlstream.spi.packages import Kind
 
 FORMATS: dict[str, str] = {
     "avro": "sqlstream.runtime.formats.avro.format:Avro",
+    "avro-confluent": "sqlstream.runtime.formats.avro.confluent:AvroConfluent",
     "canal-json": "sqlstream.runtime.formats.change_events.formats:CanalJson",
     "csv": "sqlstream.runtime.formats.csv:Csv",
     "debezium-json": "sqlstream.runtime.formats.change_events.formats:DebeziumJson",

@@ -27,7 +27,8 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     database changes (`EventDemand`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
     that it does not change. `metadata` maps the metadata keys of an event to types; those of
     `varying_metadata` have another value in each event of a row. `has_messages`: a row, or an event, may also be one message of a
-    queue (`HasMessages`).
+    queue (`HasMessages`), and without `has_files` it is nothing else. `subject_option`: the option that names the subject of a
+    registry, by default after the topic of the messages.
     """
 
     identifier: str
@@ -41,6 +42,8 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     metadata: dict[str, LogicalType] = {}
     varying_metadata: frozenset[str] = frozenset()
     has_messages: bool = False
+    has_files: bool = True
+    subject_option: str = ""
 
 
 class EventDemand(msgspec.Struct, frozen=True):

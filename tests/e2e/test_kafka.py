@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
+from registry_harness import running_registry
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
@@ -131,7 +132,9 @@ def test_rows_are_messages_of_avro(broker: Broker) -> None:
     topic = broker.topic()
     options = broker.options(topic, format="avro")
     columns = "n BIGINT, tags ARRAY<STRING>, at_ms TIMESTAMP(3)"
-    row = "VALUES (1, ARRAY['a', 'ö'], TIMESTAMP '2024-05-01 12:00:00'), (2, CAST(NULL AS ARRAY<STRING>), NULL)"
+    row = (
+        "VALUES (1, ARRAY['a', 'ö'], TIMESTAMP '2024-05-01 12:00:00'), (2, CAST(NULL AS ARRAY<STRING>), NULL)"
+    )
     rows_of([table("t", columns, options), f"INSERT INTO t {row}", "SELECT 1"])
     written = select(options, columns, "SELECT n, tags, CAST(at_ms AS STRING) FROM t")
     assert written == [(1, ["a", "ö"], "2024-05-01 12:00:00.000"), (2, None, None)]
@@ -140,6 +143,23 @@ def test_rows_are_messages_of_avro(broker: Broker) -> None:
         select(options, columns)
     skipping = {**options, "avro.ignore-parse-errors": "true"}
     assert select(skipping, columns, "SELECT n FROM t") == [(1,), (2,), (5,)]
+
+
+def test_rows_are_messages_with_schemas_of_a_registry(broker: Broker) -> None:
+    topic = broker.topic()
+    with running_registry() as registry:
+        both = {f"{side}.avro-confluent.url": registry.url for side in ("key", "value")}
+        formats = {"key.format": "avro-confluent", "value.format": "avro-confluent"}
+        options = {**upserts(broker, topic), **formats, **both}
+        columns = "n BIGINT, name STRING, PRIMARY KEY (n) NOT ENFORCED"
+        made = table("t", columns, options)
+        rows_of([made, "INSERT INTO t VALUES (1, 'a'), (2, 'b')", "SELECT 1"])
+        assert set(registry.subjects) == {f"{topic}-key", f"{topic}-value"}
+        # Another writer has another schema.
+        number = registry.add({"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]})
+        keys = [message.key() for message in broker.messages(topic)]
+        broker.send(topic, [b"\0" + number.to_bytes(4, "big") + b"\2", None], keys=keys)
+        assert rows_of([made, "SELECT * FROM t"]) == [(1, None)]
 
 
 def test_an_undecodable_message_is_named(broker: Broker) -> None:

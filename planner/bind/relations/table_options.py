@@ -292,7 +292,9 @@ def _find_formats(
 def _formats(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]:
     """Those that the connector can have."""
     needs_messages = descriptor.place.has_messages
-    return sorted(i for i, f in context.formats.items() if f.has_messages or not needs_messages)
+    return sorted(
+        i for i, f in context.formats.items() if (f.has_messages if needs_messages else f.has_files)
+    )
 
 
 def _find_format(
@@ -304,10 +306,12 @@ def _find_format(
     if found is None:
         hint = choose_one_of(identifier, _formats(descriptor, context))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
-    if descriptor.place.has_messages and not found.has_messages:
+    needs_messages = descriptor.place.has_messages
+    if not (found.has_messages if needs_messages else found.has_files):
+        of, has = ("files", "messages") if needs_messages else ("messages", "files")
         raise UserError(
             "SS4003",
-            f'format "{identifier}" is one of files, and connector "{descriptor.identifier}" has messages',
+            f'format "{identifier}" is one of {of}, and connector "{descriptor.identifier}" has {has}',
             span=span,
             hint=choose_one_of("", _formats(descriptor, context)),
         )

@@ -154,7 +154,11 @@ class FormatOptions:
             identifier = options.get(f"{prefix}format")
             if identifier is not None:
                 prefix += identifier
-                return FormatOptions(identifier, prefix, format_options(prefix, dict(options)))
+                given = format_options(prefix, dict(options))
+                subject = format_of(identifier).descriptor.subject_option
+                if subject and "topic" in options:
+                    given.setdefault(subject, f"{options['topic']}-{side}")
+                return FormatOptions(identifier, prefix, given)
         return None
 
 

@@ -336,8 +336,9 @@ class Program:
 
     # Running it.
 
-    def decoded(self, messages: pa.Array, counts: Array) -> Rows:
-        """The rows of messages (a binary array without NULLs), each with as many rows as `counts` says (see the kernel)."""
+    def decoded(self, messages: pa.Array, counts: Array, header_bytes: int = 0) -> Rows:
+        """The rows of messages (a binary array without NULLs), each with as many rows as `counts` says (see the kernel)
+        behind a header."""
         bounds = np.frombuffer(messages.buffers()[1], dtype=np.int32)[messages.offset :][: len(messages) + 1]
         size, data = int(bounds[-1]) - int(bounds[0]), messages.buffers()[2]
         rows_max = int(np.abs(counts).sum())
@@ -353,6 +354,7 @@ class Program:
         rows, failures = run.decode_rows(
             data.address if data is not None else 0,
             bounds,
+            header_bytes,
             counts,
             self._code_table,
             table,

@@ -22,14 +22,21 @@ class AvroMessages:
         self._program = Program(schema, {name: types[name] for name in request.columns})
 
     def decode(self, messages: pa.Array) -> DecodedMessages:
-        counts = np.full(len(messages), -1)
-        if messages.null_count:
-            counts[np.flatnonzero(messages.is_null().to_numpy(zero_copy_only=False))] = 0
-            messages = pc.fill_null(messages, b"")
-        found = self._program.decoded(messages, counts)
-        rejected = [
-            Rejected(int(m), REASONS[int(reason)], messages[m].as_py()[:_TEXT_BYTES_MAX].hex(" "))
-            for m, reason in found.rejected.tolist()
-        ]
-        owners = found.owners if len(found.owners) < len(messages) else None
-        return DecodedMessages(found.batch, owners, rejected)
+        found = decoded(self._program, messages, np.arange(len(messages)))
+        return found if len(found.owners) < len(messages) else found._replace(owners=None)
+
+
+def decoded(
+    program: Program, messages: pa.Array, places: np.ndarray[Any, Any], header_bytes: int = 0
+) -> DecodedMessages:
+    """The rows of messages at these places among others, each behind a header."""
+    counts = np.full(len(messages), -1)
+    if messages.null_count:
+        counts[np.flatnonzero(messages.is_null().to_numpy(zero_copy_only=False))] = 0
+        messages = pc.fill_null(messages, b"")
+    found = program.decoded(messages, counts, header_bytes)
+    rejected = [
+        Rejected(int(places[m]), REASONS[int(reason)], messages[m].as_py()[:_TEXT_BYTES_MAX].hex(" "))
+        for m, reason in found.rejected.tolist()
+    ]
+    return DecodedMessages(found.batch, places[found.owners], rejected)

@@ -304,19 +304,21 @@ def _take_back(columns, lists, cursors, loops):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    "UniTuple(int64, 2)(int64, int32[::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1],"
+    "UniTuple(int64, 2)(int64, int32[::1], int64, int64[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1],"
     " int64[:, ::1], int64[::1], int64[:, ::1])"
 )
-def decode_rows(data, bounds, counts, program, columns, lists, cursors, loops, texts, owners, rejected):  # type: ignore[no-untyped-def]
-    """Read the rows of messages: message m is the bytes `bounds[m]` to `bounds[m + 1]` behind the address `data`, and has
-    `counts[m]` rows one after the other; −1 for one row, behind which there may be more bytes.
+def decode_rows(
+    data, bounds, header, counts, program, columns, lists, cursors, loops, texts, owners, rejected
+):  # type: ignore[no-untyped-def]
+    """Read the rows of messages: message m is the bytes `bounds[m]` to `bounds[m + 1]` behind the address `data`. Behind a
+    header of so many bytes it has `counts[m]` rows one after the other; −1 for one row, behind which there may be more bytes.
 
     `lists` has the list of each scope. `owners` gets the message of each row, `rejected` message and reason of each that is
     malformed. Returns how many there are of both.
     """
     rows, failures = np.int64(0), np.int64(0)
     for m in range(len(counts)):
-        at, end = data + np.int64(bounds[m]), data + np.int64(bounds[m + 1])
+        at, end = data + np.int64(bounds[m]) + header, data + np.int64(bounds[m + 1])
         left = max(counts[m], -counts[m])
         while left > 0:
             at = _row(at, end, program, columns, cursors, loops, texts)

@@ -1,0 +1,174 @@
+"""A registry of schemas that speaks Confluent's protocol: schemas by id, and ids by schema."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.secrets import without_secrets
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import option, parse_options
+from sqlstream.terminal_text import shortened
+
+_TIMEOUT_S = 10
+_ANSWER_BYTES_MAX = 16 << 20
+_TEXT_CHARACTERS_MAX = 200
+_CONTENT = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryOptions:
+    """The options of a format whose schemas are in a registry."""
+
+    url: str = option(
+        "url",
+        OptionType.STRING,
+        "The address of the registry; several, of which one answers, separated by commas.",
+        is_required=True,
+    )
+    subject: str | None = option(
+        "subject",
+        OptionType.STRING,
+        "Where the schema of written messages is registered; `<topic>-value` or `<topic>-key` unless it is given.",
+    )
+    basic_source: str = option(
+        "basic-auth.credentials-source",
+        OptionType.ENUM,
+        "Where user and password are: in `basic-auth.user-info`, or in the address.",
+        "URL",
+        choices=("USER_INFO", "URL"),
+    )
+    user_info: str | None = option(
+        "basic-auth.user-info", OptionType.STRING, "User and password, with a colon between them."
+    )
+    bearer_source: str = option(
+        "bearer-auth.credentials-source",
+        OptionType.ENUM,
+        "Where the token is: in `bearer-auth.token`.",
+        "STATIC_TOKEN",
+        choices=("STATIC_TOKEN",),
+    )
+    token: str | None = option(
+        "bearer-auth.token", OptionType.STRING, "The token that the registry asks for."
+    )
+
+
+class Registry:
+    """Asks a registry. Schemas never change, so each is asked for once. State: those that are known."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """UserError SS4002, SS4003, SS4005 for options that do not fit each other."""
+        given = parse_options(RegistryOptions, options)
+        self._places = [_place(url.strip(), given) for url in given.url.split(",")]
+        self.subject = given.subject
+        # Addresses of this machine would not be reached through a proxy.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._schemas: dict[int, Any] = {}
+
+    def schema(self, number: int) -> Any:
+        """The schema of an id. UserError SS5322 when there is none, SS5324 when it is none of Avro."""
+        if number not in self._schemas:
+            found = self._asked(f"/schemas/ids/{number}", None, f"the schema {number}")
+            self._schemas[number] = _schema_of(found, number)
+        return self._schemas[number]
+
+    def registered(self, schema: Any) -> int:
+        """The id of a schema under the subject, where it is registered if it is new."""
+        assert self.subject is not None
+        body = json.dumps({"schema": json.dumps(schema)}).encode()
+        path = f"/subjects/{urllib.parse.quote(self.subject, safe='')}/versions"
+        found = self._asked(path, body, f'the subject "{self.subject}"')
+        number = found.get("id") if isinstance(found, dict) else None
+        if not isinstance(number, int) or not 0 <= number < 2**31:
+            raise ExternalError("SS5321", f'the registry gives no id for the subject "{self.subject}"')
+        return number
+
+    def _asked(self, path: str, body: bytes | None, what: str) -> Any:
+        """The answer of the first address that has one."""
+        failure: Exception | None = None
+        for url, headers in self._places:
+            request = urllib.request.Request(f"{url}{path}", body, {"Accept": _CONTENT, **headers})
+            if body is not None:
+                request.add_header("Content-Type", _CONTENT)
+            try:
+                with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+                    return json.loads(answer.read(_ANSWER_BYTES_MAX))
+            except urllib.error.HTTPError as error:
+                if error.code < 500 and error.code != 429:
+                    raise _refusal(error, what) from error
+                failure = error
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                failure = error
+        raise ExternalError(
+            "SS5321",
+            f"the registry of schemas cannot be asked for {what}",
+            detail=shortened(str(failure), _TEXT_CHARACTERS_MAX),
+            hint="check the option 'url' of the format, and that the registry runs; the job tries again",
+        ) from failure
+
+
+def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
+    """An address without its login, and the headers of requests."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(
+            "SS4002",
+            f'option "url" is no address of a registry: "{without_secrets(url)}"',
+            hint="write such as 'http://localhost:8081'",
+        )
+    login = given.user_info
+    if given.basic_source == "USER_INFO" and login is None:
+        raise UserError(
+            "SS4005",
+            "'basic-auth.credentials-source' = 'USER_INFO' needs user and password",
+            hint="add 'basic-auth.user-info' = 'user:password'",
+        )
+    if given.basic_source == "URL" and login is not None:
+        raise UserError(
+            "SS4003",
+            "option \"basic-auth.user-info\" has no use with 'basic-auth.credentials-source' = 'URL'",
+            hint="set 'basic-auth.credentials-source' = 'USER_INFO'",
+        )
+    at = parts.netloc.rpartition("@")
+    if login is None and at[0]:
+        login = urllib.parse.unquote(at[0])
+    headers = {}
+    if login is not None:
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    if given.token is not None:
+        if headers:
+            raise UserError(
+                "SS4003", "a registry takes a user or a token, not both", hint="leave one of them out"
+            )
+        headers["Authorization"] = f"Bearer {given.token}"
+    return urllib.parse.urlunsplit((parts.scheme, at[2], parts.path.rstrip("/"), "", "")), headers
+
+
+def _refusal(error: urllib.error.HTTPError, what: str) -> SqlStreamError:
+    try:
+        said = json.loads(error.read(_ANSWER_BYTES_MAX))["message"]
+    except (OSError, ValueError, LookupError, TypeError):
+        said = error.reason
+    detail = shortened(str(said), _TEXT_CHARACTERS_MAX)
+    if error.code in (401, 403):
+        return ExternalError("SS5323", f"the registry of schemas refuses access to {what}", detail=detail)
+    if error.code == 404:
+        return UserError("SS5322", f"the registry of schemas does not have {what}", detail=detail)
+    return UserError("SS5324", f"the registry of schemas refuses {what}", detail=detail)
+
+
+def _schema_of(answer: Any, number: int) -> Any:
+    kind = answer.get("schemaType", "AVRO") if isinstance(answer, dict) else "AVRO"
+    if kind != "AVRO":
+        raise UserError("SS5324", f"the schema {number} of the registry is one of {kind}, not of Avro")
+    try:
+        return json.loads(answer["schema"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError("SS5324", f"the schema {number} of the registry is none of Avro") from error
