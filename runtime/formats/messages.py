@@ -82,7 +82,7 @@ class CsvMessages:
             rejected = [Rejected(0, r.reason, r.text) for r in rejected[:1]]
             batch = batch.slice(0, 0) if rejected else batch
             parts.append(DecodedMessages(batch, *_placed(np.array([place]), rejected)))
-        return together(parts)
+        return joined_rows(parts)
 
 
 def _block(texts: pa.Array) -> Block:
@@ -95,7 +95,7 @@ def _placed(places: np.ndarray[Any, Any], rejected: list[Rejected]) -> tuple[Any
     return np.delete(places, [r.line for r in rejected]), moved
 
 
-def together(parts: list[DecodedMessages]) -> DecodedMessages:
+def joined_rows(parts: list[DecodedMessages]) -> DecodedMessages:
     """The rows of several kinds of messages, in the order of these."""
     if len(parts) == 1:
         return parts[0]

@@ -99,7 +99,7 @@ class ConfluentMessages:
         import pyarrow.compute as pc
 
         from sqlstream.runtime.formats.avro.messages import decoded
-        from sqlstream.runtime.formats.messages import together
+        from sqlstream.runtime.formats.messages import joined_rows
 
         # A message without content has no row.
         there = np.flatnonzero(messages.is_valid().to_numpy(zero_copy_only=False))
@@ -127,7 +127,7 @@ class ConfluentMessages:
         empty = pa.array([], pa.binary())
         if not parts:
             parts.append(decoded(self._nothing(), empty, np.empty(0, dtype=np.int64)))
-        found = together(parts)
+        found = joined_rows(parts)
         failed = sorted([*rejected, *found.rejected], key=lambda r: r.line)
         return DecodedMessages(found.batch, found.owners, failed)
 

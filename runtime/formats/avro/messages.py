@@ -23,7 +23,7 @@ class AvroMessages:
 
     def decode(self, messages: pa.Array) -> DecodedMessages:
         found = decoded(self._program, messages, np.arange(len(messages)))
-        return found if len(found.owners) < len(messages) else found._replace(owners=None)
+        return found if found.batch.num_rows < len(messages) else found._replace(owners=None)
 
 
 def decoded(

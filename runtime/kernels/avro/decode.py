@@ -307,9 +307,9 @@ def _take_back(columns, lists, cursors, loops):  # type: ignore[no-untyped-def]
     "UniTuple(int64, 2)(int64, int32[::1], int64, int64[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1],"
     " int64[:, ::1], int64[::1], int64[:, ::1])"
 )
-def decode_rows(
+def decode_rows(  # type: ignore[no-untyped-def]
     data, bounds, header, counts, program, columns, lists, cursors, loops, texts, owners, rejected
-):  # type: ignore[no-untyped-def]
+):
     """Read the rows of messages: message m is the bytes `bounds[m]` to `bounds[m + 1]` behind the address `data`. Behind a
     header of so many bytes it has `counts[m]` rows one after the other; −1 for one row, behind which there may be more bytes.
 

@@ -66,6 +66,13 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
     known = {*OPTIONS, *(o.key for d in descriptors().values() for o in d.options)}
     known |= {f"{name}.{o.key}" for name, d in format_descriptors().items() for o in d.options}
     secrets = {"password", "s3.access-key", "s3.secret-key", "security.ssl.rest.key-password"}
+    access = (
+        "basic-auth.credentials-source",
+        "basic-auth.user-info",
+        "bearer-auth.credentials-source",
+        "bearer-auth.token",
+    )
+    secrets |= {f"avro-confluent.{key}" for key in access}
     assert {key for key in known if is_secret(key)} == secrets
     assert not any(map(is_secret, ("path", "passive", "url", "format", "broken", "select", "sector")))
 
