@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import ssl
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -68,7 +69,7 @@ class SchemaRegistry:
 
 
 @contextlib.contextmanager
-def running_registry() -> Iterator[SchemaRegistry]:
+def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[SchemaRegistry]:
     registry = SchemaRegistry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,9 +93,11 @@ def running_registry() -> Iterator[SchemaRegistry]:
             """Nothing is printed."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    registry.url = f"http://127.0.0.1:{server.server_port}"
+    registry.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     try:
         yield registry
     finally:

@@ -28,7 +28,7 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     that it does not change. `metadata` maps the metadata keys of an event to types; those of
     `varying_metadata` have another value in each event of a row. `has_messages`: a row, or an event, may also be one message of a
     queue (`HasMessages`), and without `has_files` it is nothing else. `subject_option`: the option that names the subject of a
-    registry, by default after the topic of the messages.
+    registry, by default after the topic of the messages. `path_options`: those that name local files.
     """
 
     identifier: str
@@ -44,6 +44,7 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     has_messages: bool = False
     has_files: bool = True
     subject_option: str = ""
+    path_options: tuple[str, ...] = ()
 
 
 class EventDemand(msgspec.Struct, frozen=True):

@@ -11,10 +11,10 @@ from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import own_share
 from sqlstream.runtime.connectors.kafka.options import (
     DESCRIPTORS,
-    FILE_OPTIONS,
     UPSERT_DESCRIPTORS,
     KafkaOptions,
     check_schema,
+    file_options,
 )
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Schema
@@ -125,10 +125,10 @@ class Kafka:
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """Certificates, keys, and where rows are staged."""
-        return tuple(options[key] for key in FILE_OPTIONS if key in options)
+        return tuple(options[key] for key in file_options(options))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        named = {key: absolute_path(key, options[key], directory) for key in FILE_OPTIONS if key in options}
+        named = {key: absolute_path(key, options[key], directory) for key in file_options(options)}
         return {**options, **named}
 
     def _staging_path(self, spec: SinkSpec) -> str | None:

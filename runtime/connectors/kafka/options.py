@@ -162,6 +162,13 @@ class FormatOptions:
         return None
 
 
+def file_options(options: Mapping[str, str]) -> list[str]:
+    """Those of a table that name files: of the connector and of its formats."""
+    forms = [form for side in ("value", "key") if (form := FormatOptions.of(side, options)) is not None]
+    keys = [f"{f.prefix}.{key}" for f in forms for key in format_of(f.identifier).descriptor.path_options]
+    return [key for key in (*FILE_OPTIONS, *keys) if key in options]
+
+
 @dataclass(frozen=True)
 class KafkaOptions:
     """The options of a table, read. `offsets` and `ends` are by partition; `key_fields` are the names of columns.

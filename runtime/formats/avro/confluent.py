@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.avro.registry import Registry, RegistryOptions
+from sqlstream.runtime.formats.avro.registry import FILE_OPTIONS, Registry, RegistryOptions
 from sqlstream.runtime.formats.avro.schemas import record_of
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
@@ -61,6 +61,7 @@ class AvroConfluent:
         has_messages=True,
         has_files=False,
         subject_option="subject",
+        path_options=FILE_OPTIONS,
     )
 
     def reader(self, request: ReadRequest) -> FileReader:

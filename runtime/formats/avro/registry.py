@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.runtime.host.files import file_error
 from sqlstream.secrets import without_secrets
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import option, parse_options
@@ -55,9 +57,25 @@ class RegistryOptions:
         "STATIC_TOKEN",
         choices=("STATIC_TOKEN",),
     )
+    truststore: str | None = option(
+        "ssl.truststore.location",
+        OptionType.STRING,
+        "A file of PEM with the certificates that are trusted, instead of those that the system trusts.",
+    )
+    keystore: str | None = option(
+        "ssl.keystore.location",
+        OptionType.STRING,
+        "A file of PEM with the certificate and the private key that are shown to the registry.",
+    )
+    keystore_password: str | None = option(
+        "ssl.keystore.password", OptionType.STRING, "The password of the private key."
+    )
     token: str | None = option(
         "bearer-auth.token", OptionType.STRING, "The token that the registry asks for."
     )
+
+
+FILE_OPTIONS = ("ssl.truststore.location", "ssl.keystore.location")
 
 
 class Registry:
@@ -68,8 +86,8 @@ class Registry:
         given = parse_options(RegistryOptions, options)
         self._places = [_place(url.strip(), given) for url in given.url.split(",")]
         self.subject = given.subject
-        # Addresses of this machine would not be reached through a proxy.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._given = given
+        self._opener: urllib.request.OpenerDirector | None = None
         self._schemas: dict[int, Any] = {}
 
     def schema(self, number: int) -> Any:
@@ -92,6 +110,10 @@ class Registry:
 
     def _asked(self, path: str, body: bytes | None, what: str) -> Any:
         """The answer of the first address that has one."""
+        if self._opener is None:
+            # Addresses of this machine would not be reached through a proxy.
+            of_tls = urllib.request.HTTPSHandler(context=_tls(self._given))
+            self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), of_tls)
         failure: Exception | None = None
         for url, headers in self._places:
             request = urllib.request.Request(f"{url}{path}", body, {"Accept": _CONTENT, **headers})
@@ -149,6 +171,28 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
             )
         headers["Authorization"] = f"Bearer {given.token}"
     return urllib.parse.urlunsplit((parts.scheme, at[2], parts.path.rstrip("/"), "", "")), headers
+
+
+def _tls(given: RegistryOptions) -> ssl.SSLContext:
+    """UserError SS4002 for a file that is none of PEM, ExternalError SS5002 for one that cannot be read."""
+    context = ssl.create_default_context()
+    for key, path in zip(FILE_OPTIONS, (given.truststore, given.keystore), strict=True):
+        if path is None:
+            continue
+        try:
+            if key == FILE_OPTIONS[0]:
+                context = ssl.create_default_context(cafile=path)
+            else:
+                context.load_cert_chain(path, password=given.keystore_password or "")
+        except ssl.SSLError as error:
+            raise UserError(
+                "SS4002",
+                f'option "{key}" names "{path}", which cannot be read as PEM: {error.reason or error}',
+                hint="name a file of PEM; stores of Java are to be exported to one",
+            ) from error
+        except OSError as error:
+            raise file_error("read", path, error) from error
+    return context
 
 
 def _refusal(error: urllib.error.HTTPError, what: str) -> SqlStreamError:

@@ -71,6 +71,7 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
         "basic-auth.user-info",
         "bearer-auth.credentials-source",
         "bearer-auth.token",
+        "ssl.keystore.password",
     )
     secrets |= {f"avro-confluent.{key}" for key in access}
     assert {key for key in known if is_secret(key)} == secrets

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.connector import Kafka
+from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
 from sqlstream.runtime.connectors.kafka.properties import settings_of
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, STRING
@@ -138,3 +139,30 @@ def test_properties_that_cannot_be_kept_are_refused(given: dict[str, str], code:
     with pytest.raises(UserError) as raised:
         settings(**given)
     assert raised.value.code == code
+
+
+def test_files_of_formats_are_files_of_the_table() -> None:
+    stores = {
+        "value.avro-confluent.ssl.truststore.location": "ca.pem",
+        "properties.ssl.ca.location": "/b.pem",
+    }
+    given = {**stores, "topic": "t", "value.format": "avro-confluent", "key.format": "raw"}
+    assert Kafka().paths(given) == ("/b.pem", "ca.pem")
+    absolute = Kafka().with_absolute_paths(given, "/home")
+    assert absolute == {**given, "value.avro-confluent.ssl.truststore.location": "/home/ca.pem"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "given", "found"),
+    [
+        ({"topic": "t"}, {}, ("t-value", "t-key")),
+        ({"topic": "t"}, {"value.avro-confluent.subject": "s"}, ("s", "t-key")),
+        ({"topic-pattern": "t.*"}, {}, (None, None)),
+    ],
+)
+def test_subjects_are_named_after_the_topic(
+    topic: dict[str, str], given: dict[str, str], found: tuple[str | None, str | None]
+) -> None:
+    options = {**topic, **given, "value.format": "avro-confluent", "key.format": "avro-confluent"}
+    forms = [FormatOptions.of(side, options) for side in ("value", "key")]
+    assert tuple(form.options.get("subject") for form in forms if form is not None) == found

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import io
 import json
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
+import trustme
 from registry_harness import SchemaRegistry, running_registry
 
 from sqlstream import types as sql
@@ -161,6 +164,36 @@ def test_users_and_tokens(registry: SchemaRegistry) -> None:
     assert reader(registry, url=within).decode(messages).batch.to_pylist() == ROWS
     registry.authorization = "Bearer abc"
     assert reader(registry, **{"bearer-auth.token": "abc"}).decode(messages).batch.to_pylist() == ROWS
+
+
+def test_certificates(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("ann@example.org")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.configure_cert(tls)
+    authority.configure_trust(tls)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    trusted, own = tmp_path / "trusted.pem", tmp_path / "own.pem"
+    authority.cert_pem.write_to_path(trusted)
+    client.private_key_and_cert_chain_pem.write_to_path(own)
+    files = {"ssl.truststore.location": str(trusted), "ssl.keystore.location": str(own)}
+    with running_registry(tls) as registry:
+        messages = written(registry, ROWS, **files)
+        assert reader(registry, **files).decode(messages).batch.to_pylist() == ROWS
+        for key in files:
+            with pytest.raises(ExternalError) as raised:
+                reader(registry, **{k: v for k, v in files.items() if k != key}).decode(messages)
+            assert raised.value.code == "SS5321"
+
+
+def test_files_that_are_none_of_pem(registry: SchemaRegistry, tmp_path: Path) -> None:
+    store, messages = tmp_path / "store.jks", written(registry, ROWS)
+    for key in ("ssl.truststore.location", "ssl.keystore.location"):
+        store.write_bytes(b"\xfe\xed\xfe\xed")
+        with pytest.raises(UserError, match="cannot be read as PEM"):
+            reader(registry, **{key: str(store)}).decode(messages)
+        with pytest.raises(ExternalError, match="absent"):
+            reader(registry, **{key: str(tmp_path / "absent")}).decode(messages)
 
 
 def test_a_schema_that_the_registry_refuses(registry: SchemaRegistry) -> None:
