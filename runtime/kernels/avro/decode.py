@@ -139,6 +139,124 @@ def _decimal(at, length, target, limit_high, limit_low):  # type: ignore[no-unty
 
 
 @inlined
+def _bytes(at, end, op, b, c, values, offset, texts):  # type: ignore[no-untyped-def]
+    """Read a value of variable length, which begins at what the offset at an address says; returns the address behind it."""
+    if op == FIXED:
+        length = b
+    else:
+        length, at = _number(at, end)
+        if at < 0:
+            return at
+    source = at
+    if op == SYMBOL:
+        if length < 0 or length >= c:
+            return np.int64(NO_BRANCH)
+        source = texts[b + length, 0]
+        length = texts[b + length, 1]
+    else:
+        if length < 0:
+            return np.int64(NO_LENGTH)
+        if length > end - at:
+            return np.int64(TOO_SHORT)
+        if op == TEXT and not _is_text(at, at + length):
+            return np.int64(NO_TEXT)
+        at += length
+    begin = np.int64(load_32(offset))
+    copy_bytes(values + begin, source, length)
+    store_32(offset + 4, np.uint64(begin + length))
+    return at
+
+
+@inlined
+def _value(at, end, op, a, b, c, d, columns, cursors, texts):  # type: ignore[no-untyped-def]
+    """Read a value into a column; returns the address behind it, or why there is none."""
+    i = cursors[columns[a, SCOPE]]
+    values = columns[a, VALUES]
+    store_8(columns[a, VALID] + i, _ONE)
+    if op == INTEGER:
+        number, at = _number(at, end)
+        if at < 0:
+            return at
+        if number < b or number > c:
+            return np.int64(OUT_OF_RANGE)
+        if d > 1:
+            number *= d
+        elif d < 0:
+            number //= -d
+        store_64(values + 8 * i, np.uint64(number))
+    elif op >= BYTES:
+        return _bytes(at, end, op, b, c, values, columns[a, OFFSETS] + 4 * i, texts)
+    elif op == FLOAT:
+        if end - at < 4:
+            return np.int64(TOO_SHORT)
+        _store_double(values + 8 * i, _load_float(at))
+        at += 4
+    elif op == DOUBLE:
+        if end - at < 8:
+            return np.int64(TOO_SHORT)
+        store_64(values + 8 * i, load_64(at))
+        at += 8
+    elif op == BOOLEAN:
+        if end - at < 1:
+            return np.int64(TOO_SHORT)
+        if load_8(at) > _ONE:
+            return np.int64(OUT_OF_RANGE)
+        store_8(values + i, load_8(at))
+        at += 1
+    elif op == AS_REAL:
+        number, at = _number(at, end)
+        if at < 0:
+            return at
+        if number < b or number > c:
+            return np.int64(OUT_OF_RANGE)
+        _store_double(values + 8 * i, np.float64(number))
+    else:
+        length = d
+        if length < 0:
+            length, at = _number(at, end)
+            if at < 0:
+                return at
+            if length < 0:
+                return np.int64(NO_LENGTH)
+        if length > end - at:
+            return np.int64(TOO_SHORT)
+        if not _decimal(at, length, values + 16 * i, np.uint64(b), np.uint64(c)):
+            return np.int64(OUT_OF_RANGE)
+        at += length
+    return at
+
+
+@inlined
+def _null(a, b, columns, i):  # type: ignore[no-untyped-def]
+    """Have an entry of a column NULL."""
+    store_8(columns[a, VALID] + i, np.uint64(0))
+    columns[a, NULLS] += 1
+    if b == 0:
+        offsets = columns[a, OFFSETS] + 4 * i
+        store_32(offsets + 4, load_32(offsets))
+    elif b == 1:
+        store_8(columns[a, VALUES] + i, np.uint64(0))
+    elif b > 0:
+        for place in range(0, b, 8):
+            store_64(columns[a, VALUES] + b * i + place, np.uint64(0))
+
+
+@inlined
+def _count(at, end):  # type: ignore[no-untyped-def]
+    """The number of elements of a block, each of which has a byte or more, and the address behind it."""
+    number, at = _number(at, end)
+    if at >= 0 and number < 0:
+        # What follows is how many bytes the block has.
+        size, at = _number(at, end)
+        number = -number
+        if at >= 0 and (size < 0 or number < 0):
+            return np.int64(0), np.int64(NO_LENGTH)
+    if at >= 0 and number > end - at:
+        return np.int64(0), np.int64(TOO_SHORT)
+    return number, at
+
+
+@inlined
 def _row(at, end, program, columns, cursors, loops, texts):  # type: ignore[no-untyped-def]
     """Read a row; returns the address behind it, or why there is none."""
     pc = np.int64(0)
@@ -146,82 +264,9 @@ def _row(at, end, program, columns, cursors, loops, texts):  # type: ignore[no-u
         op, a, b, c, d = program[pc, 0], program[pc, 1], program[pc, 2], program[pc, 3], program[pc, 4]
         pc += 1
         if op <= SYMBOL:
-            i = cursors[columns[a, SCOPE]]
-            values = columns[a, VALUES]
-            store_8(columns[a, VALID] + i, _ONE)
-            if op == INTEGER:
-                number, at = _number(at, end)
-                if at < 0:
-                    return at
-                if number < b or number > c:
-                    return np.int64(OUT_OF_RANGE)
-                if d > 1:
-                    number *= d
-                elif d < 0:
-                    number //= -d
-                store_64(values + 8 * i, np.uint64(number))
-            elif op >= BYTES:
-                offsets = columns[a, OFFSETS]
-                if op == FIXED:
-                    length = b
-                else:
-                    length, at = _number(at, end)
-                    if at < 0:
-                        return at
-                source = at
-                if op == SYMBOL:
-                    if length < 0 or length >= c:
-                        return np.int64(NO_BRANCH)
-                    source = texts[b + length, 0]
-                    length = texts[b + length, 1]
-                else:
-                    if length < 0:
-                        return np.int64(NO_LENGTH)
-                    if length > end - at:
-                        return np.int64(TOO_SHORT)
-                    if op == TEXT and not _is_text(at, at + length):
-                        return np.int64(NO_TEXT)
-                    at += length
-                begin = np.int64(load_32(offsets + 4 * i))
-                copy_bytes(values + begin, source, length)
-                store_32(offsets + 4 * i + 4, np.uint64(begin + length))
-            elif op == FLOAT:
-                if end - at < 4:
-                    return np.int64(TOO_SHORT)
-                _store_double(values + 8 * i, _load_float(at))
-                at += 4
-            elif op == DOUBLE:
-                if end - at < 8:
-                    return np.int64(TOO_SHORT)
-                store_64(values + 8 * i, load_64(at))
-                at += 8
-            elif op == BOOLEAN:
-                if end - at < 1:
-                    return np.int64(TOO_SHORT)
-                if load_8(at) > _ONE:
-                    return np.int64(OUT_OF_RANGE)
-                store_8(values + i, load_8(at))
-                at += 1
-            elif op == AS_REAL:
-                number, at = _number(at, end)
-                if at < 0:
-                    return at
-                if number < b or number > c:
-                    return np.int64(OUT_OF_RANGE)
-                _store_double(values + 8 * i, np.float64(number))
-            else:
-                length = d
-                if length < 0:
-                    length, at = _number(at, end)
-                    if at < 0:
-                        return at
-                    if length < 0:
-                        return np.int64(NO_LENGTH)
-                if length > end - at:
-                    return np.int64(TOO_SHORT)
-                if not _decimal(at, length, values + 16 * i, np.uint64(b), np.uint64(c)):
-                    return np.int64(OUT_OF_RANGE)
-                at += length
+            at = _value(at, end, op, a, b, c, d, columns, cursors, texts)
+            if at < 0:
+                return at
         elif op == BRANCH:
             number, at = _number(at, end)
             if at < 0:
@@ -232,17 +277,7 @@ def _row(at, end, program, columns, cursors, loops, texts):  # type: ignore[no-u
         elif op == JUMP:
             pc = a
         elif op == NULL:
-            i = cursors[columns[a, SCOPE]]
-            store_8(columns[a, VALID] + i, np.uint64(0))
-            columns[a, NULLS] += 1
-            if b == 0:
-                offsets = columns[a, OFFSETS] + 4 * i
-                store_32(offsets + 4, load_32(offsets))
-            elif b == 1:
-                store_8(columns[a, VALUES] + i, np.uint64(0))
-            elif b > 0:
-                for place in range(0, b, 8):
-                    store_64(columns[a, VALUES] + b * i + place, np.uint64(0))
+            _null(a, b, columns, cursors[columns[a, SCOPE]])
         elif op == END:
             return at
         elif op == MARK:
@@ -264,19 +299,9 @@ def _row(at, end, program, columns, cursors, loops, texts):  # type: ignore[no-u
             at += length
         elif op == BLOCK:
             if loops[a] == 0:
-                number, at = _number(at, end)
+                number, at = _count(at, end)
                 if at < 0:
                     return at
-                if number < 0:
-                    # What follows is how many bytes the block has.
-                    size, at = _number(at, end)
-                    if at < 0:
-                        return at
-                    number = -number
-                    if size < 0 or number < 0:
-                        return np.int64(NO_LENGTH)
-                if number > end - at:
-                    return np.int64(TOO_SHORT)
                 loops[a] = number
             if loops[a] == 0:
                 pc = b
