@@ -159,8 +159,8 @@ class SqlStreamError(Exception):
 
 
 class UserError(SqlStreamError):
-    """The statement, an option or the input is wrong. `span` points into the script. `column` is that of a table which a
-    connector or format refuses: it knows no positions."""
+    """The statement, an option or the input is wrong. `span` points into the script. `column` or `option` is that of a table
+    which a connector or format refuses: it knows no positions."""
 
     def __init__(
         self,
@@ -169,12 +169,14 @@ class UserError(SqlStreamError):
         *,
         span: Span | None = None,
         column: str = "",
+        option: str = "",
         detail: str = "",
         hint: str = "",
     ) -> None:
         super().__init__(code, message, detail=detail, hint=hint)
         self.span = span
         self.column = column
+        self.option = option
 
     def at(self, span: Span | None) -> UserError:
         """The same error with a position, unless it has one already."""

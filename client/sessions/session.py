@@ -218,7 +218,7 @@ class Session(PlanningSession):
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
-        from sqlstream.planner.dialect.statements import column_spans
+        from sqlstream.planner.dialect.statements import column_spans, option_spans
         from sqlstream.runtime.connectors import connector
 
         if not isinstance(entry, CatalogTable):
@@ -228,7 +228,8 @@ class Session(PlanningSession):
                 entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
             )
         except UserError as error:
-            error.at(column_spans(statement).get(error.column, statement.span))
+            option = option_spans(statement).get(error.option)
+            error.at(option or column_spans(statement).get(error.column, statement.span))
             raise
 
 

@@ -237,6 +237,12 @@ def column_spans(statement: Statement) -> dict[str, Span]:
     return {column.name: column.span for column in columns}
 
 
+def option_spans(statement: Statement) -> dict[str, Span]:
+    """Where the values of options stand that CREATE TABLE or ALTER TABLE sets."""
+    options = statement.options if isinstance(statement, CreateTable | AlterTableOptions) else ()
+    return {option.key: option.value_span for option in options}
+
+
 @dataclasses.dataclass(frozen=True)
 class AlterView(Statement):
     """ALTER VIEW name AS query."""

@@ -32,6 +32,22 @@ def _in_sqlite(place: Path) -> dict[str, str]:
 OURS = checks(
     ConnectorCase("datagen", {"n": "BIGINT"}, _numbers, rows=tuple((n,) for n in range(23))),
     ConnectorCase(
+        "faker",
+        COLUMNS,
+        lambda place: {
+            "number-of-rows": "23",
+            "fields.n.expression": "7",
+            "fields.name.expression": "row #{options.option 'a'}",
+        },
+        rows=((7, "row a"),) * 23,
+        refused=(
+            ({"fields.n.expression": "#{no.such}"}, "SS4002"),
+            ({"fields.n.expression": "seven"}, "SS4002"),
+            ({"fields.n.length": "2"}, "SS4003"),
+            ({"lookup.cache": "FULL"}, "SS4003"),
+        ),
+    ),
+    ConnectorCase(
         "filesystem",
         COLUMNS,
         lambda place: {"path": str(place / "files"), "format": "json"},

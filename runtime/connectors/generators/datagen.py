@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.generators.datagen_options import FIELD_OPTIONS, make_generators
-from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
+from sqlstream.runtime.connectors.generators.generated_reader import GeneratedReader
+from sqlstream.runtime.connectors.generators.numbered_rows import Split, paced_block_rows
 from sqlstream.schema import Schema
 from sqlstream.spi import connector
 from sqlstream.spi.files import Files
@@ -15,8 +16,6 @@ from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sqlstream.specs import SourceSpec
 
 
@@ -67,7 +66,15 @@ class Datagen(SourceOnlyConnector):
     def source(
         self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> connector.SourceReader:
-        return DatagenReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+        options = _options(spec)
+        return GeneratedReader(
+            spec,
+            context,
+            own_share(self, spec, context) if splits is None else splits,
+            make_generators(spec.schema, spec.options, options.seed),
+            rate=options.rows_per_second,
+            row_count=options.row_count,
+        )
 
     def split_enumerator(
         self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
@@ -81,62 +88,3 @@ class Datagen(SourceOnlyConnector):
 
 def _options(spec: SourceSpec) -> DatagenOptions:
     return parse_options(DatagenOptions, spec.options)
-
-
-class DatagenReader:
-    """Generates each row from its number, once it is due by the clock. State: one position per split."""
-
-    def __init__(
-        self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]]
-    ) -> None:
-        generators = make_generators(spec.schema, spec.options, _options(spec).seed)
-        self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
-        self._names = list(spec.columns)
-        options = _options(spec)
-        rate = options.rows_per_second
-        ends = [g.rows for g in generators if g.rows is not None]
-        if options.row_count is not None:
-            ends.append(options.row_count)
-        self._limit = spec.limit
-        self._now_ms = context.now_ms
-        self._rows = NumberedRows(
-            context,
-            splits,
-            end=min(ends, default=None),
-            rate=rate,
-            # The first rows are due at once: a table of few rows does not wait for its clock.
-            at_once=max(paced_block_rows(rate, context), rate // 100 + 1),
-        )
-
-    def poll(self) -> pa.RecordBatch | connector.SourceStatus:
-        if self._limit == 0:
-            return connector.SourceStatus.END
-        rows = self._rows.take(self._limit) if self._limit > 0 else self._rows.take()
-        if isinstance(rows, connector.SourceStatus):
-            return rows
-        start, stop = rows
-        if self._limit > 0:
-            self._limit -= stop - start
-        return self._make(start, stop)
-
-    def next_poll_ms(self) -> int | None:
-        return self._rows.next_due_ms()
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        return self._rows.snapshot()
-
-    def close(self) -> None:
-        """Nothing to do: the reader holds no resources."""
-
-    def _make(self, start: int, stop: int) -> pa.RecordBatch:
-        import numpy as np
-        import pyarrow as pa
-
-        from sqlstream.runtime.formats.file_rows import empty_columns
-
-        if not self._names:
-            return empty_columns(stop - start)
-        rows = np.arange(start, stop, dtype=np.uint64)
-        now_ms = self._now_ms()
-        columns = [generator.make(rows, now_ms) for generator in self._generators]
-        return pa.RecordBatch.from_arrays(columns, names=self._names)
