@@ -106,6 +106,8 @@ class Repeated:
 Node = Letter | Row | Either | Repeated
 
 REPEATS_MAX = 1_000
+_WIDTH_MAX = 10_000
+_DEPTH_MAX = 50
 _UNBOUNDED_EXTRA = 10
 """How often `*` and `+` repeat at most, beyond what they must."""
 
@@ -150,11 +152,22 @@ def fixed_letters(node: Node) -> list[str] | None:
             return None if inner is None else inner * least
 
 
+def _width(node: Node) -> int:
+    """At least the characters of the longest text."""
+    match node:
+        case Letter():
+            return 1
+        case Row(parts) | Either(parts):
+            return sum(map(_width, parts))
+        case Repeated(part, _, most):
+            return most * _width(part)
+
+
 class _Regex:
-    """State: the place in the text."""
+    """State: the place in the text, and how many groups it is in."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._place = text, 0
+        self._text, self._place, self._depth = text, 0, 0
 
     def parse(self) -> Node:
         node = self._either()
@@ -194,7 +207,11 @@ class _Regex:
                 self._place += 2
             elif self._next() == "?":
                 raise ValueError("(?…) makes no text")
+            self._depth += 1
+            if self._depth > _DEPTH_MAX:
+                raise ValueError(f"more than {_DEPTH_MAX} groups are in each other")
             inner = self._either()
+            self._depth -= 1
             if self._take() != ")":
                 raise ValueError('a "(" is not closed')
             return inner
@@ -252,4 +269,6 @@ class _Regex:
             self._take()
         if not least <= most <= REPEATS_MAX:
             raise ValueError(f"{{{least},{most}}} does not count upwards to {REPEATS_MAX} at most")
+        if most * _width(node) > _WIDTH_MAX:
+            raise ValueError(f"its texts would have more than {_WIDTH_MAX} characters")
         return node if least == most == 1 else self._counted(Repeated(node, least, most))

@@ -172,9 +172,9 @@ class Maker:
                     return made.Pool(self.key(), tuple(text for text in texts if text is not None))
                 return made.OneOf(self.key(), [self.pattern(part) for part in parts])
             case Repeated(part, least, most):
-                parts_made = [self.pattern(part) for _ in range(most)]
                 if most > _PARTS_MAX:
                     raise self.refusal(f"more than {_PARTS_MAX} parts are too many", "make it shorter")
+                parts_made = [self.pattern(part) for _ in range(most)]
                 return (
                     self._joined(parts_made) if least == most else made.AtMost(self.key(), least, parts_made)
                 )
