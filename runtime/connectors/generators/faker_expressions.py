@@ -221,7 +221,7 @@ class _Regex:
             return Letter(string.ascii_letters + string.digits)
         if letter == "\\":
             return Letter(self._escaped())
-        if letter in "*+?":
+        if letter in "*+?{":
             raise ValueError(f'"{letter}" at character {self._place} repeats nothing')
         return Letter(letter)
 
@@ -265,10 +265,10 @@ class _Regex:
             most = 1 if sign == "?" else least + _UNBOUNDED_EXTRA
         else:
             return node
-        if self._next() == "?":  # as few as possible: which texts match is the same
+        if self._next() in ("?", "+"):  # which text is found, but not what matches
             self._take()
         if not least <= most <= REPEATS_MAX:
             raise ValueError(f"{{{least},{most}}} does not count upwards to {REPEATS_MAX} at most")
         if most * _width(node) > _WIDTH_MAX:
             raise ValueError(f"its texts would have more than {_WIDTH_MAX} characters")
-        return node if least == most == 1 else self._counted(Repeated(node, least, most))
+        return node if least == most == 1 else Repeated(node, least, most)
