@@ -197,7 +197,7 @@ class RandomRow:
         return pa.StructArray.from_arrays(parts, fields=list(self._type))
 
 
-def _element_rows(rows: Numbers, length: int) -> Numbers:
+def element_rows(rows: Numbers, length: int) -> Numbers:
     """Numbers for the elements of each row, all different."""
     return (rows[:, None] * np.uint64(length) + np.arange(length, dtype=np.uint64)).reshape(-1)
 
@@ -213,7 +213,7 @@ class RandomArray:
         self.rows = _elements_end(element, length)
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
-        values = self._element.make(_element_rows(rows, self._length), now_ms)
+        values = self._element.make(element_rows(rows, self._length), now_ms)
         offsets = np.arange(len(rows) + 1, dtype=np.int32) * self._length
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=self._type)
 
@@ -228,7 +228,7 @@ class RandomMap:
         self.rows = min(ends, default=None)
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
-        numbers = _element_rows(rows, self._length)
+        numbers = element_rows(rows, self._length)
         keys, values = self._keys.make(numbers, now_ms), self._values.make(numbers, now_ms)
         owners = np.repeat(np.arange(len(rows), dtype=np.int64), self._length)
         kept = self._first_of_each(keys, owners)

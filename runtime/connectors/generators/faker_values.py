@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
-from sqlstream.runtime.connectors.generators.datagen_generators import Generator, Numbers, between, draw
+from sqlstream.runtime.connectors.generators.datagen_generators import (
+    Generator,
+    Numbers,
+    between,
+    draw,
+    element_rows,
+)
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.types import LogicalType, timestamp
 
@@ -177,8 +183,7 @@ class Counted:
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
         length = self._length
-        numbers = (rows[:, None] * np.uint64(length) + np.arange(length, dtype=np.uint64)).reshape(-1)
-        elements = self._element.make(numbers, now_ms)
+        elements = self._element.make(element_rows(rows, length), now_ms)
         owners = np.repeat(np.arange(len(rows), dtype=np.int64), length)
         codes = elements.dictionary_encode().indices.to_numpy().astype(np.int64)
         _, first, counts = np.unique(
