@@ -228,6 +228,12 @@ def test_what_is_not_there_is_named(broker: Broker) -> None:
     assert select({**options, **resets}) == [(1,)]
 
 
+def test_a_job_without_a_broker_says_so(broker: Broker) -> None:
+    options = {**broker.options("t"), "properties.bootstrap.servers": "127.0.0.1:1"}
+    with pytest.raises(sqlstream.Error, match=r'SS5301.*no broker of "127.0.0.1:1" can be reached'):
+        select(options)
+
+
 def test_a_partition_s_own_rows_are_not_late(broker: Broker) -> None:
     """Each partition has a watermark: rows of one are not late because another one is read first."""
     topic = broker.topic(2)

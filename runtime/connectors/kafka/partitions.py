@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.errors import ExternalError, UserError, did_you_mean
+from sqlstream.errors import ExternalError, Retry, UserError, did_you_mean
 from sqlstream.runtime.connectors.kafka.errors import error_of
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.spi.connector import Discovery, SourceSplit
@@ -14,7 +14,7 @@ from sqlstream.spi.connector import Discovery, SourceSplit
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
 
 
 EARLIEST = -2
@@ -52,7 +52,8 @@ class Partitions:
             ]
             splits = self._splits(brokers, new)
         except KafkaException as error:
-            raise _error(error, self._options) from error
+            # A job that begins says soon that it has no broker; one that runs waits for it.
+            raise _error(error, self._options, Retry.NEVER if self._is_first else None) from error
         finally:
             brokers.close()
         self._found |= counts
@@ -203,7 +204,7 @@ class Brokers:
         return [rest[p.topic, p.partition] if o < 0 else o for p, o in zip(partitions, offsets, strict=True)]
 
 
-def _error(error: Exception, options: KafkaOptions) -> Exception:
+def _error(error: Exception, options: KafkaOptions, retry: Retry | None) -> Exception:
     """A KafkaException's cause."""
     cause = error.args[0]
     if cause.code() in (-195, -187, -185, -193):  # _TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE
@@ -211,6 +212,7 @@ def _error(error: Exception, options: KafkaOptions) -> Exception:
         return ExternalError(
             "SS5301",
             f'no broker of "{servers}" can be reached',
+            retry=retry,
             detail=cause.str(),
             hint="check 'properties.bootstrap.servers', and that the broker runs",
         )
