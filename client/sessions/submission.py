@@ -125,10 +125,13 @@ def guarantee_note(graph: JobGraph) -> str:
         for _, spec in written_tables(graph)
         if connector(spec.connector).descriptor.writing.repeats_rows(spec.options)
     )
-    read = (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec))
-    tables = dict.fromkeys(
-        f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.reading.counts_rows
-    )
+    readings = {
+        f'"{spec.table}"': connector(spec.connector).descriptor.reading
+        for spec in (o.spec for v in graph.vertices for o in v.operators)
+        if isinstance(spec, SourceSpec)
+    }
+    tables = [table for table, reading in readings.items() if reading.counts_rows]
+    read_once = [table for table, reading in readings.items() if reading.reads_once]
     notes = []
     if is_at_least_once(graph.config):
         notes.append("checkpoints are at-least-once: after a failure rows may count twice")
@@ -137,6 +140,10 @@ def guarantee_note(graph: JobGraph) -> str:
     if tables:
         notes.append(
             f"rows of {', '.join(tables)} are each read once only if nobody changes the table before a recovery"
+        )
+    if read_once:
+        notes.append(
+            f"rows of {', '.join(read_once)} cannot be read again: after a failure those since the last checkpoint are missing"
         )
     return "\n".join(f"note: {note}" for note in notes)
 

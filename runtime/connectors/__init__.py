@@ -25,6 +25,7 @@ CONNECTORS: dict[str, str] = {
     "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
     "upsert-kafka": "sqlstream.runtime.connectors.kafka.connector:UpsertKafka",
     "print": "sqlstream.runtime.connectors.print:Print",
+    "socket": "sqlstream.runtime.connectors.tcp_socket:Socket",
 }
 """Identifier, as in `'connector' = '…'`, to `module:Class`."""
 

@@ -104,7 +104,8 @@ class Reading(msgspec.Struct, frozen=True):
     `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of sqlstream/spi/lookup.py.
 
     `counts_rows`: a position is a number of rows. A reader that goes on reads the table again and passes over as many, which are
-    the same ones only while nobody changes the table. `keeps_rejected_rows`: as in `KeepsRejectedRows`; a table with the
+    the same ones only while nobody changes the table. `reads_once`: rows come once, so that those since the last checkpoint are
+    lost with a failure. `keeps_rejected_rows`: as in `KeepsRejectedRows`; a table with the
     option `source.reads` = 'rejected-rows' and format `json` reads these. `schemas`: the connector fixes the columns, for each
     value of the option `schema_option`; a DDL column of another name or type is refused (nexmark).
     """
@@ -119,6 +120,7 @@ class Reading(msgspec.Struct, frozen=True):
     watermarks: bool = False
     lookups: bool = False
     counts_rows: bool = False
+    reads_once: bool = False
     keeps_rejected_rows: bool = False
     schema_option: str = ""
     schemas: dict[str, Schema] = {}

@@ -67,7 +67,9 @@ class ConnectorCase:
         descriptor = connector(self.connector).descriptor
         parts: dict[str, Callable[[Path], None]] = {"options": self._options, "types": self._types}
         if descriptor.is_source:
-            parts |= {"split": self._split, "restore": self._restore, "rescale": self._rescale}
+            parts["split"] = self._split
+            if not descriptor.reading.reads_once:
+                parts |= {"restore": self._restore, "rescale": self._rescale}
         if descriptor.is_sink and descriptor.is_source:
             parts |= {"commit": self._commit, "abort": self._abort, "died commit": self._died_commit}
         made = [Check(f"{self.connector}: {name}", run) for name, run in parts.items()]

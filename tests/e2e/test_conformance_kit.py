@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,28 @@ def _in_sqlite(place: Path) -> dict[str, str]:
     with contextlib.closing(sqlite3.connect(place / "data.sqlite")) as database:
         database.execute("CREATE TABLE IF NOT EXISTS t (n BIGINT, name TEXT)")
     return {"url": f"jdbc:sqlite:{place / 'data.sqlite'}", "table-name": "t"}
+
+
+SENT = tuple((n, f"row {n}") for n in range(23))
+
+
+@functools.cache
+def _sender() -> socket.socket:
+    """Sends the rows to whoever connects."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall("".join(f"{n},{name}\n" for n, name in SENT).encode())
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+def _sent(place: Path) -> dict[str, str]:
+    return {"hostname": "127.0.0.1", "port": str(_sender().getsockname()[1]), "format": "csv"}
 
 
 OURS = checks(
@@ -72,6 +97,13 @@ OURS = checks(
         refused=(({"nexmark.table": "bids"}, "SS4002"),),
     ),
     FormatCase("avro", COLUMNS, ROWS, {"timestamp_mapping.legacy": "false"}, ("MAP<INT, INT>",)),
+    ConnectorCase(
+        "socket",
+        COLUMNS,
+        _sent,
+        rows=SENT,
+        refused=(({"port": "65536"}, "SS4002"), ({"format": "parquet"}, "SS4003")),
+    ),
     FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
     FormatCase("json", COLUMNS, ROWS),
     FormatCase("parquet", COLUMNS, ROWS),

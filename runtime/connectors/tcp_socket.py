@@ -1,0 +1,311 @@
+"""Connector `socket`: the messages that a TCP connection brings, divided by a byte, until the other side closes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.schema import Schema
+from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    EnumeratorContext,
+    OptionType,
+    Place,
+    Reading,
+    SourceReader,
+    SourceStatus,
+    SplitEnumerator,
+)
+from sqlstream.spi.format import (
+    VALUE_PREFIX,
+    CountsEvents,
+    EventDemand,
+    HasMessages,
+    MessageReader,
+    MessageRequest,
+    Rejected,
+)
+from sqlstream.spi.one_sided import SourceOnlyConnector
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.terminal_text import shortened
+
+_CONNECTING_MS = 10_000
+_AWAITING_MS = 10
+"""How long one call waits for bytes."""
+_PORT_MAX = 65_535
+_RECEIVED_BYTES = 1 << 20
+_MESSAGE_BYTES_MAX = 64 << 20
+_TEXT_CHARACTERS_MAX = 200
+_FORMATS_OF_OTHERS = ("value.format", "key.format")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SocketOptions:
+    """The options of a table."""
+
+    hostname: str = option("hostname", OptionType.STRING, "The host to connect to.", is_required=True)
+    port: int = option("port", OptionType.INTEGER, "The port to connect to.", is_required=True, minimum=1)
+    byte_delimiter: int = option(
+        "byte-delimiter",
+        OptionType.INTEGER,
+        "The byte between two messages, as a number; 10 is the end of a line.",
+        "10",
+        minimum=0,
+    )
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"{self.hostname}:{self.port}"
+
+
+class Socket(SourceOnlyConnector):
+    """One connection, so one reader has all rows. Nobody can ask for them again."""
+
+    descriptor = ConnectorDescriptor(
+        "socket",
+        options=descriptors_of(SocketOptions),
+        reading=Reading(boundedness=Boundedness(False), reads_once=True),
+        place=Place(options=("hostname", "port"), has_format=True, has_messages=True),
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        for key in _FORMATS_OF_OTHERS:
+            if key in options:
+                raise UserError(
+                    "SS4003", f'connector "socket" has no option "{key}"', hint="write 'format' = '…'"
+                )
+        given = parse_options(SocketOptions, options)
+        for name, value, largest in (
+            ("port", given.port, _PORT_MAX),
+            ("byte-delimiter", given.byte_delimiter, 255),
+        ):
+            if value > largest:
+                raise UserError(
+                    "SS4002",
+                    f'option "{name}" cannot be {value}',
+                    hint=f"the largest is {largest}",
+                )
+        identifier = options["format"]
+        format_of(identifier).validate(schema, format_options(identifier, options))
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        context.files.require_database_servers()
+        share = own_share(self, spec, context) if splits is None else splits
+        return SocketReader(spec, context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        return FixedSplits([{"connection": 0}], state)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """None: a table is no file."""
+        return ()
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        return options
+
+
+class SocketReader:
+    """Emits what has come. State: whether there is a connection; where rows come from there are none before it."""
+
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+        self._context = context
+        self._options = parse_options(SocketOptions, spec.options)
+        self._splits = list(splits)
+        self._identifier = spec.options["format"]
+        self._format_options = format_options(self._identifier, dict(spec.options))
+        self._reader = _message_reader(spec, self._identifier, self._format_options)
+        self._connection = Connection(self._options.hostname, self._options.port, context)
+        self._messages = Messages(self._options.byte_delimiter)
+        self._pending = pa.array([], pa.binary())
+        self._decoded = 0
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if not self._splits:
+            return SourceStatus.END
+        if not len(self._pending):
+            data = self._connection.receive()
+            if data is None:
+                return SourceStatus.NOTHING_YET
+            self._context.count("numBytesIn", len(data))
+            self._pending = self._messages.add(data) if data else self._messages.rest()
+            if not data and not len(self._pending):
+                self._splits = []
+                return SourceStatus.END
+            self._check_size()
+        rows = self._pending.slice(0, self._context.batch_rows)
+        self._pending = self._pending.slice(len(rows))
+        return self._rows(rows) if len(rows) else SourceStatus.NOTHING_YET
+
+    def _rows(self, messages: pa.Array) -> pa.RecordBatch:
+        found = self._reader.decode(messages)
+        if isinstance(self._reader, CountsEvents):
+            for metric, number in self._reader.take_counts().items():
+                self._context.count(metric, number)
+        if found.rejected:
+            self._reject(found.rejected)
+        self._decoded += len(messages)
+        return found.batch
+
+    def _reject(self, rejected: list[Rejected]) -> None:
+        if self._format_options.get("ignore-parse-errors", "").lower() == "true":
+            self._context.count("numRecordsRejected", len(rejected))
+            return
+        first = rejected[0]
+        raise UserError(
+            "SS5332",
+            f"could not decode message {self._decoded + first.line + 1} of {self._options.place}: {first.reason}",
+            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
+            hint=f"set '{self._identifier}.ignore-parse-errors' = 'true' to count such messages and pass over them",
+        )
+
+    def _check_size(self) -> None:
+        if self._messages.waiting_bytes > _MESSAGE_BYTES_MAX:
+            raise UserError(
+                "SS5333",
+                f"a message of {self._options.place} has more than {_MESSAGE_BYTES_MAX >> 20} MB",
+                hint=f"set 'byte-delimiter' to the byte that divides messages; it is {self._options.byte_delimiter}",
+            )
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return list(self._splits)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _message_reader(spec: SourceSpec, identifier: str, options: dict[str, str]) -> MessageReader:
+    form = format_of(identifier)
+    assert isinstance(form, HasMessages)
+    known = form.descriptor.metadata
+    events = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
+    keys, marked = (), ()
+    if isinstance(spec, EventSourceSpec):
+        keys, marked = spec.keys, spec.columns if spec.marks_unknown else ()
+    demand = EventDemand(keys, events, marked)
+    return form.message_reader(MessageRequest(spec.schema, tuple(spec.columns), options, demand))
+
+
+class Messages:
+    """Divides bytes, wherever they were cut, into messages. State: the bytes of one that has not come to its end."""
+
+    def __init__(self, delimiter: int) -> None:
+        self._delimiter = bytes([delimiter])
+        self._waiting = bytearray()
+
+    @property
+    def waiting_bytes(self) -> int:
+        return len(self._waiting)
+
+    def add(self, data: bytes) -> pa.Array:
+        """The messages that end in these bytes."""
+        end = data.rfind(self._delimiter) + 1
+        if not end:
+            self._waiting += data
+            return pa.array([], pa.binary())
+        whole = bytes(self._waiting) + data[:end] if self._waiting else data[:end]
+        self._waiting = bytearray(data[end:])
+        ends = np.flatnonzero(np.frombuffer(whole, np.uint8) == self._delimiter[0])
+        offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
+        content = whole.translate(None, self._delimiter)
+        return pa.Array.from_buffers(
+            pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+        )
+
+    def rest(self) -> pa.Array:
+        """The message that has no delimiter behind it, at the end of all."""
+        last, self._waiting = bytes(self._waiting), bytearray()
+        return pa.array([last] if last else [], pa.binary())
+
+
+class Connection:
+    """Connects at the first call, to the first address of the host that answers. A call waits for some milliseconds."""
+
+    def __init__(self, hostname: str, port: int, context: ConnectorContext) -> None:
+        self._hostname, self._port, self._now_ms = hostname, port, context.now_ms
+        self._addresses: list[tuple[Any, ...]] | None = None
+        self._socket: socket.socket | None = None
+        self._is_connected = False
+        self._give_up_ms = 0
+
+    def receive(self) -> bytes | None:
+        """What has come; empty at the end, None when nothing has. ExternalError SS5331 for a connection that fails."""
+        if not self._is_connected and not self._connect():
+            return None
+        assert self._socket is not None
+        try:
+            return self._socket.recv(_RECEIVED_BYTES) if self._is_ready(select.POLLIN) else None
+        except OSError as error:
+            raise self._failure("the connection to", "broke", error) from error
+
+    def _connect(self) -> bool:
+        if self._socket is None:
+            self._begin()
+        assert self._socket is not None
+        if not self._is_ready(select.POLLOUT):
+            if self._now_ms() < self._give_up_ms:
+                return False
+            number = errno.ETIMEDOUT
+        else:
+            number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not number:
+            self._is_connected = True
+            return True
+        self.close()
+        if not self._addresses:
+            raise self._failure("", "cannot be connected to", OSError(number, os.strerror(number)))
+        return False
+
+    def _is_ready(self, event: int) -> bool:
+        poll = select.poll()
+        assert self._socket is not None
+        poll.register(self._socket, event)
+        return bool(poll.poll(_AWAITING_MS))
+
+    def _begin(self) -> None:
+        try:
+            if self._addresses is None:
+                self._addresses = list(
+                    socket.getaddrinfo(self._hostname, self._port, type=socket.SOCK_STREAM)
+                )
+            family, kind, protocol, _, address = self._addresses.pop(0)
+            self._socket = socket.socket(family, kind, protocol)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._socket.connect_ex(address)
+        except (OSError, UnicodeError) as error:
+            raise self._failure("", "cannot be connected to", error) from error
+        self._give_up_ms = self._now_ms() + _CONNECTING_MS
+
+    def _failure(self, before: str, after: str, error: Exception) -> ExternalError:
+        place = f'"{self._hostname}:{self._port}"'
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return ExternalError("SS5331", f"{before} {place} {after}: {reason}".strip())
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
