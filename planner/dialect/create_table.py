@@ -112,7 +112,7 @@ def _like_option(parser: QueryParser) -> statements.LikeOption:
 def _refuse_buckets(parser: QueryParser) -> None:
     if parser.at("DISTRIBUTED"):
         token = parser.advance()
-        hint = "leave DISTRIBUTED out, or divide the table with PARTITIONED BY"
+        hint = "leave DISTRIBUTED out: a topic has the partitions that it was made with; files divide by PARTITIONED BY"
         raise parser.refusal("no connector keeps its rows in buckets", token, hint)
 
 

@@ -374,7 +374,12 @@ def table_hint(parts: Sequence[str]) -> str:
     return next((hint for part in parts if (hint := _hint("tables", part.upper()))), "")
 
 
-_LEFT_OUT = ("connector.property-version", "format.property-version", "update-mode", "format.derive-schema")
+_LEFT_OUT = (
+    *("connector.version", "connector.property-version", "format.property-version"),
+    *("update-mode", "format.derive-schema"),
+)
+_OLD_PROPERTIES = "connector.properties."
+_OF_TOPICS = "kafka."
 _IGNORE_ERRORS = ("csv.ignore-parse-errors", "json.ignore-parse-errors")
 
 
@@ -384,6 +389,25 @@ def option_hint(key: str, known: Container[str]) -> str:
     `known` are the keys that the table may have. Another name is not taken, since several stand for one."""
     if key in _LEFT_OUT:
         return "leave it out"
+    if "topic" in known:
+        return _topic_hint(key, known) or _renamed_option(key, known)
+    return _renamed_option(key, known)
+
+
+def _topic_hint(key: str, known: Container[str]) -> str:
+    """The same for a table of Kafka: options of Flink 1.10, and those of services that make topics for their tables."""
+    if key.startswith(_OLD_PROPERTIES):
+        return f"write 'properties.{key.removeprefix(_OLD_PROPERTIES)}', as it is called here"
+    if key.startswith(_OF_TOPICS):
+        return "leave it out, and set it where the topic is made: a table does not make its topic"
+    if key == "changelog.mode":
+        return "leave it out: connector 'kafka' appends, 'upsert-kafka' reads and writes changes by key"
+    if key == "scan.startup.mode":
+        return "leave it out: changes by key are read from the begin of their topic"
+    return ""
+
+
+def _renamed_option(key: str, known: Container[str]) -> str:
     keys = (_hint("options of tables", key),) if key != "format.ignore-parse-errors" else _IGNORE_ERRORS
     new = next((k for k in keys if k in known), "")
     cached = " with 'lookup.cache' = 'PARTIAL'" if new.startswith("lookup.partial-cache") else ""

@@ -38,6 +38,7 @@ _FIRST_WORDS = {
 }
 _FOREIGN_CHARACTER = TokenType.BACKSLASH
 _PATTERN_CHARACTERS = frozenset("{}|^")
+_ROWTIME = "$rowtime"
 _FOREIGN = {
     "@": "variables are not part of SQL here: write the value",
     "\\": "a statement begins with a word such as SHOW or DESCRIBE, and ends with a semicolon",
@@ -48,6 +49,7 @@ _FOREIGN = {
     "&": "write AND between conditions; there are no operators on bits",
     "|": "write OR between conditions, || between texts; there are no operators on bits",
     "$": "a statement has no parameters: write the value",
+    _ROWTIME: "declare a column of the time of a message: ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL",
     "\u2018": "write straight quotes: 'text'",
     "\u2019": "write straight quotes: 'text'",
     "\u201c": "write straight quotes: 'text', or `name` for a name",
@@ -392,5 +394,7 @@ def _lexical_error(text: str, position: int, offset: int) -> UserError:
         name, string = content.replace("`", "``"), content.replace("'", "''")
         hint = f"write `{name}` for a name, or '{string}' for a text"
         return UserError("SS1001", "double quotes have no meaning", span=place, hint=hint)
-    hint = _FOREIGN.get(char, "write a name in backticks (`name`) and a text in single quotes ('text')")
+    is_rowtime = text[position : position + len(_ROWTIME)].lower() == _ROWTIME
+    key = _ROWTIME if is_rowtime else char
+    hint = _FOREIGN.get(key, "write a name in backticks (`name`) and a text in single quotes ('text')")
     return UserError("SS1001", f"unexpected character {char!r}", span=place, hint=hint)

@@ -20,6 +20,7 @@ from sqlstream.planner.bind.relations import table_options
 from sqlstream.planner.bind.relations.tables import define_files
 from sqlstream.planner.bind.scope import Scope
 from sqlstream.planner.dialect import statements
+from sqlstream.planner.dialect.habits import column_hint
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable
 from sqlstream.planner.statements.result import DdlResult
@@ -365,7 +366,7 @@ def _find(name: Identifier, columns: tuple[Column, ...]) -> Column:
     for column in columns:
         if column.name == name.parts[-1]:
             return column
-    hint = suggest(name.parts[-1], [c.name for c in columns], "columns")
+    hint = column_hint(name.parts[-1]) or suggest(name.parts[-1], [c.name for c in columns], "columns")
     raise UserError("SS2003", f'column "{name.parts[-1]}" does not exist', span=name.span, hint=hint)
 
 

@@ -72,7 +72,7 @@ class Kafka:
 
         context.files.require_database_servers()
         share = own_share(self, spec, context) if splits is None else splits
-        return KafkaReader(spec, self._options(spec), context, share)
+        return KafkaReader(spec, self._read_options(spec), context, share)
 
     def split_enumerator(
         self, spec: SourceSpec, context: connector.EnumeratorContext, state: dict[str, Any] | None
@@ -80,7 +80,12 @@ class Kafka:
         from sqlstream.runtime.connectors.kafka.partitions import Partitions
 
         context.files.require_database_servers()
-        return Partitions(self._options(spec), state)
+        return Partitions(self._read_options(spec), state)
+
+    def _read_options(self, spec: SourceSpec) -> KafkaOptions:
+        options = self._options(spec)
+        options.check_read()
+        return options
 
     def sink(
         self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext

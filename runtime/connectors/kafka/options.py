@@ -77,6 +77,12 @@ class _Shared:
         "5 min",
         minimum=0,
     )
+    scan_parallelism: int | None = option(
+        "scan.parallelism", OptionType.INTEGER, "How many subtasks read.", minimum=1
+    )
+    sink_parallelism: int | None = option(
+        "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
+    )
     bounded_mode: str = option(
         "scan.bounded.mode", OptionType.ENUM, "Where a table ends.", "unbounded", choices=_ENDS
     )
@@ -231,6 +237,11 @@ class KafkaOptions:
     def is_bounded(self) -> bool:
         return self.given.bounded_mode != "unbounded"
 
+    def check_read(self) -> None:
+        """UserError SS4005 for a table that can be written, and not read."""
+        if self.given.startup_mode == "group-offsets":
+            _require_group(self.given)
+
     @staticmethod
     def of(options: Mapping[str, str]) -> KafkaOptions:
         """UserError SS4002, SS4003, SS4005 for options that do not fit each other."""
@@ -247,13 +258,9 @@ class KafkaOptions:
         _check_mode(given.startup_mode, "scan.startup", given.startup_offsets, given.startup_ms, options)
         _check_mode(given.bounded_mode, "scan.bounded", given.bounded_offsets, given.bounded_ms, options)
         settings = settings_of(options)
-        if "group-offsets" in (given.startup_mode, given.bounded_mode) and given.group_id is None:
-            key = "scan.startup.mode" if given.startup_mode == "group-offsets" else "scan.bounded.mode"
-            raise UserError(
-                "SS4005",
-                f"'{key}' = 'group-offsets' needs a consumer group",
-                hint=f"add '{PROPERTIES}group.id' = '…', or set '{key}' = 'earliest-offset'",
-            )
+        # A table that is only written needs no place to begin.
+        if "group-offsets" in (options.get("scan.startup.mode"), given.bounded_mode):
+            _require_group(given)
         is_exactly_once = given.delivery_guarantee == "exactly-once"
         if is_exactly_once and not given.transactional_prefix:
             raise UserError(
@@ -308,6 +315,16 @@ def _key_fields(given: _Given, key_format: FormatOptions | None) -> tuple[str, .
                 hint=f"name the column \"{given.key_prefix}{other}\", in the table and in 'key.fields'",
             )
     return names
+
+
+def _require_group(given: _Given) -> None:
+    if given.group_id is None:
+        key = "scan.startup.mode" if given.startup_mode == "group-offsets" else "scan.bounded.mode"
+        raise UserError(
+            "SS4005",
+            f"'{key}' = 'group-offsets' needs a consumer group",
+            hint=f"add '{PROPERTIES}group.id' = '…', or set '{key}' = 'earliest-offset'",
+        )
 
 
 def _check_pattern(text: str) -> None:

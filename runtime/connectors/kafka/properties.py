@@ -39,8 +39,23 @@ _OURS = {
     "enable.partition.eof": "leave it out",
     "transactional.id": "set 'sink.transactional-id-prefix'",
     "partition.assignment.strategy": "partitions are assigned by the job",
+    "commit.offsets.on.checkpoint": "leave 'properties.group.id' out: without a group no offsets are committed",
+    "flink.partition-discovery.interval-millis": "set 'scan.topic-partition-discovery.interval'",
+    "schema.registry.url": "schemas belong to the format: '<format>.url'",
+    "basic.auth.credentials.source": "schemas belong to the format: '<format>.basic-auth.credentials-source'",
+    "basic.auth.user.info": "schemas belong to the format: '<format>.basic-auth.user-info'",
 }
 """What the connector sets itself, and what to do instead."""
+
+_SERIALIZER = re.compile(r"org\.apache\.kafka\.common\.serialization\.(String|ByteArray)(Des|S)erializer")
+_AS_IT_IS = {
+    "enable.auto.commit": re.compile("false"),
+    "commit.offsets.on.checkpoint": re.compile("true"),
+    **dict.fromkeys(
+        ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer"), _SERIALIZER
+    ),
+}
+"""The values of these that say what holds anyway: messages are bytes, which the formats read."""
 
 FILE_PROPERTIES = (
     *("ssl.ca.location", "ssl.crl.location", "ssl.certificate.location", "ssl.key.location"),
@@ -54,8 +69,12 @@ _FOREIGN_CODE = ("plugin.library.paths", "ssl.engine.location", "ssl.providers",
 _FORBIDDEN = re.compile(r"sasl\.oauthbearer\..*|.*_cb|opaque|interceptors|log\..*|debug")
 """Other properties that load files and talk to servers by themselves, or belong to programs."""
 
-_USELESS = ("max.poll.records", "client.dns.lookup", "metric.reporters", "partition.discovery.interval.ms")
-"""What has a meaning for Java's clients, and none here: how they batch, and what they report."""
+_USELESS = (
+    *("max.poll.records", "client.dns.lookup", "metric.reporters", "partition.discovery.interval.ms"),
+    *("buffer.memory", "max.block.ms", "default.api.timeout.ms", "exclude.internal.topics"),
+    *("client.id.prefix", "register.consumer.metrics", "zookeeper.connect"),
+)
+"""What has a meaning for Java's clients, and none here: how they batch and wait, and what they report."""
 
 _LOGIN = re.compile(r"^\s*[\w.]*\.(Plain|Scram)LoginModule\s+\w+\s+(.*?);?\s*$", re.DOTALL)
 _LOGIN_VALUE = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|(\S+))")
@@ -68,6 +87,8 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
         if not key.startswith(PROPERTIES):
             continue
         name = key.removeprefix(PROPERTIES)
+        if (as_it_is := _AS_IT_IS.get(name)) is not None and as_it_is.fullmatch(value.strip()):
+            continue
         if name in _OURS:
             raise UserError(
                 "SS4003", f'property "{name}" cannot be set: the connector sets it', hint=_OURS[name]

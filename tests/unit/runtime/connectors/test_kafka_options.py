@@ -166,3 +166,44 @@ def test_subjects_are_named_after_the_topic(
     options = {**topic, **given, "value.format": "avro-confluent", "key.format": "avro-confluent"}
     forms = [FormatOptions.of(side, options) for side in ("value", "key")]
     assert tuple(form.options.get("subject") for form in forms if form is not None) == found
+
+
+def test_a_table_without_a_group_can_be_written_and_not_read() -> None:
+    options = KafkaOptions.of({key: value for key, value in TABLE.items() if key != "scan.startup.mode"})
+    with pytest.raises(UserError, match="needs a consumer group"):
+        options.check_read()
+    KafkaOptions.of(TABLE).check_read()
+
+
+STRINGS = "org.apache.kafka.common.serialization.StringDeserializer"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("enable.auto.commit", "false"),
+        ("commit.offsets.on.checkpoint", "true"),
+        ("value.deserializer", STRINGS),
+        ("zookeeper.connect", "localhost:2181"),
+        ("buffer.memory", "33554432"),
+    ],
+)
+def test_properties_that_say_what_holds_anyway_are_taken(name: str, value: str) -> None:
+    assert settings_of({f"properties.{name}": value}) == settings_of({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("enable.auto.commit", "true", "committed after each checkpoint"),
+        ("commit.offsets.on.checkpoint", "false", "leave 'properties.group.id' out"),
+        ("value.deserializer", "shop.OrderDeserializer", "set 'format'"),
+        ("flink.partition-discovery.interval-millis", "1000", "scan.topic-partition-discovery.interval"),
+        ("schema.registry.url", "http://localhost:8081", "'<format>.url'"),
+    ],
+)
+def test_properties_that_mean_something_else_are_refused(name: str, value: str, hint: str) -> None:
+    with pytest.raises(UserError) as raised:
+        settings_of({f"properties.{name}": value})
+    assert raised.value.code == "SS4003"
+    assert hint in raised.value.hint
