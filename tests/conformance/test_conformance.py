@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from conformance_page import cell, code, features, short
 
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.rendering.render import final_rows
@@ -33,7 +34,6 @@ PLACE = Path(__file__).parent
 PAGE = PLACE.parent.parent / "docs" / "sql" / "conformance.md"
 TIMEOUT_S = 60
 ROWS_SHOWN = 4
-TEXT_SHOWN = 100
 
 HEAD = """# Conformance
 
@@ -259,27 +259,6 @@ def listed(columns: list[list[str]]) -> str:
     return " · ".join(short(row) for row in rows[:ROWS_SHOWN]) + more if rows else "no row"
 
 
-def short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"
-
-
-def features(file: Path) -> tuple[str, str, list[tuple[str, str]]]:
-    """The title of a section, a remark, and the name and example of each feature."""
-    title, remark, found = "", "", list[tuple[str, str]]()
-    for line in file.read_text().splitlines():
-        if line.startswith("-- # "):
-            title = line.removeprefix("-- # ")
-        elif line.startswith("-- : "):
-            found.append((line.removeprefix("-- : "), ""))
-        elif line.startswith("-- "):
-            remark = line.removeprefix("-- ")
-        elif line.strip():
-            name, text = found[-1]
-            found[-1] = name, f"{text} {line.strip()}".strip()
-    return title, remark, found
-
-
 def families() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Families of functions: the name of each function, and an expression that calls it."""
     title, found = "", list[tuple[str, str]]()
@@ -295,14 +274,6 @@ def families() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         else:
             found.append((line, line))
     yield title, found
-
-
-def cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def code(text: str) -> str:
-    return f"`` {cell(text)} ``" if "`" in text else f"`{cell(text)}`"
 
 
 def table(rows: list[tuple[str, str, bool, str]]) -> list[str]:
