@@ -202,7 +202,8 @@ def _message_reader(spec: SourceSpec, identifier: str, options: dict[str, str]) 
     assert isinstance(form, HasMessages)
     known = form.descriptor.metadata
     events = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
-    keys, marked = (), ()
+    keys: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
     if isinstance(spec, EventSourceSpec):
         keys, marked = spec.keys, spec.columns if spec.marks_unknown else ()
     demand = EventDemand(keys, events, marked)

@@ -104,7 +104,7 @@ _SECURITY = (
                  "Directories, with ; between them, that tables of the connector filesystem may lie in; empty allows all.",
                  scope=_SERVER),
     ConfigOption("sqlstream.server.database-servers.enabled", _B, "false",
-                 "Let tables lie on servers to which this one connects: Postgres and MySQL (duckdb, jdbc), Kafka.",
+                 "Let tables lie on servers to which this one connects: Postgres and MySQL (duckdb, jdbc), Kafka, sockets.",
                  scope=_SERVER),
     ConfigOption("sqlstream.server.python-functions.enabled", _B, "false",
                  "Let users with a role that runs all statements create Python functions, which run as the user of the server.",

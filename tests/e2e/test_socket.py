@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import sqlstream
-from sqlstream.errors import ExternalError
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.submission import guarantee_note
+from sqlstream.client.sessions.target_session import local_session
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.job_graph import read_tables
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.connectors.tcp_socket import Messages
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import ConnectorContext, SourceStatus
-from sqlstream.testing.check import Row, table_text
+from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
+from sqlstream.testing.check import Row, expect_refused, table_text
 
 TIMEOUT_S = 60
 """Until a test fails, not what it needs."""
@@ -61,6 +70,49 @@ def test_rows_are_read_wherever_the_bytes_are_cut(batch_rows: int) -> None:
         assert rows(setting, table(port), "SELECT * FROM t") == [(1,), (2,), (3,)]
 
 
+def test_several_readers_have_one_connection() -> None:
+    with sender(b'{"n": 1}\n{"n": 2}\n') as port:
+        found = rows("SET 'parallelism.default' = '2'", table(port), "SELECT * FROM t")
+    assert sorted(found) == [(1,), (2,)]
+
+
+def test_a_job_whose_connection_breaks_connects_again(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(TIMEOUT_S)
+
+        def serve() -> None:
+            broken, _ = server.accept()
+            broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            broken.close()
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b'{"n": 7}\n')
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        script = (
+            "SET 'restart-strategy.type' = 'fixed-delay'; SET 'restart-strategy.fixed-delay.attempts' = '3';"
+            f" SET 'restart-strategy.fixed-delay.delay' = '10 ms'; {table(server.getsockname()[1])};"
+            f" CREATE TABLE s (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'kept'}', 'format' = 'json');"
+            " INSERT INTO s SELECT * FROM t"
+        )
+        with local_session() as session:
+            *before, last = parse_statements(script)
+            for statement in before:
+                session.execute(statement)
+            job = session.execute(last)
+            assert isinstance(job, Job)
+            assert job.wait(TIMEOUT_S)[0] is JobStatus.FINISHED
+        thread.join(TIMEOUT_S)
+    assert [path.read_text() for path in (tmp_path / "kept").glob("[!._]*")] == ['{"n":7}\n']
+
+
+def test_a_server_connects_only_when_it_may() -> None:
+    with pytest.raises(UserError) as raised:
+        _reader(1, RootedFiles(FilePlaces()))
+    assert raised.value.code == "SS5031"
+
+
 def test_rows_of_csv_are_divided_by_any_byte() -> None:
     with sender(b"1,a|2,b\n|3,c") as port:
         declared = table(port, "n INT, name STRING", **{"format": "csv", "byte-delimiter": "124"})
@@ -88,8 +140,6 @@ def test_an_undecodable_message_fails_the_job_or_is_passed_over() -> None:
 
 
 def test_a_job_that_takes_checkpoints_says_that_rows_cannot_be_read_again() -> None:
-    from sqlstream.client.sessions.submission import guarantee_note
-    from sqlstream.client.sessions.target_session import local_session
 
     with local_session() as session:
         *before, last = parse_statements(
@@ -112,7 +162,9 @@ def test_a_reader_does_not_wait_for_rows() -> None:
             connection.sendall(b'{"n": 1')
             assert reader.poll() is SourceStatus.NOTHING_YET
             connection.sendall(b"}\n")
-            assert _next(reader).to_pydict() == {"n": [1]}
+            batch = _next(reader)
+            assert batch is not None
+            assert batch.to_pydict() == {"n": [1]}
             assert len(reader.snapshot()) == 1
         assert _next(reader) is None
         assert reader.snapshot() == []
@@ -136,20 +188,20 @@ def test_messages_are_divided_alike_however_they_come() -> None:
         assert found + messages.rest().to_pylist() == data.split(b"\n")
 
 
-def _reader(port: int):  # type: ignore[no-untyped-def]
-    from sqlstream.client.sessions.target_session import local_session
-    from sqlstream.graph.job_graph import read_tables
+def _reader(port: int, files: LocalFiles | None = None) -> SourceReader:
 
     with local_session() as session:
         declared, query = parse_statements(f"{table(port)};\nSELECT * FROM t")
         session.execute(declared)
         spec = next(spec for _, spec in read_tables(session.compile(query).job_graph))
     assert isinstance(spec, SourceSpec)
-    context = ConnectorContext(*("j", "v", 0, 1, 0, 100), {}, lambda: 0, lambda name, n: None, LocalFiles())
+    context = ConnectorContext(
+        *("j", "v", 0, 1, 0, 100), {}, lambda: 0, lambda name, n: None, files or LocalFiles()
+    )
     return connector("socket").source(spec, context, None)
 
 
-def _next(reader):  # type: ignore[no-untyped-def]
+def _next(reader: SourceReader) -> pa.RecordBatch | None:
     """The next batch of a reader, None at its end."""
     while (polled := reader.poll()) is SourceStatus.NOTHING_YET:
         pass
@@ -167,6 +219,5 @@ def _next(reader):  # type: ignore[no-untyped-def]
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], code: str) -> None:
-    from sqlstream.testing.check import expect_refused
 
     expect_refused(table(1, **options), code, str(options))
