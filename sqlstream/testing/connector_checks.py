@@ -73,7 +73,8 @@ class ConnectorCase:
         if descriptor.is_sink and descriptor.is_source:
             parts |= {"commit": self._commit, "abort": self._abort, "died commit": self._died_commit}
         made = [Check(f"{self.connector}: {name}", run) for name, run in parts.items()]
-        if "commit" in parts and not descriptor.writing.repeats_rows(self.options(Path())):
+        # Where an option decides whether rows may come again, the table of the case is one whose rows do not.
+        if "commit" in parts and (not descriptor.writing.is_at_least_once or descriptor.writing.unless[0]):
             made.append(Check(f"{self.connector}: kill", self._kill, is_slow=True))
         return made
 
