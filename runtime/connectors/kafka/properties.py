@@ -110,6 +110,8 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
 def _translated(name: str, value: str) -> str:
     if name == "ssl.endpoint.identification.algorithm":
         return value.strip() or "none"
+    if name == "auto.offset.reset":
+        return {"none": "error"}.get(value.strip().lower(), value)
     return value
 
 

@@ -98,6 +98,7 @@ def settings(**properties: str) -> dict[str, str]:
         ({"fetch__max__wait__ms": "10"}, {"fetch.wait.max.ms": "10"}),
         ({"max__request__size": "2000"}, {"message.max.bytes": "2000"}),
         ({"max__poll__records": "10"}, {}),
+        ({"auto__offset__reset": "none"}, {"auto.offset.reset": "error"}),
         ({"ssl__endpoint__identification__algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
         (
             {
