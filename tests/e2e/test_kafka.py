@@ -16,6 +16,7 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 import sqlstream
+from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.testing import Check, ConnectorCase, checks
 from sqlstream.testing.check import Row, rows_of
 
@@ -261,6 +262,20 @@ def test_rows_are_written_with_keys(broker: Broker) -> None:
     assert len({(m.key(), m.partition()) for m in messages}) == 3
 
 
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_writer_may_have_one_partition(broker: Broker, guarantee: str, tmp_path: Path) -> None:
+    topic = broker.topic(3)
+    options = broker.options(topic) | {
+        "sink.partitioner": "fixed",
+        "sink.delivery-guarantee": guarantee,
+        "sink.transactional-id-prefix": topic,
+        "sink.staging-directory": str(tmp_path),
+    }
+    rows = ", ".join(f"({n})" for n in range(30))
+    rows_of([table("t", "n BIGINT", options), f"INSERT INTO t VALUES {rows}", "SELECT 1"])
+    assert {(m.partition(), m.offset()) for m in broker.messages(topic)} >= {(0, n) for n in range(30)}
+
+
 def test_a_topic_that_is_not_there_cannot_be_written(broker: Broker) -> None:
     options = broker.options("t", properties__allow__auto__create__topics="false") | {"topic": "absent-sink"}
     with pytest.raises(sqlstream.Error, match="SS5302"):
@@ -268,8 +283,6 @@ def test_a_topic_that_is_not_there_cannot_be_written(broker: Broker) -> None:
 
 
 def test_offsets_are_committed_to_the_group_after_a_checkpoint(broker: Broker, tmp_path: Path) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
     topic, group = broker.topic(), "shop-" + tmp_path.name
     broker.send(topic, documents(*range(10)))
     options = broker.options(topic, properties__group__id=group)
@@ -278,19 +291,15 @@ def test_offsets_are_committed_to_the_group_after_a_checkpoint(broker: Broker, t
         "out", "n BIGINT", {"connector": "filesystem", "path": str(tmp_path / "out"), "format": "csv"}
     )
     unbounded = {key: value for key, value in options.items() if key != "scan.bounded.mode"}
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": group})
     with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
         session = server.open_session()
         for text in (settings, table("t", "n BIGINT", unbounded), sink):
             server.execute(session, text)
         job_id = server.insert(session, "INSERT INTO out SELECT n FROM t")
 
-        def committed() -> bool:
-            return consumer.committed([TopicPartition(topic, 0)], timeout=TIMEOUT_S)[0].offset == 10
-
-        wait_until(committed, TIMEOUT_S)
+        asked = {"bootstrap.servers": broker.address}
+        wait_until(lambda: committed_offset(asked, group, topic) == 10, TIMEOUT_S)
         server.request("PATCH", f"/jobs/{job_id}", rest=True)
-    consumer.close()
 
 
 def upserts(broker: Broker, topic: str, **others: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import error_of
 from sqlstream.runtime.connectors.kafka.library import library
-from sqlstream.runtime.connectors.kafka.partitions import partitions_of
 from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets
 
 _MESSAGE = np.dtype(
@@ -89,10 +88,6 @@ class Producer:
         if name not in self._topics:
             self._topics[name] = library().topic_new(self._producer, name.encode(), None)
         return self._topics[name]
-
-    def partitions(self, topic: str) -> int:
-        """How many a topic has. UserError SS5302 when it does not exist."""
-        return partitions_of(self._settings, topic)
 
     def send(
         self,

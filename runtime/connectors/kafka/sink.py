@@ -9,11 +9,19 @@ import pyarrow as pa
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.library import ANY_PARTITION
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.partitions import partitions_of
 from sqlstream.runtime.connectors.kafka.producer import Producer
 from sqlstream.runtime.connectors.kafka.rows import RowMessages
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
+
+
+def partition_of(options: KafkaOptions, context: ConnectorContext) -> int:
+    """The partition of all messages of a writer; ANY_PARTITION when their keys, or chance, say it."""
+    if options.given.partitioner != "fixed":
+        return ANY_PARTITION
+    return context.subtask % partitions_of(options.settings, options.topics[0])
 
 
 class KafkaWriter:
@@ -25,9 +33,7 @@ class KafkaWriter:
         self._waits = options.given.delivery_guarantee != "none"
         self._context = context
         self._producer = Producer(options.settings)
-        self._partition = ANY_PARTITION
-        if options.given.partitioner == "fixed":
-            self._partition = context.subtask % self._producer.partitions(options.topics[0])
+        self._partition = partition_of(options, context)
         self._is_cancelled = threading.Event()
         context.on_cancel(self._is_cancelled.set)
 

@@ -19,15 +19,16 @@ from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.producer import Producer
 from sqlstream.runtime.connectors.kafka.rows import RowMessages
+from sqlstream.runtime.connectors.kafka.sink import partition_of
 from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter, remove_committed, staged_rows
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import Files
-from sqlstream.types import BYTES, STRING
+from sqlstream.types import BYTES
 
-_STAGED = Schema.of(("topic", STRING), ("value", BYTES), ("key", BYTES))
+_STAGED = Schema.of(("value", BYTES), ("key", BYTES))
 
 
 def staging_path(options: KafkaOptions) -> str:
@@ -47,6 +48,7 @@ class TransactionalWriter:
         staged = msgspec.structs.replace(spec, schema=_STAGED)
         self._staged = StagedRowsWriter(staged, staging_path(options), context)
         self._schema = to_arrow_schema(_STAGED)
+        self._partition = partition_of(options, context)
         # The operator of the job, which stays the same in all its attempts.
         self._sink = context.writer_name.rpartition("/")[2]
 
@@ -54,14 +56,16 @@ class TransactionalWriter:
         for messages in self._rows.encoded(batch):
             rows = len(messages.values)
             keys = messages.keys if messages.keys is not None else pa.nulls(rows, pa.binary())
-            topics = pa.repeat(messages.topic, rows)
-            self._staged.write(
-                pa.RecordBatch.from_arrays([topics, messages.values, keys], schema=self._schema)
-            )
+            self._staged.write(pa.RecordBatch.from_arrays([messages.values, keys], schema=self._schema))
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         prepared = self._staged.prepare_commit(checkpoint_id)
-        return [msgspec.structs.replace(c, content={**c.content, "sink": self._sink}) for c in prepared]
+        return [
+            msgspec.structs.replace(
+                c, content={**c.content, "sink": self._sink, "partition": self._partition}
+            )
+            for c in prepared
+        ]
 
     def abort(self) -> None:
         self._staged.abort()
@@ -94,8 +98,8 @@ def _commit(
             return
         for committable in parts:
             for batch in staged_rows(committable, files).to_batches():
-                _, values, keys = batch.columns[:3]
-                producer.send(topic, values, keys)
+                values, keys = batch.columns[:2]
+                producer.send(topic, values, keys, committable.content["partition"])
         producer.flush()
         producer.commit(name, topic, checkpoint_id)
     except BaseException:
