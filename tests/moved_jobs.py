@@ -88,8 +88,12 @@ def script_of(schema: Schema, time_column: str, batches: Sequence[Sequence[tuple
     return Script(steps)
 
 
+_FILES = LocalFiles()
+
+
 class Tape:
-    """The scripts of a job's tables, and the batches that its sink has recorded."""
+    """The scripts of a job's tables, and the batches that its sink has recorded. It stands where connectors have files: a table
+    that is looked up is one."""
 
     def __init__(self, scripts: Mapping[str, list[Script]], fate: random.Random) -> None:
         self.scripts = scripts
@@ -98,6 +102,9 @@ class Tape:
         self.prepared: dict[str, list[pa.RecordBatch]] = {}
         self.writers = 0
         self.is_calm = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_FILES, name)
 
     def set_stops(self, is_last: bool) -> None:
         """Where each script stops next: anywhere from where it is, or at its end."""
