@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
 from sqlstream.schema import Schema
-from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -31,9 +31,6 @@ from sqlstream.spi.connector import (
     SplitEnumerator,
 )
 from sqlstream.spi.format import (
-    VALUE_PREFIX,
-    CountsEvents,
-    EventDemand,
     HasMessages,
     MessageReader,
     MessageRequest,
@@ -159,16 +156,14 @@ class SocketReader:
 
     def _rows(self, messages: pa.Array) -> pa.RecordBatch:
         found = self._reader.decode(messages)
-        if isinstance(self._reader, CountsEvents):
-            for metric, number in self._reader.take_counts().items():
-                self._context.count(metric, number)
+        count_events(self._reader, self._context.count)
         if found.rejected:
             self._reject(found.rejected)
         self._decoded += len(messages)
         return found.batch
 
     def _reject(self, rejected: list[Rejected]) -> None:
-        if self._format_options.get("ignore-parse-errors", "").lower() == "true":
+        if skips_errors(self._format_options):
             self._context.count("numRecordsRejected", len(rejected))
             return
         first = rejected[0]
@@ -200,14 +195,8 @@ class SocketReader:
 def _message_reader(spec: SourceSpec, identifier: str, options: dict[str, str]) -> MessageReader:
     form = format_of(identifier)
     assert isinstance(form, HasMessages)
-    known = form.descriptor.metadata
-    events = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
-    keys: tuple[str, ...] = ()
-    marked: tuple[str, ...] = ()
-    if isinstance(spec, EventSourceSpec):
-        keys, marked = spec.keys, spec.columns if spec.marks_unknown else ()
-    demand = EventDemand(keys, events, marked)
-    return form.message_reader(MessageRequest(spec.schema, tuple(spec.columns), options, demand))
+    demand = event_demand(spec, form)
+    return form.message_reader(MessageRequest(spec.schema, spec.columns, options, demand))
 
 
 class Messages:

@@ -6,10 +6,11 @@ A module is imported when its format is first asked for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sqlstream.runtime.registry import Descriptors, make_named
-from sqlstream.spi.format import Format, FormatDescriptor
+from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.spi.format import VALUE_PREFIX, CountsEvents, EventDemand, Format, FormatDescriptor
 from sqlstream.spi.packages import Kind
 
 FORMATS: dict[str, str] = {
@@ -38,6 +39,27 @@ def format_of(identifier: str) -> Format:
 def descriptors() -> Mapping[str, FormatDescriptor]:
     """The descriptors of all formats, for the planner."""
     return Descriptors(Kind.FORMAT, FORMATS, lambda identifier: format_of(identifier).descriptor)
+
+
+def event_demand(spec: SourceSpec, format_: Format) -> EventDemand:
+    """What a table that is read wants of the events of its format."""
+    known = format_.descriptor.metadata
+    metadata = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
+    if not isinstance(spec, EventSourceSpec):
+        return EventDemand(metadata=metadata)
+    return EventDemand(spec.keys, metadata, spec.columns if spec.marks_unknown else ())
+
+
+def count_events(reader: object, count: Callable[[str, int], None]) -> None:
+    """Add to metrics what a reader has counted since the last call."""
+    if isinstance(reader, CountsEvents):
+        for metric, number in reader.take_counts().items():
+            count(metric, number)
+
+
+def skips_errors(options: Mapping[str, str]) -> bool:
+    """Whether undecodable rows are counted and passed over, by the options of a format without their prefix."""
+    return options.get("ignore-parse-errors", "").lower() == "true"
 
 
 def format_options(identifier: str, options: dict[str, str]) -> dict[str, str]:

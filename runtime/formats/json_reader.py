@@ -22,7 +22,7 @@ from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values, wh
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
 from sqlstream.runtime.formats.text_values import find_unparsable, texts_of
-from sqlstream.spi.format import ReadRequest, Rejected
+from sqlstream.spi.format import DecodedMessages, ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 from sqlstream.times import what_it_is_not
@@ -57,17 +57,19 @@ class JsonReader(FileRows):
             rows = self.decode(block)
             yield rows.batch, rows.rejected
 
-    def decode(self, block: Block) -> DecodedRows:
+    def decode(self, block: Block) -> DecodedMessages:
+        """The rows of a block; owners and rejected messages are lines of it."""
         plain = self._decode_plain(block)
         if plain is None:
             lines = lines_of(block)
-            return self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
-        plain_lines = _plain_lines(block, plain)
+            rows = self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
+            return DecodedMessages(rows.batch, rows.lines, rows.rejected)
         if not len(plain.odd_lines):
-            return DecodedRows(plain.batch, plain_lines, [])
+            has_all = plain.batch.num_rows == _count_lines(block)
+            return DecodedMessages(plain.batch, None if has_all else _plain_lines(block, plain), [])
         odd_lines = lines_of(block).take(pa.array(plain.odd_lines))
         odd = self._decode_lines(odd_lines, plain.odd_lines + block.first_line)
-        return _merge(plain, plain_lines, odd)
+        return _merge(plain, _plain_lines(block, plain), odd)
 
     def _decode_plain(self, block: Block) -> PlainRows | None:
         if not self._uses_kernel:
@@ -146,29 +148,32 @@ class DecodedRows:
     rejected: list[Rejected]
 
 
+def _count_lines(block: Block) -> int:
+    return block.newlines + (not block.data.endswith(b"\n"))
+
+
 def _plain_lines(block: Block, plain: PlainRows) -> np.ndarray[Any, Any]:
     """The place of the line of each plain row: all but the odd ones, and those that are blank."""
-    count = block.newlines + (not block.data.endswith(b"\n"))
-    is_plain = np.ones(count, dtype=bool)
+    is_plain = np.ones(_count_lines(block), dtype=bool)
     is_plain[plain.odd_lines] = False
-    if plain.batch.num_rows + len(plain.odd_lines) != count:
+    if plain.batch.num_rows + len(plain.odd_lines) != len(is_plain):
         is_blank = pc.match_substring_regex(lines_of(block), "^[ \t\r\n]*$")
         is_plain &= ~is_blank.to_numpy(zero_copy_only=False)
     return np.flatnonzero(is_plain)
 
 
-def _merge(plain: PlainRows, lines: np.ndarray[Any, Any], odd: DecodedRows) -> DecodedRows:
+def _merge(plain: PlainRows, lines: np.ndarray[Any, Any], odd: DecodedRows) -> DecodedMessages:
     """The rows of both in the order of their lines; `lines` are those of the plain ones."""
     rows, odd_rows = plain.batch.num_rows, odd.batch.num_rows
     if not odd_rows:
-        return DecodedRows(plain.batch, lines, odd.rejected)
+        return DecodedMessages(plain.batch, lines, odd.rejected)
     places = plain.rows_before[odd.lines]
     lines = np.insert(lines, places, plain.odd_lines[odd.lines])
     if not odd.batch.num_columns:
-        return DecodedRows(empty_columns(rows + odd_rows), lines, odd.rejected)
+        return DecodedMessages(empty_columns(rows + odd_rows), lines, odd.rejected)
     order = np.insert(np.arange(rows), places, np.arange(rows, rows + odd_rows))
     merged = pa.concat_batches([plain.batch, odd.batch]).take(pa.array(order))
-    return DecodedRows(merged, lines, odd.rejected)
+    return DecodedMessages(merged, lines, odd.rejected)
 
 
 def _blame(reasons: dict[int, str], mask: np.ndarray[Any, Any], reason: str) -> None:

@@ -48,8 +48,7 @@ class JsonMessages:
             characters[characters == _NEWLINE] = ord(" ")
             characters[ends] = _NEWLINE
             data = characters.tobytes()
-        rows = self._reader.decode(Block(data, 0, len(messages)))
-        return DecodedMessages(rows.batch, rows.lines, rows.rejected)
+        return self._reader.decode(Block(data, 0, len(messages)))
 
 
 class CsvMessages:

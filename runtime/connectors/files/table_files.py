@@ -15,21 +15,18 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import is_in_store, partition_values
 from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
-from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.op_column import OpColumnReader
 from sqlstream.runtime.formats.text_values import parse_text
 from sqlstream.runtime.update_pairs import whole_updates
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import FileStatus
 from sqlstream.spi.format import (
     UNKNOWN_VALUES,
-    VALUE_PREFIX,
-    CountsEvents,
-    EventDemand,
     FileReader,
     ReadRequest,
     event_column,
@@ -57,9 +54,7 @@ class TableFiles:
         self._format = format_of(spec.options["format"])
         self._format_options = format_options(spec.options["format"], spec.options)
         self._changes = ChangelogOptions.of(spec.options)
-        self._marks_unknown = isinstance(spec, EventSourceSpec) and spec.marks_unknown
-        known = self._format.descriptor.metadata
-        self._metadata = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
+        self._demand = event_demand(spec, self._format)
 
     @property
     def holds_changes(self) -> bool:
@@ -125,10 +120,16 @@ class TableFiles:
         in_directories = self._constants.in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
         op_column = self._changes.op_column
-        keys = self._spec.keys if isinstance(self._spec, EventSourceSpec) else ()
-        demand = EventDemand(keys, self._metadata, self._spec.columns if self._marks_unknown else ())
         request = ReadRequest(
-            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes, demand
+            stream,
+            path,
+            in_file,
+            columns,
+            self._format_options,
+            batch_rows,
+            skip_rows,
+            block_bytes,
+            self._demand,
         )
         if op_column is None:
             return self._format.reader(request)
@@ -141,8 +142,7 @@ class TableFiles:
                 skip_rows=0,
             )
         )
-        skips_errors = self._format_options.get("ignore-parse-errors", "").lower() == "true"
-        return OpColumnReader(rows, stream, path, skip_rows, skips_errors)
+        return OpColumnReader(rows, stream, path, skip_rows, skips_errors(self._format_options))
 
     def _decode(
         self, path: str, reader: FileReader, stream: BinaryIO, constants: dict[str, pa.Scalar]
@@ -151,20 +151,18 @@ class TableFiles:
         for batch, rejected in reader.batches():
             self._context.count("numBytesIn", max(0, stream.tell() - position))
             position = max(position, stream.tell())
-            if isinstance(reader, CountsEvents):
-                for metric, number in reader.take_counts().items():
-                    self._context.count(metric, number)
+            count_events(reader, self._context.count)
             self._rejected.keep(path, rejected)
             yield self._with_constants(batch, constants)
 
     def _names(self) -> list[str]:
-        of_events = {f.name for f in self._metadata}
+        of_events = {f.name for f in self._demand.metadata}
         keys = (f.name for f in self._spec.metadata)
         return [*self._spec.columns, *(event_column(k) if k in of_events else k for k in keys)]
 
     def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
         names = self._names()
-        if self._marks_unknown:
+        if self._demand.marked:
             names.append(UNKNOWN_VALUES)
         if is_changelog(batch):
             names.append(ROW_KIND_COLUMN)

@@ -133,33 +133,14 @@ class Taken:
 
 
 class Consumer:
-    """Reads partitions that it is told, and is no member of a group.
-
-    State: the library's consumer with its queue, and what it has reported last of brokers that cannot be reached."""
+    """Reads partitions that it is told, and is no member of a group. State: the library's consumer with its queue."""
 
     def __init__(self, settings: dict[str, str], rows_max: int) -> None:
-        conf = library().conf_new()
-        self._trouble = ""
-        # The callbacks must live as long as the consumer.
-        self._on_error = rdkafka.ERROR_CALLBACK(self._note_error)
-        self._on_log = rdkafka.LOG_CALLBACK(lambda consumer, level, facility, text: None)
-        library().conf_set_error_cb(conf, self._on_error)
-        library().conf_set_log_cb(conf, self._on_log)
-        text = ctypes.create_string_buffer(512)
-        rdkafka.set_all(conf, settings)
-        self._consumer = library().new(rdkafka.CONSUMER, conf, text, len(text))
-        if not self._consumer:
-            library().conf_destroy(conf)
-            raise ExternalError(
-                "SS5301", f"could not make a consumer: {text.value.decode('utf-8', 'replace')}"
-            )
+        self._consumer = rdkafka.new_client(rdkafka.CONSUMER, settings)
         library().poll_set_consumer(self._consumer)
         self._queue = library().queue_get_consumer(self._consumer)
         self._addresses = np.empty(rows_max, dtype=np.int64)
         self._topics: dict[int, str] = {}
-
-    def _note_error(self, consumer: int, code: int, reason: bytes, opaque: int) -> None:
-        self._trouble = reason.decode("utf-8", "replace")
 
     def assign(self, partitions: Sequence[tuple[str, int, int]]) -> None:
         """Read also these (topic, partition, offset)."""
@@ -180,26 +161,12 @@ class Consumer:
             library().error_destroy(error)
             raise ExternalError("SS5301", f"could not read from Kafka: {reason}")
 
-    def pause(self, partitions: Sequence[Partition], *, resumes: bool = False) -> None:
-        listed = rdkafka.partition_list([(p.topic, p.number, -1) for p in partitions])
-        function = library().resume_partitions if resumes else library().pause_partitions
-        function(self._consumer, listed)
-        library().topic_partition_list_destroy(listed)
-
-    def take(self, wait_ms: int = 0) -> Taken | None:
+    def take(self) -> Taken | None:
         """What has come; None when nothing has. ExternalError and UserError for a partition that cannot be read."""
         count = library().consume_batch_queue(
-            self._queue, wait_ms, self._addresses.ctypes.data, len(self._addresses)
+            self._queue, 0, self._addresses.ctypes.data, len(self._addresses)
         )
-        if count <= 0:
-            return None
-        self._trouble = ""
-        return Taken(self._addresses, int(count), self._topics)
-
-    @property
-    def trouble(self) -> str:
-        """What the library has last said of brokers, if nothing has come since; it goes on trying."""
-        return self._trouble
+        return Taken(self._addresses, int(count), self._topics) if count > 0 else None
 
     def commit(self, offsets: Sequence[tuple[str, int, int]]) -> None:
         """Tell the group where readers are, (topic, partition, next offset), without waiting for the answer."""

@@ -22,13 +22,11 @@ from ctypes import (
 )
 from typing import Any
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 
 _ERROR_BYTES = 512
 
 LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
-ERROR_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
-_COMPARED = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
 PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
@@ -82,22 +80,17 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "conf_destroy": ([c_void_p], None),
     "conf_set": ([c_void_p, c_char_p, c_char_p, c_char_p, c_size_t], c_int),
     "conf_set_log_cb": ([c_void_p, LOG_CALLBACK], None),
-    "conf_set_error_cb": ([c_void_p, ERROR_CALLBACK], None),
     "new": ([c_int, c_void_p, c_char_p, c_size_t], c_void_p),
     "destroy_flags": ([c_void_p, c_int], None),
     "poll_set_consumer": ([c_void_p], c_int),
     "queue_get_consumer": ([c_void_p], c_void_p),
     "queue_destroy": ([c_void_p], None),
-    "queue_io_event_enable": ([c_void_p, c_int, c_void_p, c_size_t], None),
     "consume_batch_queue": ([c_void_p, c_int, c_void_p, c_size_t], c_ssize_t),
-    "consumer_close": ([c_void_p], c_int),
     "topic_partition_list_new": ([c_int], _LIST),
     "topic_partition_list_add": ([_LIST, c_char_p, c_int32], POINTER(TopicPartition)),
     "topic_partition_list_destroy": ([_LIST], None),
     "incremental_assign": ([c_void_p, _LIST], c_void_p),
     "incremental_unassign": ([c_void_p, _LIST], c_void_p),
-    "pause_partitions": ([c_void_p, _LIST], c_int),
-    "resume_partitions": ([c_void_p, _LIST], c_int),
     "commit": ([c_void_p, _LIST, c_int], c_int),
     "error_string": ([c_void_p], c_char_p),
     "error_code": ([c_void_p], c_int),
@@ -111,7 +104,6 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "message_headers": ([c_void_p, c_void_p], c_int),
     "header_get_all": ([c_void_p, c_size_t, c_void_p, c_void_p, c_void_p], c_int),
     "message_leader_epoch": ([c_void_p], c_int32),
-    "last_error": ([], c_int),
     "conf_set_dr_msg_cb": ([c_void_p, DELIVERY_CALLBACK], None),
     "topic_new": ([c_void_p, c_char_p, c_void_p], c_void_p),
     "topic_destroy": ([c_void_p], None),
@@ -123,12 +115,9 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "abort_transaction": ([c_void_p, c_int], c_void_p),
     "consumer_group_metadata_new": ([c_char_p], c_void_p),
     "consumer_group_metadata_destroy": ([c_void_p], None),
-    "error_is_fatal": ([c_void_p], c_int),
-    "error_is_retriable": ([c_void_p], c_int),
     "purge": ([c_void_p, c_int], c_int),
     "poll": ([c_void_p, c_int], c_int),
     "flush": ([c_void_p, c_int], c_int),
-    "outq_len": ([c_void_p], c_int),
 }
 
 
@@ -164,21 +153,40 @@ def library() -> Library:
     return Library()
 
 
-def set_all(conf: int, settings: dict[str, str]) -> None:
-    """Set properties of a configuration. UserError SS4002 with the library's reason for one that it does not take."""
+_NO_LOG = LOG_CALLBACK(lambda client, level, facility, text: None)
+
+
+def new_client(kind: int, settings: dict[str, str], on_delivery: Any = None) -> int:
+    """A PRODUCER or CONSUMER. `on_delivery`, a DELIVERY_CALLBACK, has to live as long as the client. UserError SS4002 as of
+    `check_settings`, ExternalError SS5301 for a client that cannot be made."""
+    conf = _configuration(settings)
+    library().conf_set_log_cb(conf, _NO_LOG)
+    if on_delivery is not None:
+        library().conf_set_dr_msg_cb(conf, on_delivery)
+    text = ctypes.create_string_buffer(_ERROR_BYTES)
+    made = library().new(kind, conf, text, _ERROR_BYTES)
+    if not made:
+        library().conf_destroy(conf)
+        raise ExternalError(
+            "SS5301", f"could not make a client of Kafka: {text.value.decode('utf-8', 'replace')}"
+        )
+    return int(made)
+
+
+def _configuration(settings: dict[str, str]) -> int:
+    """For `new` or `conf_destroy`."""
+    conf = int(library().conf_new())
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     for key, value in settings.items():
         if library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES) != CONF_OK:
+            library().conf_destroy(conf)
             raise UserError("SS4002", f'property "{key}": {text.value.decode("utf-8", "replace")}')
+    return conf
 
 
 def check_settings(settings: dict[str, str]) -> None:
-    """UserError as of `set_all`, or for properties that do not go together."""
-    conf = library().conf_new()
-    try:
-        set_all(conf, settings)
-    finally:
-        library().conf_destroy(conf)
+    """UserError SS4002 with the library's reason for a property that it does not take."""
+    library().conf_destroy(_configuration(settings))
 
 
 def partition_list(partitions: list[tuple[str, int, int]]) -> Any:

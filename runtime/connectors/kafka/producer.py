@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import error_of
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets
 
-_MESSAGE = np.dtype(
-    {
-        "names": [
-            "err",
-            "topic",
-            "partition",
-            "value",
-            "value_bytes",
-            "key",
-            "key_bytes",
-            "offset",
-            "private",
-        ],
-        "formats": ["<i4", "<i8", "<i4", "<i8", "<i8", "<i8", "<i8", "<i8", "<i8"],
-        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 64],
-        "itemsize": 72,
-    }
-)
-"""rd_kafka_message_t."""
-
+_MESSAGE = np.dtype(rdkafka.Message)
 _BATCH_ROWS = 10_000
 _WAIT_MS = 100
 _TRANSACTION_MS = 60_000
@@ -57,22 +37,11 @@ class Producer:
     """Sends messages to topics. State: the library's producer with its queue, and the first delivery that has failed."""
 
     def __init__(self, settings: dict[str, str]) -> None:
-        self._producer, self._settings = 0, settings
-        conf = library().conf_new()
+        self._settings = settings
         self._failure: SqlStreamError | None = None
-        # The callbacks must live as long as the producer.
+        # The callback must live as long as the producer.
         self._on_delivery = rdkafka.DELIVERY_CALLBACK(self._note_delivery)
-        self._on_log = rdkafka.LOG_CALLBACK(lambda producer, level, facility, text: None)
-        library().conf_set_dr_msg_cb(conf, self._on_delivery)
-        library().conf_set_log_cb(conf, self._on_log)
-        text = ctypes.create_string_buffer(512)
-        rdkafka.set_all(conf, {**_PRODUCER, **settings})
-        self._producer = library().new(rdkafka.PRODUCER, conf, text, len(text))
-        if not self._producer:
-            library().conf_destroy(conf)
-            raise ExternalError(
-                "SS5301", f"could not make a producer: {text.value.decode('utf-8', 'replace')}"
-            )
+        self._producer = rdkafka.new_client(rdkafka.PRODUCER, {**_PRODUCER, **settings}, self._on_delivery)
         self._topics: dict[str, int] = {}
 
     def _note_delivery(self, producer: int, message: Any, opaque: int) -> None:

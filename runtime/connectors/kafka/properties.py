@@ -18,15 +18,12 @@ _RENAMED = {
     "delivery.timeout.ms": "message.timeout.ms",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "connections.max.idle.ms": "connections.max.idle.ms",
     "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
-    "sasl.login.callback.handler.class": "",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
-    "group.instance.id": "group.instance.id",
 }
-"""Java's name, and librdkafka's for the same thing; empty for what has no use in librdkafka's clients."""
+"""Java's name, and librdkafka's for the same thing."""
 
 _OURS = {
     "key.serializer": "set 'key.format'",
@@ -73,6 +70,7 @@ _USELESS = (
     *("max.poll.records", "client.dns.lookup", "metric.reporters", "partition.discovery.interval.ms"),
     *("buffer.memory", "max.block.ms", "default.api.timeout.ms", "exclude.internal.topics"),
     *("client.id.prefix", "register.consumer.metrics", "zookeeper.connect"),
+    "sasl.login.callback.handler.class",
 )
 """What has a meaning for Java's clients, and none here: how they batch and wait, and what they report."""
 
@@ -101,8 +99,8 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
             found |= _login(value)
         elif name.startswith(("ssl.truststore.", "ssl.keystore.")) and name not in _RENAMED:
             found |= _store(name, value, options)
-        elif renamed := _RENAMED.get(name, name):
-            found[renamed] = _translated(name, value)
+        else:
+            found[_RENAMED.get(name, name)] = _translated(name, value)
     library.check_settings(found)
     return {"log_level": "0", **found}
 

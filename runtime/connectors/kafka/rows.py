@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,13 @@ from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
-from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats import count_events, event_demand, format_of, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
-from sqlstream.specs import EventSourceSpec, SinkSpec, SourceSpec
+from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import (
     UNKNOWN_VALUES,
-    VALUE_PREFIX,
-    CountsEvents,
     DecodedMessages,
-    EventDemand,
     HasMessages,
     MessageReader,
     MessageRequest,
@@ -49,11 +45,7 @@ class MessageRows:
     def __init__(self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._context, self._options = context, options
         value_format = options.value_format
-        of_events = format_of(value_format.identifier).descriptor.metadata
-        events = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in of_events)
-        marks_unknown = isinstance(spec, EventSourceSpec) and spec.marks_unknown
-        keys = spec.keys if isinstance(spec, EventSourceSpec) else ()
-        demand = EventDemand(keys, events, spec.columns if marks_unknown else ())
+        demand = event_demand(spec, format_of(value_format.identifier))
         values = options.value_schema(spec.schema)
         # The key says which row a message is of, also when it has no value.
         of_key = set(options.key_fields) if options.is_upsert else set(spec.columns) - set(values.names)
@@ -68,10 +60,10 @@ class MessageRows:
             self._key_reader = messages_format(form).message_reader(
                 MessageRequest(options.key_schema(spec.schema), tuple(self._of_keys), form.options)
             )
-        self._metadata = {f.name: f for f in spec.metadata if f not in events}
-        event_names = {f.name: event_column(f.name) for f in events}
+        self._metadata = {f.name: f for f in spec.metadata if f not in demand.metadata}
+        event_names = {f.name: event_column(f.name) for f in demand.metadata}
         self._names = [*spec.columns, *(event_names.get(f.name, f.name) for f in spec.metadata)]
-        if marks_unknown:
+        if demand.marked:
             self._names.append(UNKNOWN_VALUES)
 
     def decoded(self, taken: Taken, run: Run) -> pa.RecordBatch:
@@ -79,21 +71,19 @@ class MessageRows:
         self._context.count("numBytesIn", taken.bytes_of_values(run))
         values = taken.values(run)
         found = self._reader.decode(values)
-        if isinstance(self._reader, CountsEvents):
-            for metric, number in self._reader.take_counts().items():
-                self._context.count(metric, number)
+        count_events(self._reader, self._context.count)
         if found.rejected:
             self._reject(taken, run, found.rejected, self._options.value_format, "message")
         if self._key_reader is None and not self._metadata:
             return found.batch
         if self._options.is_upsert:
             found = _with_deletions(found, values)
-        owners = np.arange(run.end - run.first) if found.owners is None else found.owners
         columns = {n: found.batch.column(i) for i, n in enumerate(found.batch.schema.names)}
         if self._key_reader is not None:
-            columns |= self._keys(self._key_reader, taken, run, owners)
+            columns |= self._keys(self._key_reader, taken, run, found.owners)
         for key, field in self._metadata.items():
-            columns[key] = _METADATA[key](taken, run).cast(to_arrow_type(field.type)).take(pa.array(owners))
+            of_messages = _METADATA[key](taken, run).cast(to_arrow_type(field.type))
+            columns[key] = of_messages if found.owners is None else of_messages.take(pa.array(found.owners))
         names = [*self._names, *([ROW_KIND_COLUMN] if is_changelog(found.batch) else ())]
         return (
             pa.RecordBatch.from_arrays([columns[n] for n in names], names=names)
@@ -102,26 +92,23 @@ class MessageRows:
         )
 
     def _keys(
-        self, reader: MessageReader, taken: Taken, run: Run, owners: np.ndarray[Any, Any]
+        self, reader: MessageReader, taken: Taken, run: Run, owners: np.ndarray[Any, Any] | None
     ) -> dict[str, pa.Array]:
-        """The columns of keys for the rows of these messages; a message without a key has NULL in them."""
+        """The columns of keys for the rows of these messages, None for all of them; a message without a key has NULL there."""
         keys: DecodedMessages = reader.decode(taken.keys(run))
         if keys.rejected:
             assert self._options.key_format is not None
             self._reject(taken, run, keys.rejected, self._options.key_format, "key of the message")
-        if self._options.is_upsert and keys.batch.num_rows + len(keys.rejected) < run.end - run.first:
-            self._reject_without_key(run, taken, keys)
         rows = np.full(run.end - run.first, -1)
-        rows[np.arange(len(rows)) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
-        places = pa.array(rows[owners], mask=rows[owners] < 0)
+        rows[slice(None) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
+        if self._options.is_upsert and keys.batch.num_rows + len(keys.rejected) < len(rows):
+            self._reject_without_key(run, taken, int(np.flatnonzero(rows < 0)[0]))
+        rows = rows if owners is None else rows[owners]
+        places = pa.array(rows, mask=rows < 0)
         names = keys.batch.schema.names
         return {self._of_keys[n]: c.take(places) for n, c in zip(names, keys.batch.columns, strict=True)}
 
-    def _reject_without_key(self, run: Run, taken: Taken, keys: DecodedMessages) -> None:
-        of_rows = np.arange(run.end - run.first) if keys.owners is None else keys.owners
-        has_key = np.zeros(run.end - run.first, dtype=bool)
-        has_key[of_rows] = True
-        place = int(np.flatnonzero(~has_key)[0])
+    def _reject_without_key(self, run: Run, taken: Taken, place: int) -> None:
         raise UserError(
             "SS5305",
             f"the message at offset {int(taken.offsets(run)[place])} of partition {run.partition.number} of topic"
@@ -132,7 +119,7 @@ class MessageRows:
     def _reject(
         self, taken: Taken, run: Run, rejected: list[Rejected], form: FormatOptions, what: str
     ) -> None:
-        if form.options.get("ignore-parse-errors", "").lower() != "true":
+        if not skips_errors(form.options):
             first = rejected[0]
             offset = int(taken.offsets(run)[first.line])
             raise UserError(
@@ -192,21 +179,12 @@ _METADATA: dict[str, Callable[[Taken, Run], pa.Array]] = {
 }
 
 
-@dataclass(frozen=True)
-class Messages:
-    """Messages for one topic: values and keys are binary arrays, keys None where there are none."""
-
-    topic: str
-    values: pa.Array
-    keys: pa.Array | None
-
-
 class RowMessages:
     """Encodes rows as messages. No state but that of the formats."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions) -> None:
         values = options.value_schema(spec.schema)
-        self._topic, self._is_upsert = options.topics[0], options.is_upsert
+        self._is_upsert = options.is_upsert
         self._values = [spec.schema.index_of(n) for n in values.names]
         self._writer = messages_format(options.value_format).message_writer(
             values, options.value_format.options
@@ -218,16 +196,14 @@ class RowMessages:
                 options.key_schema(spec.schema), options.key_format.options
             )
 
-    def encoded(self, batch: pa.RecordBatch) -> Iterator[Messages]:
-        if not batch.num_rows:
-            return
+    def encoded(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
+        """Values and keys, binary arrays; there are no keys without a format of theirs."""
         kinds = [batch.num_columns - 1] if is_changelog(batch) and not self._is_upsert else []
         values = self._writer.encode(batch.select([*self._values, *kinds]))
         if self._is_upsert and is_changelog(batch):
             # A key that has no row any more is a message without a value.
             is_there = pa.array(row_kinds(batch) != RowKind.DELETE)
             values = pc.if_else(is_there, values, pa.scalar(None, pa.binary()))
-        keys = None
-        if self._key_writer is not None:
-            keys = self._key_writer.encode(batch.select(self._keys))
-        yield Messages(self._topic, values, keys)
+        if self._key_writer is None:
+            return values, None
+        return values, self._key_writer.encode(batch.select(self._keys))

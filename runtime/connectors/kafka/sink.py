@@ -29,7 +29,7 @@ class KafkaWriter:
     producer has queued."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
-        self._rows = RowMessages(spec, options)
+        self._rows, self._topic = RowMessages(spec, options), options.topics[0]
         self._waits = options.given.delivery_guarantee != "none"
         self._context = context
         self._producer = Producer(options.settings)
@@ -38,9 +38,11 @@ class KafkaWriter:
         context.on_cancel(self._is_cancelled.set)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for messages in self._rows.encoded(batch):
-            self._producer.send(messages.topic, messages.values, messages.keys, self._partition, self._check)
-            self._context.count("numBytesOut", messages.values.nbytes)
+        if not batch.num_rows:
+            return
+        values, keys = self._rows.encoded(batch)
+        self._producer.send(self._topic, values, keys, self._partition, self._check)
+        self._context.count("numBytesOut", values.nbytes)
 
     def _check(self) -> None:
         if self._is_cancelled.is_set():

@@ -39,13 +39,12 @@ _CONSUMER = {
 @dataclass
 class Split:
     """A partition that is read. `offset` is the next one; `end` that which is not read; `watermark_ms` that of its rows so far.
-    `begun_ms`: when it was last known to have messages, for idleness."""
+    `active_ms`: when it last had messages, or came to the reader."""
 
     offset: int
     end: int | None
     watermark_ms: int
     active_ms: int
-    is_paused: bool = False
 
     @property
     def is_finished(self) -> bool:
@@ -61,7 +60,6 @@ class KafkaReader:
         self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> None:
         self._context = context
-        self._options = options
         self._rows = MessageRows(spec, options, context)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         idle = spec.options.get("scan.watermark.idle-timeout")
@@ -75,7 +73,7 @@ class KafkaReader:
         self._finished_ms = WATERMARK_MIN
         self._watermark_ms = WATERMARK_MIN
         self._has_all = True
-        self._is_idle = False
+        self._had_nothing = False
         settings = {
             "auto.offset.reset": "error",
             "group.id": f"sqlstream-{context.job_id}",
@@ -114,7 +112,7 @@ class KafkaReader:
             self._advance_watermark()
             return SourceStatus.END
         taken = self._consumer.take()
-        self._is_idle = taken is None
+        self._had_nothing = taken is None
         if taken is None:
             if self._idle_timeout_ms > 0:
                 self._advance_watermark()
@@ -198,7 +196,7 @@ class KafkaReader:
         return self._watermark_ms
 
     def next_poll_ms(self) -> int | None:
-        return self._context.now_ms() + (_AWAITING_MS if self._is_idle else 0)
+        return self._context.now_ms() + (_AWAITING_MS if self._had_nothing else 0)
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [

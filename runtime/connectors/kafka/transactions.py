@@ -53,10 +53,11 @@ class TransactionalWriter:
         self._sink = context.writer_name.rpartition("/")[2]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for messages in self._rows.encoded(batch):
-            rows = len(messages.values)
-            keys = messages.keys if messages.keys is not None else pa.nulls(rows, pa.binary())
-            self._staged.write(pa.RecordBatch.from_arrays([messages.values, keys], schema=self._schema))
+        if not batch.num_rows:
+            return
+        values, keys = self._rows.encoded(batch)
+        keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
+        self._staged.write(pa.RecordBatch.from_arrays([values, keys], schema=self._schema))
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         prepared = self._staged.prepare_commit(checkpoint_id)

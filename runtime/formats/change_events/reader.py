@@ -36,11 +36,11 @@ from sqlstream.runtime.formats.change_events.events import (
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.json_objects import parse_values
-from sqlstream.runtime.formats.json_reader import DecodedRows, JsonReader, lines_of
+from sqlstream.runtime.formats.json_reader import JsonReader, lines_of
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
-from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, event_column
+from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, DecodedMessages, ReadRequest, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _TOMBSTONE_BYTES_MAX = 16
@@ -82,7 +82,7 @@ class ChangeEventReader(JsonReader):
         counts, self._counts = self._counts, Counter()
         return counts
 
-    def decode(self, block: Block) -> DecodedRows:
+    def decode(self, block: Block) -> DecodedMessages:
         lines = lines_of(block)
         places = np.arange(len(lines))
         is_event = ~_are_tombstones(lines)
@@ -109,7 +109,7 @@ class ChangeEventReader(JsonReader):
         kept = changes.kept(is_whole[at[chosen[changes.owners]]])
         rejected = [self._reject(lines[row], int(numbers[row]), *faults[row]) for row in sorted(faults)]
         batch, owners = self._changelog(kept, events, chosen)
-        return DecodedRows(
+        return DecodedMessages(
             batch, places[at[owners]], sorted(decoded.rejected + rejected, key=lambda r: r.line)
         )
 

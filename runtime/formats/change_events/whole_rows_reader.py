@@ -38,7 +38,7 @@ from sqlstream.runtime.formats.json_reader import DecodedRows
 from sqlstream.runtime.formats.text_values import texts_of
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
-from sqlstream.spi.format import ReadRequest
+from sqlstream.spi.format import DecodedMessages, ReadRequest
 from sqlstream.times import is_time_text
 from sqlstream.types import BINARY_ROOTS, NESTED_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
@@ -160,7 +160,7 @@ class DebeziumReader(WholeRowsReader):
     def _taken_apart(self, texts: pa.Array) -> JsonObjects:
         return JsonObjects(texts, self._types, keeps_quotes=True)
 
-    def decode(self, block: Block) -> DecodedRows:
+    def decode(self, block: Block) -> DecodedMessages:
         self._has_placeholders = self._placeholders.may_be_in(block.data)
         self._encodings.has_micro_times = _MYSQL.search(block.data) is not None
         return super().decode(block)
