@@ -108,7 +108,9 @@ class _PhysicalPrinter:
         if isinstance(node.spec, specs.WatermarkAssignerSpec):
             return f"from {', '.join(watermark_columns(node.spec, node.schema))}"
         if id(node) not in self._watermarks:
-            inherited = {self._watermark(i.node) for i in node.inputs} - {"none"}
+            is_snapshot = isinstance(node.spec, specs.SnapshotJoinSpec)
+            inputs = node.inputs[:1] if is_snapshot else node.inputs
+            inherited = {self._watermark(i.node) for i in inputs} - {"none"}
             found = inherited.pop() if len(inherited) == 1 else "least of inputs" if inherited else "none"
             self._watermarks[id(node)] = found
         return self._watermarks[id(node)]

@@ -86,6 +86,11 @@ OPERATORS: list[OperatorEntry] = [
         "join.temporal_join:TemporalJoin",
         "temporal_join:plan_temporal_join",
     ),
+    OperatorEntry(
+        "join:SnapshotJoinSpec",
+        "join.snapshot_join:SnapshotJoin",
+        "snapshot_join:plan_snapshot_join",
+    ),
     OperatorEntry("rank:RankSpec", "rank.rank:make_rank", "rank:plan_rank"),
     OperatorEntry("rank:WindowRankSpec", "window.window_rank:WindowRank", "rank:plan_rank"),
     OperatorEntry("rank:DeduplicateSpec", "rank.deduplicate:make_deduplicate", "rank:plan_rank"),

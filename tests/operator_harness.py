@@ -226,6 +226,8 @@ def _feed_one(operator: Operator[Any], index: int, element: Any, output: Collect
             operator.on_deferred(deferred(element), output)
         else:
             operator.on_batch(element, index, output)
+    elif isinstance(element, Watermark) and index == operator.side_input:
+        operator.on_side_watermark(element.timestamp_ms, output)
     elif isinstance(element, Watermark):
         handed_on = operator.on_watermark(element.timestamp_ms, output)
         if handed_on is not None:
@@ -262,6 +264,8 @@ def _advance_clock(operator: Operator[Any], now_ms: int, output: Collected) -> N
 def finish(operator: Operator[Any], output: Collected) -> None:
     """End every input as a task does at the end of bounded input."""
     for index in range(len(operator.context.input_schemas)):
+        if index == operator.side_input:
+            operator.on_side_watermark(WATERMARK_MAX, output)
         operator.on_end_of_input(index, output)
     _feed_one(operator, 0, Watermark(WATERMARK_MAX), output)
     operator.context.state.expire()

@@ -194,6 +194,18 @@ class ChangelogFunction(exp.Expression):
     }
 
 
+class SnapshotFunction(exp.Expression):
+    """SNAPSHOT, which stands behind LATERAL, over the table `this`: `on_time` names a column."""
+
+    arg_types = {
+        "this": True,
+        "on_time": False,
+        "load_completed_time": False,
+        "load_completed_idle_timeout": False,
+        "state_ttl": False,
+    }
+
+
 class Quantified(exp.Expression):
     """ANY (…), SOME (…) or ALL (…) behind a comparison: `this` is a query, or there are `expressions`."""
 
@@ -352,6 +364,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
             ),
             *(IntervalLiteral, DateTimeLiteral, WindowTvf, SystemTime),
             ChangelogFunction,
+            SnapshotFunction,
             Pivot,
             Unpivot,
             *(QueryHints, FilePath, Quantified, MatchRecognize, JoinedTables),

@@ -139,6 +139,9 @@ TABLE(FROM_CHANGELOG(…)), TO_CHANGELOG(…)
                                   nodes.ChangelogFunction(kind, this=exp.Table | exp.Subquery,
                                   partition_by=[exp.Column], op=exp.Identifier, op_mapping=expr,
                                   invalid_op_handling=expr)
+LATERAL SNAPSHOT(…)               exp.Lateral(this=nodes.SnapshotFunction(this=exp.Table | exp.Subquery,
+                                  on_time=exp.Identifier, load_completed_time=expr,
+                                  load_completed_idle_timeout=expr, state_ttl=expr))
 UNNEST(x) [WITH ORDINALITY]       exp.Unnest(expressions=[x], offset=bool)
 LATERAL TABLE(f(x)), LATERAL (query)
                                   exp.Lateral(this=FunctionCall | exp.Subquery)

@@ -119,6 +119,14 @@ _CHANGELOG_ARGUMENTS = {
     "FROM_CHANGELOG": ("input", "op", "op_mapping", "invalid_op_handling"),
     "TO_CHANGELOG": ("input", "op", "op_mapping"),
 }
+_SNAPSHOT_ARGUMENTS = (
+    "input",
+    "on_time",
+    "load_completed_time",
+    "load_completed_idle_timeout",
+    "state_ttl",
+)
+_DESCRIBED = {"op": ("the column of the operations", "op"), "on_time": ("the row time", "ts")}
 JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER")
 _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER", "POSITIONAL")
@@ -320,13 +328,23 @@ class RelationParser(PivotParser):
             raise self._lateral_view(start)
         if self.at("("):
             return self.mark(exp.Lateral(this=self._derived_table()), start.start)
+        if self._at_snapshot():
+            return self._lateral_snapshot(start)
         self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
         self.expect("(")
+        if self._at_snapshot():
+            node = self._lateral_snapshot(start)
+            self.expect(")")
+            return node
         name = self.token
         node = exp.Lateral(this=self._called_function())
         node.this.meta["written"] = name.text
         self.expect(")")
         return self.mark(node, start.start)
+
+    def _lateral_snapshot(self, start: Token) -> exp.Expression:
+        function = self._table_arguments(nodes.SnapshotFunction(), _SNAPSHOT_ARGUMENTS)
+        return self.mark(exp.Lateral(this=function), start.start)
 
     def _called_function(self) -> nodes.FunctionCall:
         """Read `[catalog.][database.]function(arguments)`."""
@@ -396,7 +414,10 @@ class RelationParser(PivotParser):
         name = self.token
         kind = word(name)
         if kind in _CHANGELOG_ARGUMENTS:
-            return self._changelog_function(name, kind)
+            return self._table_arguments(nodes.ChangelogFunction(kind=kind), _CHANGELOG_ARGUMENTS[kind])
+        if self._at_snapshot():
+            hint = "write orders AS o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(ts)) AS r ON o.k = r.k"
+            raise self.refusal("SNAPSHOT is the right side of a join, behind LATERAL", self.advance(), hint)
         if kind not in _WINDOW_SIZES:
             if (
                 can_be_called(name)
@@ -455,11 +476,15 @@ class RelationParser(PivotParser):
         self.expect(")", hint="a window has one time attribute")
         return column
 
-    def _changelog_function(self, name: Token, kind: str) -> nodes.ChangelogFunction:
-        self.advance()
+    def _at_snapshot(self) -> bool:
+        """A function of a user may have its name, and takes values."""
+        takes_table = word(self.peek(2)) in ("TABLE", "(") or word(self.peek(3)) == "=>"
+        return self.at("SNAPSHOT") and word(self.peek(1)) == "(" and takes_table
+
+    def _table_arguments(self, node: exp.Expression, positional: tuple[str, ...]) -> exp.Expression:
+        """Read a function over a table, and its arguments by these names or in their order."""
+        name = self.advance()
         self.expect("(")
-        node = nodes.ChangelogFunction(kind=kind)
-        positional = _CHANGELOG_ARGUMENTS[kind]
         is_named = word(self.peek(1)) == "=>"
         count = 0
         while count == 0 or self.accept(","):
@@ -471,29 +496,31 @@ class RelationParser(PivotParser):
                 self.expect("=>")
             else:
                 if count >= len(positional):
-                    raise self.unexpected('")"', f"{kind} takes at most {len(positional)} arguments")
+                    raise self.unexpected('")"', f"{word(name)} takes at most {len(positional)} arguments")
                 key = positional[count]
             if node.args.get("this" if key == "input" else key) is not None:
                 raise UserError("SS1001", f'argument "{token.text}" is given twice', span=span(token))
-            self._changelog_argument(node, key)
+            self._argument_of_table(node, key)
             count += 1
         self.expect(")")
         if node.args.get("this") is None:
-            hint = f"write {kind}(input => TABLE t, op => DESCRIPTOR(op))"
-            raise UserError("SS1001", f"{kind} needs its table", span=span(name), hint=hint)
+            key = positional[1]
+            hint = f"write {word(name)}(input => TABLE t, {key} => DESCRIPTOR({_DESCRIBED[key][1]}))"
+            raise UserError("SS1001", f"{word(name)} needs its table", span=span(name), hint=hint)
         return self.mark(node, name.start)
 
-    def _changelog_argument(self, node: nodes.ChangelogFunction, key: str) -> None:
+    def _argument_of_table(self, node: exp.Expression, key: str) -> None:
         if key == "input":
             node.set("this", self._table_argument())
-            if self.at("PARTITION"):
+            if self.at("PARTITION") and isinstance(node, nodes.ChangelogFunction):
                 self.advance()
                 node.set("partition_by", self._partition_keys())
-        elif key == "op":
-            self.expect("DESCRIPTOR", hint="name the column of the operations as DESCRIPTOR(op)")
+        elif key in _DESCRIBED:
+            what, example = _DESCRIBED[key]
+            self.expect("DESCRIPTOR", hint=f"name {what} as DESCRIPTOR({example})")
             self.expect("(")
-            node.set("op", self.name("a column name"))
-            self.expect(")", hint="there is one column of operations")
+            node.set(key, self.name("a column name"))
+            self.expect(")", hint=f"{what} is one column")
         else:
             node.set(key, self.value())
 

@@ -19,7 +19,13 @@ from sqlstream.planner.physical.planning import without_spans
 from sqlstream.specs.rank import Ties
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
-Joining = specs.JoinSpec | specs.IntervalJoinSpec | specs.WindowJoinSpec | specs.TemporalJoinSpec
+Joining = (
+    specs.JoinSpec
+    | specs.IntervalJoinSpec
+    | specs.WindowJoinSpec
+    | specs.TemporalJoinSpec
+    | specs.SnapshotJoinSpec
+)
 
 
 def meanings_of(sinks: tuple[PhysicalNode, ...], time_zone: str) -> dict[int, Meaning]:
@@ -75,7 +81,8 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             specs.JoinSpec()
             | specs.IntervalJoinSpec()
             | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec() as spec
+            | specs.TemporalJoinSpec()
+            | specs.SnapshotJoinSpec() as spec
         ):
             return _join(spec, inputs[0], inputs[1], time_zone)
         case specs.LookupJoinSpec() as spec:
@@ -214,6 +221,8 @@ def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
         ]
     elif isinstance(spec, specs.TemporalJoinSpec):
         time = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
+    elif isinstance(spec, specs.SnapshotJoinSpec):
+        time = [right.columns[spec.right_time_column]]
     kind = [type(spec).__name__, spec.kind.value]
     return digest_of(kind, left.rows, right.rows, pairs, time)
 

@@ -156,7 +156,8 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             specs.JoinSpec()
             | specs.IntervalJoinSpec()
             | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec() as spec
+            | specs.TemporalJoinSpec()
+            | specs.SnapshotJoinSpec() as spec
         ):
             pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
             sides = [[sorted(m.columns), _is_insert_only(node, i)] for i, m in enumerate(inputs)]
@@ -240,9 +241,20 @@ def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
 def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
     """The tables in which an operator keeps rows of its inputs whole, or one accumulator row per key."""
     match node.spec:
-        case specs.JoinSpec() | specs.IntervalJoinSpec() | specs.WindowJoinSpec() | specs.TemporalJoinSpec():
+        case (
+            specs.JoinSpec()
+            | specs.IntervalJoinSpec()
+            | specs.WindowJoinSpec()
+            | specs.TemporalJoinSpec()
+            | specs.SnapshotJoinSpec()
+        ):
             sides = zip(("left", "right"), inputs, strict=True)
-            return tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
+            kept = tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
+            if not isinstance(node.spec, specs.SnapshotJoinSpec):
+                return kept
+            # Changes that wait have their kinds behind them.
+            kinds = [""] * (not _is_insert_only(node, 1))
+            return (*kept, KeptRows("changes", (*inputs[1].columns, *kinds)))
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
             accumulators = _accumulators(node, inputs[0])
             if accumulators is None:
@@ -321,7 +333,8 @@ def _title(node: PhysicalNode) -> str:
             specs.JoinSpec()
             | specs.IntervalJoinSpec()
             | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec() as spec
+            | specs.TemporalJoinSpec()
+            | specs.SnapshotJoinSpec() as spec
         ):
             return _join(node, spec)
         case specs.RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
@@ -396,6 +409,8 @@ def _join(node: PhysicalNode, spec: Joining) -> str:
         parts.append(f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms")
     elif isinstance(spec, specs.TemporalJoinSpec):
         parts.append(f"{right.names[spec.right_time_column]} AS OF {left.names[spec.left_time_column]}")
+    elif isinstance(spec, specs.SnapshotJoinSpec):
+        parts.append(f"SNAPSHOT BY {right.names[spec.right_time_column]}")
     elif isinstance(spec, specs.WindowJoinSpec):
         ends = left.names[spec.left_window_end_column], right.names[spec.right_window_end_column]
         parts.append(f"{ends[0]} = {ends[1]}")

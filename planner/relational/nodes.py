@@ -27,6 +27,7 @@ from sqlstream.planner.relational.node import (
 from sqlstream.planner.relational.rank import Rank
 from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sink import Sink
+from sqlstream.planner.relational.snapshot_join import SnapshotJoin
 from sqlstream.planner.relational.sort import Sort
 from sqlstream.planner.relational.temporal_join import TemporalJoin
 from sqlstream.planner.relational.union import Union
@@ -52,6 +53,7 @@ __all__ = [
     "SameColumnsNode",
     "SingleInputNode",
     "Sink",
+    "SnapshotJoin",
     "Sort",
     "TableScan",
     "TemporalJoin",

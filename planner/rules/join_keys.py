@@ -35,7 +35,7 @@ def project_join_keys(node: plan.RelationalNode) -> plan.RelationalNode:
     """
     if not isinstance(node, plan.Join) or node.condition is None:
         return node
-    return with_projected_keys(node, has_bounds=not isinstance(node, plan.LookupJoin))
+    return with_projected_keys(node, has_bounds=not isinstance(node, plan.LookupJoin | plan.SnapshotJoin))
 
 
 def with_projected_keys(node: plan.Join, has_bounds: bool) -> plan.RelationalNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,10 @@ class Operator(Generic[SpecT]):
     Processing-time work: `next_processing_time_ms` is when the next is due (None: none), and `on_processing_time` is called
     at or after it, also once right before `on_finish` with the current time.
     State is declared in the constructor (`context.state.add`); what is due to expire has been forgotten before `on_batch`.
+    `side_input` is the last input, if its event time is told by `on_side_watermark` alone and holds back no other's.
     """
+
+    side_input: ClassVar[int | None] = None
 
     def __init__(self, spec: SpecT, context: OperatorContext) -> None:
         self.spec = spec
@@ -98,6 +101,9 @@ class Operator(Generic[SpecT]):
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         return watermark_ms
+
+    def on_side_watermark(self, watermark_ms: int, output: Output) -> None:
+        """The watermark of `side_input`, combined over its channels, has risen. WATERMARK_MAX when the input has ended."""
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
         """Status of the combined input; returns the status to forward, None to drop it."""

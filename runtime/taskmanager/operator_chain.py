@@ -211,8 +211,14 @@ class OperatorNode:
             self.output.emit_watermark(handed_on)
         self._position.current = caller
 
+    def on_side_watermark(self, watermark_ms: int) -> None:
+        caller = self._enter()
+        self.operator.on_side_watermark(watermark_ms, self.output)
+        self._position.current = caller
+
     def drain(self) -> None:
         caller = self._enter()
+        self.operator.on_side_watermark(WATERMARK_MAX, self.output)
         self.operator.on_watermark(WATERMARK_MAX, self.output)
         self.output.drain()
         self._position.current = caller

@@ -25,6 +25,7 @@ from sqlstream.specs.join import (
     JoinSpec,
     LookupJoinSpec,
     RetryOnMiss,
+    SnapshotJoinSpec,
     TemporalJoinSpec,
     WindowJoinSpec,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "RetryOnMiss",
     "SingleRowCheckSpec",
     "SinkSpec",
+    "SnapshotJoinSpec",
     "SortSpec",
     "SourceSpec",
     "SourceWatermark",

@@ -193,3 +193,37 @@ class TemporalJoinSpec(OperatorSpec, frozen=True, tag="temporal_join"):
                 f"the watermark, and the versions that come within {self.right_ttl_ms} ms", True
             )
         return StateBound("the watermark, and the number of right keys", False)
+
+
+# What a join with LATERAL SNAPSHOT must do.
+
+
+class SnapshotJoinSpec(OperatorSpec, frozen=True, tag="snapshot_join"):
+    """Join of each left row with the right rows that are there when it is processed (Flink: StreamExecLateralSnapshotJoin). The
+    left input and the output are insert-only, the right input is any changelog. Output: left columns, then right columns.
+
+    Rows match when the key columns are equal (NULL equals nothing) and `condition` over the joined row is TRUE; LEFT outputs
+    a left row without a match with NULLs. A change of the right side takes effect when the watermark of the right side passes its
+    `right_time_column`. Left rows wait until that watermark has come to `load_completed_time`, an expression that is evaluated
+    when the job starts and has the type of that column, or for `idle_timeout_ms` (0: for ever) has not risen. Then each is
+    joined at once. Right rows of a key that has not changed nor been asked for are forgotten after `right_ttl_ms` (0: never). The
+    watermark of the output is that of the left side.
+    """
+
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    right_time_column: int
+    load_completed_time: Expression | None = None
+    condition: Expression | None = None
+    idle_timeout_ms: int = 0
+    right_ttl_ms: int = 0
+
+    def kept_state(self) -> str:
+        ttl = "never" if not self.right_ttl_ms else f"{self.right_ttl_ms} ms after the last use of the key"
+        return f"left rows until the right side is loaded; rows of the right side; dropped: {ttl}"
+
+    def state_bound(self) -> StateBound:
+        if self.right_ttl_ms:
+            return StateBound(f"the right rows of keys that are used within {self.right_ttl_ms} ms", True)
+        return StateBound("the number of right rows", False)

@@ -34,6 +34,8 @@ SELECT t.id, t.amount * r.rate AS yen FROM trades t JOIN rates FOR SYSTEM_TIME A
 SELECT t.id, r.rate FROM trades t LEFT JOIN rates FOR SYSTEM_TIME AS OF t.ts AS r ON t.currency = r.currency;
 -- : temporal join on a versioned view
 CREATE VIEW last_rates AS SELECT currency, rate, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY currency ORDER BY ts DESC) AS n FROM rates_log) WHERE n = 1; SELECT t.id, r.rate FROM trades t JOIN last_rates FOR SYSTEM_TIME AS OF t.ts AS r ON t.currency = r.currency;
+-- : LATERAL SNAPSHOT
+SELECT t.id, r.rate FROM trades t LEFT JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(ts)) AS r ON t.currency = r.currency;
 -- : lookup join
 SELECT o.id, d.dname FROM orders o JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.id = d.id;
 -- : window join

@@ -11,6 +11,7 @@ from sqlstream.planner.bind.relations.hints import LookupHint, StateTtl, check_h
 from sqlstream.planner.bind.relations.joins import apply_lateral, bind_join
 from sqlstream.planner.bind.relations.match_recognize import bind_match_recognize
 from sqlstream.planner.bind.relations.pivot import bind_pivot, bind_unpivot
+from sqlstream.planner.bind.relations.snapshot_join import bind_snapshot_join
 from sqlstream.planner.bind.relations.table_functions import (
     bind_join_table_function,
     bind_join_unnest,
@@ -73,6 +74,10 @@ def _bind_join(
 ) -> FromItem:
     if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
         return bind_lateral(left, join, namespace)
+    if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, nodes.SnapshotFunction):
+        table = _bind_right(left, join.this.this.this, namespace)
+        right = _with_alias(table, _alias_of(join.this), namespace)
+        return bind_snapshot_join(left, right, table.node.schema, join, namespace)
     if is_table_function(join.this):
         return bind_join_table_function(left, join, namespace)
     if isinstance(join.this, exp.Unnest):
@@ -150,6 +155,13 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             # It has read its alias.
             row = FromItem(single_row(namespace.span(node)), Scope())
             return bind_table_function(node, row, False, namespace)
+        case exp.Lateral(this=nodes.SnapshotFunction()):
+            raise UserError(
+                "SS3499",
+                "LATERAL SNAPSHOT needs a table on its left to join",
+                span=namespace.span(node),
+                hint="write orders AS o JOIN LATERAL SNAPSHOT(…) AS r ON o.k = r.k, or read the table itself",
+            )
         case nodes.JoinedTables():
             item = bind_item(node.this, namespace)
         case exp.Subquery():

@@ -37,7 +37,7 @@ _HINT = (
     "it needs a primary key and a watermark, or a view of the last row of each key: SELECT … FROM (SELECT *, ROW_NUMBER()"
     " OVER (PARTITION BY k ORDER BY rowtime DESC) AS n FROM t) WHERE n = 1"
 )
-_KINDS = ("INNER", "LEFT")
+JOIN_KINDS = ("INNER", "LEFT")
 
 
 def bind_temporal_join(
@@ -330,7 +330,7 @@ def bind_lookup_join(
     span = namespace.span(version)
     time = _time(left, version, namespace)
     kind = str(join.args.get("side") or join.args.get("kind") or "INNER").replace("CROSS", "INNER")
-    if kind not in _KINDS:
+    if kind not in JOIN_KINDS:
         raise UserError(
             "SS3001",
             f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not possible",
@@ -339,7 +339,7 @@ def bind_lookup_join(
         )
     if is_rowtime(time.type):
         return bind_temporal_join(left, right, join, time, namespace)
-    joined = bind_join(left, _without_time(right), join, namespace)
+    joined = bind_join(left, without_times(right), join, namespace)
     node = joined.node
     assert isinstance(node, plan.Join)
     names = {str(join.this.name), *(str(n) for n in right.qualifier[-1:])}
@@ -369,7 +369,7 @@ def _time(left: FromItem, version: exp.Expr, namespace: Namespace) -> Expression
     return time
 
 
-def _without_time(right: FromItem) -> FromItem:
+def without_times(right: FromItem) -> FromItem:
     """The item with plain columns in place of time attributes: they do not drive the time of the joined rows."""
     node: plan.RelationalNode = right.node
     if not any(is_rowtime(t) or is_proctime(t) for t in node.schema.types):

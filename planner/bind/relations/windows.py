@@ -145,7 +145,7 @@ def window_spec(
         kind,
         size_ms=size_ms,
         slide_ms=slide_ms,
-        offset_ms=_literal_ms(offset, "offset", namespace) if offset is not None else 0,
+        offset_ms=literal_ms(offset, "the offset of a window", namespace) if offset is not None else 0,
         is_event_time=sql.is_rowtime(time_type),
         time_zone=_time_zone(time_type, namespace),
     )
@@ -164,19 +164,20 @@ def _interval_ms(
     written = sizes.get(name)
     if written is None:
         raise UserError("SS3002", f"{kind.value} needs a {name}", span=span)
-    value = _literal_ms(written, name, namespace)
+    value = literal_ms(written, f"the {name} of a window", namespace)
     if value <= 0:
         raise UserError("SS3002", f"the {name} of a window must be positive", span=namespace.span(written))
     return value
 
 
-def _literal_ms(node: exp.Expr, name: str, namespace: Namespace) -> int:
+def literal_ms(node: exp.Expr, what: str, namespace: Namespace, code: str = "SS3002") -> int:
+    """UserError `code` for a value that is no interval literal."""
     span: Span | None = namespace.span(node)
     literal = bind_literal(node, span)
     if literal is None or literal.type.root is not TypeRoot.INTERVAL_DAY_TIME:
         raise UserError(
-            "SS3002",
-            f"the {name} of a window must be an interval literal of days to seconds",
+            code,
+            f"{what} must be an interval literal of days to seconds",
             span=span,
             hint="write it as INTERVAL '10' MINUTE",
         )

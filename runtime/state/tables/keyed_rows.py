@@ -32,7 +32,8 @@ class KeyedRows(SavedByChanges):
     `is_retracting` one distinct row with a count, which is looked up by its content. The retraction of a row that is not there
     (it has expired) is ignored, as in Flink.
     State: index, chains, rows, the numbers of each row, and which rows have changed. A row is forgotten when its count is zero or
-    `ttl_ms` (0: never) after it came or changed its count, a key with its last row; memory of forgotten rows is reused.
+    `ttl_ms` (0: never) after it came, changed its count or was touched, a key with its last row; memory of forgotten rows is
+    reused. As long as an operator sets `keeps_all`, none is.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KeyedRows(SavedByChanges):
         self._matches = GrowingArray(np.int64) if counts_matches else None
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
         self._changes = Changes(self)
+        self.keeps_all = False
         super().__init__({name: self._changes})
 
     def __len__(self) -> int:
@@ -127,6 +129,12 @@ class KeyedRows(SavedByChanges):
             row_ids = self._append(batch)
             self._ttl.touch(row_ids)
             return row_ids
+
+    def touch(self, row_ids: Array) -> None:
+        """Have the time to live of these distinct rows begin anew."""
+        with self._changes.lock:
+            self._changes.writing(row_ids)
+            self._ttl.touch(row_ids)
 
     def remove(self, row_ids: Array) -> None:
         """Forget rows, each once, whatever their counts."""
@@ -230,9 +238,11 @@ class KeyedRows(SavedByChanges):
 
     @property
     def next_sweep_ms(self) -> int | None:
-        return self._ttl.next_sweep_ms
+        return None if self.keeps_all else self._ttl.next_sweep_ms
 
     def expire(self) -> int:
+        if self.keeps_all:
+            return 0
         with self._changes.lock:
             row_ids = self._ttl.take_expired(self._changes.writing)
             self._forget(row_ids)

@@ -91,15 +91,24 @@ class WatermarkMinimum:
 class TaskWatermarks:
     """Event time of a task with several inputs of several channels each.
 
-    Each call returns the new combined watermark and the new combined status of all inputs (None: unchanged)."""
+    Each call returns the new combined watermark and the new combined status of all inputs (None: unchanged), but for the last
+    one where it is a `side_input`."""
 
-    def __init__(self, channels_per_input: tuple[int, ...]) -> None:
+    def __init__(self, channels_per_input: tuple[int, ...], side_input: int | None = None) -> None:
+        count = len(channels_per_input)
+        assert side_input in (None, count - 1)
         self._inputs = [WatermarkMinimum(n) for n in channels_per_input]
-        self._all = WatermarkMinimum(len(channels_per_input))
+        self._side_input = side_input
+        self._all = WatermarkMinimum(count if side_input is None else side_input)
 
     @property
     def watermark_ms(self) -> int:
         return self._all.watermark_ms
+
+    @property
+    def side_watermark_ms(self) -> int:
+        """WATERMARK_MIN without a side input."""
+        return WATERMARK_MIN if self._side_input is None else self._inputs[self._side_input].watermark_ms
 
     def channel(self, input_index: int, channel: int) -> tuple[int, bool]:
         """The last watermark of a channel, and whether it is idle."""
@@ -107,6 +116,8 @@ class TaskWatermarks:
 
     def on_watermark(self, input_index: int, channel: int, watermark_ms: int) -> int | None:
         rose = self._inputs[input_index].on_watermark(channel, watermark_ms)
+        if input_index == self._side_input:
+            return None
         if not rose or not self._all.on_watermark(input_index, self._inputs[input_index].watermark_ms):
             return None
         return self._all.watermark_ms
@@ -120,6 +131,8 @@ class TaskWatermarks:
     def _combine(self, input_index: int, rose: bool, changed: bool) -> tuple[int | None, bool | None]:
         part = self._inputs[input_index]
         is_higher, is_other = False, False
+        if input_index == self._side_input:
+            return None, None
         if rose:
             is_higher = self._all.on_watermark(input_index, part.watermark_ms)
         if changed:
@@ -169,7 +182,8 @@ class NetworkInput:
         self._take_readable = take_readable
         self._chain = chain
         self._aligner = aligner
-        self._marks = TaskWatermarks(gate.channels_per_input)
+        self._marks = TaskWatermarks(gate.channels_per_input, chain.head.operator.side_input)
+        self._side_ms = WATERMARK_MIN
         self._timed = TimedBarriers()
         self._is_timed = False
 
@@ -296,6 +310,9 @@ class NetworkInput:
 
     def _advance(self, watermark_ms: int | None, is_idle: bool | None) -> None:
         head = self._chain.head
+        if self._marks.side_watermark_ms > self._side_ms:
+            self._side_ms = self._marks.side_watermark_ms
+            head.on_side_watermark(self._side_ms)
         if is_idle is False:
             head.on_idle(False)
         if watermark_ms is not None:

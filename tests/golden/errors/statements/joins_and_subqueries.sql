@@ -74,3 +74,18 @@ SELECT * FROM emp WITH (NOLOCK)
 SELECT id FROM emp START WITH mgr IS NULL CONNECT BY PRIOR id = mgr
 CREATE TABLE rates (k INT, r INT, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='nowhere/r', 'format'='json', 'changelog.mode'='upsert'); SELECT o.id, x.r FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS x ON o.id = x.k
 -- instead: CREATE TABLE versions (k INT, r INT, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='nowhere/r', 'format'='json'); SELECT o.id, x.r FROM orders o JOIN versions FOR SYSTEM_TIME AS OF o.ts AS x ON o.id = x.k
+SELECT o.id FROM orders o JOIN SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at)) AS r ON o.id = r.k
+SELECT * FROM LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at)) AS r
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(r)) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(att)) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => at) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at)) AS r ON o.id > r.k
+SELECT o.id FROM orders o FULL JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at)) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(on_time => DESCRIPTOR(at)) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, until => DESCRIPTOR(at)) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at), load_completed_time => 7) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at), load_completed_time => o.ts) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at), state_ttl => 7) AS r ON o.id = r.k
+SELECT o.id FROM orders o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at), load_completed_idle_timeout => INTERVAL '0' SECOND) AS r ON o.id = r.k
+SELECT o.n FROM (SELECT id, COUNT(*) AS n FROM orders GROUP BY id) o JOIN LATERAL SNAPSHOT(input => TABLE rates, on_time => DESCRIPTOR(at)) AS r ON o.id = r.k

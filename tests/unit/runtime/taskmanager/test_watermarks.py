@@ -67,3 +67,15 @@ def test_event_time_is_complete_when_every_channel_has_ended():
     assert marks.on_end(0, 0) == (None, None)
     assert marks.on_end(1, 0) == (None, None)
     assert marks.on_end(0, 1) == (WATERMARK_MAX, None)
+
+
+def test_a_side_input_holds_nothing_back() -> None:
+    marks = TaskWatermarks((1, 2), side_input=1)
+    assert marks.on_watermark(0, 0, 5) == 5
+    assert marks.on_watermark(1, 0, 9) is None
+    assert marks.on_status(1, 1, True) == (None, None)
+    assert (marks.watermark_ms, marks.side_watermark_ms) == (5, 9)
+    assert marks.on_status(0, 0, True) == (None, True)
+    assert marks.on_end(1, 0) == (None, None)
+    assert marks.on_end(1, 1) == (None, None)
+    assert (marks.watermark_ms, marks.side_watermark_ms) == (5, WATERMARK_MAX)
