@@ -139,7 +139,6 @@ def test_state_goes_with_its_operator_without_a_garbage_collection(name: str) ->
     items = [(side, rows(context, side)) for side in range(len(context.input_schemas))]
     feed(operator, [(0, Watermark(0)), *items], Collected())
     held = [weakref.ref(operator), *(weakref.ref(table) for table in operator.context.state.tables)]
-    gc.collect()
     gc.disable()
     try:
         del operator
