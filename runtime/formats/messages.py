@@ -16,12 +16,12 @@ from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.formats.csv_writer import CsvWriter
 from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.runtime.formats.text_values import find_unparsable, joined_bytes, joined_lines
-from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer
+from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_offsets
+from sqlstream.runtime.kernels.text.lines import write_lines
 from sqlstream.schema import Schema
 from sqlstream.spi.format import DecodedMessages, FileWriter, MessageRequest, ReadRequest, Rejected
 from sqlstream.types import BINARY_ROOTS
 
-_NEWLINE = 10
 _LINE_END = "[\r\n]"
 
 
@@ -34,21 +34,22 @@ def read_request(request: MessageRequest) -> ReadRequest:
 
 
 class JsonMessages:
-    """Documents of JSON, in which a line end is white space. A message without content has no row."""
+    """Documents of JSON, in which a line end is white space. A message without content has no row.
+
+    State: memory for their lines, used again for the next ones."""
 
     def __init__(self, reader: JsonReader) -> None:
         self._reader = reader
+        self._lines = np.empty(0, dtype=np.uint8)
 
     def decode(self, messages: pa.Array) -> DecodedMessages:
-        texts = pc.fill_null(messages, b"")
-        data = bytes(joined_lines(texts, b"\n"))
-        if data.count(b"\n") != len(texts):
-            characters = np.frombuffer(bytearray(data), np.uint8)
-            ends = np.cumsum(pc.binary_length(texts).to_numpy()) + np.arange(len(texts))
-            characters[characters == _NEWLINE] = ord(" ")
-            characters[ends] = _NEWLINE
-            data = characters.tobytes()
-        return self._reader.decode(Block(data, 0, len(messages)))
+        texts = pc.fill_null(messages, b"") if messages.null_count else messages
+        offsets, address = view_offsets(texts)
+        size = int(offsets[-1] - offsets[0]) + len(texts)
+        if len(self._lines) < size:
+            self._lines = np.empty(size, dtype=np.uint8)
+        write_lines(offsets, address, self._lines.ctypes.data)
+        return self._reader.decode(Block(self._lines[:size].tobytes(), 0, len(messages)))
 
 
 class CsvMessages:

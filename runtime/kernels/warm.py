@@ -43,6 +43,7 @@ MODULES = (
     "sqlstream.runtime.kernels.slots.value_heaps",
     "sqlstream.runtime.kernels.take",
     "sqlstream.runtime.kernels.text.csv_records",
+    "sqlstream.runtime.kernels.text.lines",
     "sqlstream.runtime.kernels.text.pattern_scan",
     "sqlstream.runtime.kernels.text.replace",
     "sqlstream.runtime.kernels.text.sha2",
