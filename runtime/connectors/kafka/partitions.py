@@ -118,7 +118,7 @@ class Brokers:
         self._is_read_committed = settings.get("isolation.level", "read_committed") == "read_committed"
         self._options = options
         settings.setdefault("group.id", "sqlstream")
-        self._consumer = Consumer({**settings, "enable.auto.commit": "false"}, logger=_SILENT)
+        self._consumer = Consumer({**settings, "enable.auto.commit": "false"}, logger=SILENT)
         self._settings = {k: v for k, v in settings.items() if k not in ("group.id", "isolation.level")}
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class Brokers:
         level = IsolationLevel.READ_COMMITTED if self._is_read_committed else IsolationLevel.READ_UNCOMMITTED
         spec: Callable[[], Any] = getattr(OffsetSpec, which)
         # Answers come only while their client is there.
-        admin = AdminClient(self._settings, logger=_SILENT)
+        admin = AdminClient(self._settings, logger=SILENT)
         answers = admin.list_offsets(
             {partition: spec() for partition in partitions}, isolation_level=level, request_timeout=_TIMEOUT_S
         )
@@ -225,7 +225,7 @@ def partitions_of(settings: dict[str, str], topic: str) -> int:
     from confluent_kafka.admin import AdminClient
 
     try:
-        found = AdminClient(settings, logger=_SILENT).list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+        found = AdminClient(settings, logger=SILENT).list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
     except KafkaException as error:
         raise error_of(error.args[0].code(), error.args[0].str(), topic) from error
     if found.error is not None:
@@ -237,7 +237,7 @@ def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:
     """What a group has committed of partition 0 of a topic; below 0 for nothing."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    consumer = Consumer({**settings, "group.id": group, "enable.auto.commit": "false"}, logger=_SILENT)
+    consumer = Consumer({**settings, "group.id": group, "enable.auto.commit": "false"}, logger=SILENT)
     try:
         return consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)[0].offset
     except KafkaException as error:
@@ -252,4 +252,4 @@ class _Silent:
     def log(self, *arguments: Any, **keywords: Any) -> None: ...
 
 
-_SILENT = _Silent()
+SILENT = _Silent()

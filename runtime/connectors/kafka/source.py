@@ -24,7 +24,7 @@ _ROWS_MAX = 65_536
 _AWAITING_MS = 10
 """How long a reader without messages is left alone; the library fetches meanwhile."""
 
-_CONSUMER = {
+CONSUMER = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "enable.partition.eof": "true",
@@ -77,7 +77,7 @@ class KafkaReader:
         settings = {
             "auto.offset.reset": "error",
             "group.id": f"sqlstream-{context.job_id}",
-            **_CONSUMER,
+            **CONSUMER,
             **options.settings,
         }
         self._commits = options.given.group_id is not None
