@@ -105,7 +105,9 @@ class KafkaBench:
         from confluent_kafka.admin import AdminClient
 
         if self._topics:
-            deleted = AdminClient(self._properties, logger=SILENT).delete_topics(self._topics, request_timeout=ADMIN_TIMEOUT_S)
+            deleted = AdminClient(self._properties, logger=SILENT).delete_topics(
+                self._topics, request_timeout=ADMIN_TIMEOUT_S
+            )
             for each in deleted.values():
                 # Some brokers delete no topics.
                 with contextlib.suppress(Exception):
@@ -250,10 +252,10 @@ class KafkaBench:
     # --- idle
 
     def _idle(self) -> Iterator[Figure]:
-        from sqlstream.client.connection import connect
+        from sqlstream.client.connection.embedded import embedded_connection
 
         topics = [self._topic(IDLE_PARTITIONS) for _ in range(IDLE_TOPICS)]
-        with connect("embedded://", config=self._settings) as connection:
+        with embedded_connection(self._settings) as connection:
             connection.execute(self._table("source", _RAW, ";".join(topics), {"format": "raw"}))
             connection.execute("CREATE TABLE nowhere (payload BYTES) WITH ('connector' = 'blackhole')")
             with connection.execute("INSERT INTO nowhere SELECT payload FROM source") as result:

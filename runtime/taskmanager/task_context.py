@@ -11,6 +11,7 @@ from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures,
 from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.taskmanager.events import TaskReport
+from sqlstream.runtime.taskmanager.inputs.readiness import Readiness, shared_readiness
 from sqlstream.runtime.taskmanager.mailbox import Mailbox, Turns
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.spi.files import Files
@@ -89,7 +90,8 @@ class TaskContext:
     Of the TaskManager: `now_ms` is the wall clock, `write` has another thread make a call, and `state_files` opens the store of
     a directory of checkpoints. Tasks call `report` with each state that they enter, when a source needs further splits, and, from
     any thread, with a checkpoint that they have taken or refused. `local_copies` are the copies of state on its disk, if it
-    keeps any; `turns` let tasks that wake at the same time run one after the other.
+    keeps any; `turns` let tasks that wake at the same time run one after the other. `readiness` wakes tasks when file
+    descriptors can be read.
 
     Of the task: its mail, its cancellation, its times and the figures of its state. `pause_ms` waits, and raises when the task is
     to end. `on_lost` is called by any thread when the connection to a producer is lost, with the cause. `copies` are the local
@@ -103,6 +105,7 @@ class TaskContext:
     write: Callable[[Callable[[], None]], None]
     local_copies: LocalCopies | None = None
     turns: Turns = dataclasses.field(default_factory=Turns)
+    readiness: Readiness = dataclasses.field(default_factory=shared_readiness)
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
 
     mailbox: Mailbox = dataclasses.field(default_factory=Mailbox)

@@ -30,6 +30,7 @@ from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAli
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
+from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, SplitSource
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
@@ -43,7 +44,13 @@ from sqlstream.specs import (
     SourceSpec,
 )
 from sqlstream.spi.committable import writer_name
-from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    LooksUp,
+    SourceReader,
+    TakesSplits,
+    WaitsForDescriptor,
+)
 from sqlstream.spi.imported_by_need import imported
 
 if TYPE_CHECKING:
@@ -159,7 +166,7 @@ class TaskOpening:
         assignment = 0 if self._descriptor.splits is not None else -1
         self._set_input(
             SourceInput(
-                SourceHead(head, reader, self._split_source(reader), assignment),
+                SourceHead(head, reader, self._split_source(reader), assignment, self._waiting(reader)),
                 self._chain.output(head.id),
                 self._chain.counters[head.id].add_records_in,
                 self._opened.position,
@@ -167,6 +174,11 @@ class TaskOpening:
                 self._opened.checkpoints.take,
             )
         )
+
+    def _waiting(self, reader: SourceReader) -> DescriptorWait | None:
+        if not isinstance(reader, WaitsForDescriptor):
+            return None
+        return DescriptorWait(reader, self._context.readiness, self._context.mailbox.post, steady_ms)
 
     def _split_source(self, reader: SourceReader) -> SplitSource | None:
         task, first = self._descriptor, self._descriptor.splits

@@ -305,6 +305,16 @@ class SourceReader(Protocol):
 
 
 @runtime_checkable
+class WaitsForDescriptor(Protocol):
+    """A reader that has rows when a file descriptor can be read (a socket, a pipe), so that its task is woken then and no poll
+    is needed meanwhile."""
+
+    def wait_fileno(self) -> int | None:
+        """After NOTHING_YET: the descriptor, from which the next `poll` takes what can be read; `next_poll_ms` says when to poll
+        at the latest. None when there is none at present. It is closed by `close`, or when another one, or none, was named."""
+
+
+@runtime_checkable
 class MakesWatermarks(Protocol):
     """A reader that computes a watermark for each of its splits (SourceSpec.watermark is set)."""
 

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from select import select as wait_readable
 
 import pytest
 from command_harness import TIMEOUT_S
@@ -16,7 +17,9 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 import sqlstream
+from sqlstream.runtime.connectors.kafka.consumer import Consumer
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
+from sqlstream.runtime.connectors.kafka.source import CONSUMER
 from sqlstream.testing import Check, ConnectorCase, checks
 from sqlstream.testing.check import Row, rows_of
 
@@ -348,3 +351,23 @@ def test_updates_and_deletions_are_written_by_key(broker: Broker, guarantee: str
 def test_a_table_of_keys_needs_a_primary_key(broker: Broker) -> None:
     with pytest.raises(sqlstream.Error, match=r"SS4005.*needs a primary key"):
         select(upserts(broker, broker.topic()), "n BIGINT")
+
+
+def test_the_descriptor_of_a_consumer_can_be_read_when_a_message_has_come(broker: Broker) -> None:
+    topic = broker.topic()
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "woken", **CONSUMER}, 10)
+    try:
+        consumer.assign([(topic, 0, 0)])
+        for value in (b"one", b"two"):
+            found: list[bytes] = []
+            broker.send(topic, [value])
+            while not found:
+                (readable, _, _) = wait_readable([consumer.fileno], [], [], TIMEOUT_S)
+                assert readable, "nothing has woken the reader"
+                # All is taken, so that a message that comes later is an event again.
+                while (taken := consumer.take()) is not None:
+                    found += [v.as_py() for run in taken.runs for v in taken.values(run)]
+                    taken.release()
+            assert found == [value]
+    finally:
+        consumer.close()

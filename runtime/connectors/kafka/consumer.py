@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +23,9 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 _NO_WAIT_FOR_CLOSE = 8
 """RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE: nothing is told to a group of which the consumer is no member."""
+
+
+_WAKING, _WAKING_BYTES = b"!", 4096
 
 
 class Partition(NamedTuple):
@@ -133,12 +138,18 @@ class Taken:
 
 
 class Consumer:
-    """Reads partitions that it is told, and is no member of a group. State: the library's consumer with its queue."""
+    """Reads partitions that it is told, and is no member of a group. State: the library's consumer with its queue, and a pipe
+    that can be read when messages have come since `take` found none."""
 
     def __init__(self, settings: dict[str, str], rows_max: int) -> None:
         self._consumer = rdkafka.new_client(rdkafka.CONSUMER, settings)
         library().poll_set_consumer(self._consumer)
         self._queue = library().queue_get_consumer(self._consumer)
+        self.fileno, self._woken = os.pipe()
+        for end in (self.fileno, self._woken):
+            os.set_blocking(end, False)
+        library().queue_io_event_enable(self._queue, self._woken, _WAKING, len(_WAKING))
+        self._found_none = False
         self._addresses = np.empty(rows_max, dtype=np.int64)
         self._topics: dict[int, str] = {}
 
@@ -163,9 +174,13 @@ class Consumer:
 
     def take(self) -> Taken | None:
         """What has come; None when nothing has. ExternalError and UserError for a partition that cannot be read."""
+        if self._found_none:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self.fileno, _WAKING_BYTES)
         count = library().consume_batch_queue(
             self._queue, 0, self._addresses.ctypes.data, len(self._addresses)
         )
+        self._found_none = count <= 0
         return Taken(self._addresses, int(count), self._topics) if count > 0 else None
 
     def commit(self, offsets: Sequence[tuple[str, int, int]]) -> None:
@@ -176,6 +191,9 @@ class Consumer:
 
     def close(self) -> None:
         if self._consumer:
+            library().queue_io_event_enable(self._queue, -1, None, 0)
             library().queue_destroy(self._queue)
             library().destroy_flags(self._consumer, _NO_WAIT_FOR_CLOSE)
             self._consumer = 0
+            for end in (self.fileno, self._woken):
+                os.close(end)

@@ -85,6 +85,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "poll_set_consumer": ([c_void_p], c_int),
     "queue_get_consumer": ([c_void_p], c_void_p),
     "queue_destroy": ([c_void_p], None),
+    "queue_io_event_enable": ([c_void_p, c_int, c_char_p, c_size_t], None),
     "consume_batch_queue": ([c_void_p, c_int, c_void_p, c_size_t], c_ssize_t),
     "topic_partition_list_new": ([c_int], _LIST),
     "topic_partition_list_add": ([_LIST, c_char_p, c_int32], POINTER(TopicPartition)),

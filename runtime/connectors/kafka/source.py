@@ -21,8 +21,8 @@ from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 
 _ROWS_MAX = 65_536
-_AWAITING_MS = 10
-"""How long a reader without messages is left alone; the library fetches meanwhile."""
+_AWAITING_MS = 1_000
+"""How long a reader is left alone at most while no message comes."""
 
 CONSUMER = {
     "enable.auto.commit": "false",
@@ -196,7 +196,14 @@ class KafkaReader:
         return self._watermark_ms
 
     def next_poll_ms(self) -> int | None:
-        return self._context.now_ms() + (_AWAITING_MS if self._had_nothing else 0)
+        now_ms = self._context.now_ms()
+        if not self._had_nothing:
+            return now_ms
+        idle_ms = [split.active_ms + self._idle_timeout_ms for split in self._splits.values()]
+        return min((t for t in idle_ms if t > now_ms), default=now_ms + _AWAITING_MS)
+
+    def wait_fileno(self) -> int | None:
+        return self._consumer.fileno if self._had_nothing else None
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [

@@ -11,6 +11,7 @@ from sqlstream.errors import JobError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
+from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
 from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
@@ -89,12 +90,13 @@ def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
 @dataclasses.dataclass(frozen=True)
 class SourceHead:
     """The operator that begins a chain, its reader, and what asks for further splits. `assignment` is the number of the splits
-    that came with the deployment, -1 if none did."""
+    that came with the deployment, -1 if none did. `waiting`: for a reader that waits for a descriptor."""
 
     chained: ChainedOperator
     reader: SourceReader
     splits: SplitSource | None = None
     assignment: int = -1
+    waiting: DescriptorWait | None = None
 
 
 class SourceInput:
@@ -119,6 +121,7 @@ class SourceInput:
         self._drained_for = self._stopped_for = 0
         self._chained = head.chained
         self._splits = head.splits
+        self._waiting = head.waiting
         self._reader = head.reader
         self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
         self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
@@ -139,6 +142,10 @@ class SourceInput:
     def take(self) -> Pause:
         if self._drained_for or self._stopped_for:
             return UNTIL_DECIDED
+        if self._waiting is not None:
+            if early_s := self._waiting.early_s():
+                return Pause(early_s)
+            self._waiting.on_poll()
         self._position.current = self._chained
         polled = self._reader.poll()
         if self._splits is not None:
@@ -156,6 +163,8 @@ class SourceInput:
             self._output.emit_idle(self._is_idle)
         if polled is not SourceStatus.NOTHING_YET:
             return NO_PAUSE
+        if self._waiting is not None:
+            self._waiting.begin()
         return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
@@ -200,4 +209,6 @@ class SourceInput:
         self._output.finish(now_ms)
 
     def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.end()
         self._reader.close()
