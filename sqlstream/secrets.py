@@ -10,6 +10,7 @@ MASK = "******"
 _SENSITIVE = (
     *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key"),
     *("token", "basic-auth", "jaas.config", "http-headers", "access-key", "account-key", "private-key"),
+    *(".header.", "subscribe-message"),
 )
 _WORDS = frozenset({"pass", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials"})
 """Words of a key that name a secret in other products: a key with one of them is no option of ours, and its value is a secret."""
@@ -52,6 +53,9 @@ _WORD_OF_ADDRESS = re.compile(
 )
 """The address of a database may hold the password: `scheme://user:password@host`, `host=… password=…`. Such addresses are
 refused, and the excerpt of the refusal must not show them."""
+
+_URL_PARAMETER = re.compile(r"""(?<=[?&])(?P<key>[\w.-]+)=(?P<value>[^\s'"&#]+)""")
+"""Of an address of HTTP."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -97,6 +101,8 @@ def masked(key: str, value: str) -> str:
     'sc://host/;token=******;use_ssl=true'
     >>> masked("path", "host=a password=hunter2"), masked("path", "postgresql://u:hunter2@a/db")
     ('host=a password=******', 'postgresql://u:******@a/db')
+    >>> masked("url", "https://a/b?api_key=hunter2&x=1")
+    'https://a/b?api_key=******&x=1'
     """
     if is_secret(key):
         return MASK
@@ -149,7 +155,9 @@ def _is_telling(value: str) -> bool:
 
 def _token_ranges(text: str) -> list[tuple[int, int]]:
     patterns = (_URL_TOKEN, _URL_LOGIN, _WORD_OF_ADDRESS)
-    return sorted(match.span("value") for pattern in patterns for match in pattern.finditer(text))
+    found = [match.span("value") for pattern in patterns for match in pattern.finditer(text)]
+    found += [m.span("value") for m in _URL_PARAMETER.finditer(text) if is_secret(m["key"])]
+    return _merged(sorted(found))
 
 
 def _with_masks(text: str, ranges: list[tuple[int, int]]) -> str:

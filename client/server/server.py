@@ -172,7 +172,9 @@ class Server:
         config = self._config
         # Who may run statements is not to read tokens, nor write them, as tables.
         denied = (os.path.realpath(config.data_directory),)
-        self._places = FilePlaces(config.file_roots, denied, config.has_database_servers)
+        self._places = FilePlaces(
+            config.file_roots, denied, config.has_database_servers, config.has_private_addresses
+        )
         self._store = FileJobStore(
             self._directory.jobs,
             now_ms,

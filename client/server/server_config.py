@@ -54,6 +54,7 @@ class ServerConfig:
     is_token_required: bool
     file_roots: tuple[str, ...]
     has_database_servers: bool
+    has_private_addresses: bool
     has_python_functions: bool
     data_directory: str
     log_level: str
@@ -98,6 +99,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         is_token_required=is_token_required,
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
         has_database_servers=configuration.get("sqlstream.server.database-servers.enabled"),
+        has_private_addresses=configuration.get("sqlstream.server.private-addresses.enabled"),
         has_python_functions=configuration.get("sqlstream.server.python-functions.enabled"),
         data_directory=data_directory(configuration.get("sqlstream.data-dir")),
         log_level=configuration.get("sqlstream.log.level"),

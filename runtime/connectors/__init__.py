@@ -20,12 +20,18 @@ CONNECTORS: dict[str, str] = {
     "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
     "faker": "sqlstream.runtime.connectors.generators.faker:Faker",
     "filesystem": "sqlstream.runtime.connectors.files.filesystem:Filesystem",
+    "http": "sqlstream.runtime.connectors.http.connector:Http",
+    "http-sink": "sqlstream.runtime.connectors.http.connector:HttpSink",
     "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
     "kafka": "sqlstream.runtime.connectors.kafka.connector:Kafka",
     "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
     "upsert-kafka": "sqlstream.runtime.connectors.kafka.connector:UpsertKafka",
     "print": "sqlstream.runtime.connectors.print:Print",
+    "rest-lookup": "sqlstream.runtime.connectors.http.connector:RestLookup",
     "socket": "sqlstream.runtime.connectors.tcp_socket:Socket",
+    "sse": "sqlstream.runtime.connectors.http.sse:Sse",
+    "webhook": "sqlstream.runtime.connectors.http.webhook:Webhook",
+    "websocket": "sqlstream.runtime.connectors.http.websocket:WebSocket",
 }
 """Identifier, as in `'connector' = '…'`, to `module:Class`."""
 

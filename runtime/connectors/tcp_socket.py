@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
+from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
@@ -30,15 +30,8 @@ from sqlstream.spi.connector import (
     SourceStatus,
     SplitEnumerator,
 )
-from sqlstream.spi.format import (
-    HasMessages,
-    MessageReader,
-    MessageRequest,
-    Rejected,
-)
 from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
-from sqlstream.terminal_text import shortened
 
 _CONNECTING_MS = 10_000
 _AWAITING_MS = 10
@@ -46,8 +39,6 @@ _AWAITING_MS = 10
 _PORT_MAX = 65_535
 _RECEIVED_BYTES = 1 << 20
 _MESSAGE_BYTES_MAX = 64 << 20
-_TEXT_CHARACTERS_MAX = 200
-_FORMATS_OF_OTHERS = ("value.format", "key.format")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +74,6 @@ class Socket(SourceOnlyConnector):
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
-        for key in _FORMATS_OF_OTHERS:
-            if key in options:
-                raise UserError(
-                    "SS4003", f'connector "socket" has no option "{key}"', hint="write 'format' = '…'"
-                )
         given = parse_options(SocketOptions, options)
         for name, value, largest in (
             ("port", given.port, _PORT_MAX),
@@ -99,8 +85,7 @@ class Socket(SourceOnlyConnector):
                     f'option "{name}" cannot be {value}',
                     hint=f"the largest is {largest}",
                 )
-        identifier = options["format"]
-        format_of(identifier).validate(schema, format_options(identifier, options))
+        check_format("socket", schema, options)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -129,13 +114,10 @@ class SocketReader:
         self._context = context
         self._options = parse_options(SocketOptions, spec.options)
         self._splits = list(splits)
-        self._identifier = spec.options["format"]
-        self._format_options = format_options(self._identifier, dict(spec.options))
-        self._reader = _message_reader(spec, self._identifier, self._format_options)
+        self._rows = MessageRows(spec, context, "SS5332", self._options.place)
         self._connection = Connection(self._options.hostname, self._options.port, context)
         self._messages = Messages(self._options.byte_delimiter)
         self._pending = pa.array([], pa.binary())
-        self._decoded = 0
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         if not self._splits:
@@ -152,27 +134,7 @@ class SocketReader:
             self._check_size()
         rows = self._pending.slice(0, self._context.batch_rows)
         self._pending = self._pending.slice(len(rows))
-        return self._rows(rows) if len(rows) else SourceStatus.NOTHING_YET
-
-    def _rows(self, messages: pa.Array) -> pa.RecordBatch:
-        found = self._reader.decode(messages)
-        count_events(self._reader, self._context.count)
-        if found.rejected:
-            self._reject(found.rejected)
-        self._decoded += len(messages)
-        return found.batch
-
-    def _reject(self, rejected: list[Rejected]) -> None:
-        if skips_errors(self._format_options):
-            self._context.count("numRecordsRejected", len(rejected))
-            return
-        first = rejected[0]
-        raise UserError(
-            "SS5332",
-            f"could not decode message {self._decoded + first.line + 1} of {self._options.place}: {first.reason}",
-            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
-            hint=f"set '{self._identifier}.ignore-parse-errors' = 'true' to count such messages and pass over them",
-        )
+        return self._rows.rows(rows) if len(rows) else SourceStatus.NOTHING_YET
 
     def _check_size(self) -> None:
         if self._messages.waiting_bytes > _MESSAGE_BYTES_MAX:
@@ -190,13 +152,6 @@ class SocketReader:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _message_reader(spec: SourceSpec, identifier: str, options: dict[str, str]) -> MessageReader:
-    form = format_of(identifier)
-    assert isinstance(form, HasMessages)
-    demand = event_demand(spec, form)
-    return form.message_reader(MessageRequest(spec.schema, spec.columns, options, demand))
 
 
 class Messages:

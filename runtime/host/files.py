@@ -43,6 +43,9 @@ class LocalFiles(Files):
     def require_database_servers(self) -> None:
         """Here they may."""
 
+    def require_callable(self, host: str, address: str) -> None:
+        """Any address: it is the user's own machine that calls."""
+
     def open_read(self, path: str) -> BinaryIO:
         try:
             # Checked before, as opening a device can act on it; and after, as the file may have been replaced meanwhile.

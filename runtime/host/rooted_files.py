@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from typing import BinaryIO
 
@@ -20,11 +21,33 @@ _MEMORY_FILES = "/dev/shm"
 
 class FilePlaces(msgspec.Struct, frozen=True):
     """Where files of tables may lie: below one of `roots`, and below none of `denied`. All are real paths. SYSTEM_DIRECTORIES
-    are open only to a root that lies in them. `has_database_servers`: tables may lie in databases of other servers too."""
+    are open only to a root that lies in them. `has_database_servers`: tables may lie in databases of other servers too;
+    `has_private_addresses`: and at addresses that the internet cannot reach."""
 
     roots: tuple[str, ...] = ("/",)
     denied: tuple[str, ...] = ()
     has_database_servers: bool = False
+    has_private_addresses: bool = False
+
+
+_EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+"""Addresses whose last four bytes are one of IPv4, to which a router may lead."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the internet, and not of this machine or its neighbours.
+
+    >>> [is_public(a) for a in ("93.184.216.34", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "fe80::1%eth0")]
+    [True, False, False, False, False]
+    """
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if inner is None and any(parsed in network for network in _EMBEDDING):
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    return parsed.is_global and not parsed.is_multicast
 
 
 def files_at(places: FilePlaces | None) -> LocalFiles:
@@ -49,6 +72,10 @@ class RootedFiles(LocalFiles):
             raise UserError(
                 "SS5031", "this server connects to no database servers and stores for tables and checkpoints"
             )
+
+    def require_callable(self, host: str, address: str) -> None:
+        if not self._places.has_private_addresses and not is_public(address):
+            raise UserError("SS5341", f'"{host}" is {address}, which is no address of the internet')
 
     def check(self, path: str) -> str:
         """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""

@@ -33,6 +33,9 @@ class StoreFiles(Files):
     def require_database_servers(self) -> None:
         """Whoever made this has asked."""
 
+    def require_callable(self, host: str, address: str) -> None:
+        """Whoever made this has asked."""
+
     # --- reading
 
     def open_read(self, path: str) -> BinaryIO:

@@ -41,6 +41,9 @@ class Files(Protocol):
     def require_database_servers(self) -> None:
         """UserError SS5031 where tables may not lie on other servers."""
 
+    def require_callable(self, host: str, address: str) -> None:
+        """UserError SS5341 where tables may not call this address, to which the name of a host has led."""
+
     # --- reading
 
     def open_read(self, path: str) -> BinaryIO:

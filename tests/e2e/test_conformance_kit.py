@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_harness import TIMEOUT_S
+from http_harness import Asked, Reply, http_server
 from installed_packages import GUEST, install
 
 from sqlstream.testing import CatalogCase, Check, ConnectorCase, FormatCase, checks
@@ -48,6 +49,60 @@ def _sender() -> socket.socket:
 
     threading.Thread(target=serve, daemon=True).start()
     return server
+
+
+@functools.cache
+def _kept() -> str:
+    """The address of a server that keeps what is sent to a path, each request once by its key, and gives it in pages of links."""
+    sent: dict[str, dict[str, bytes]] = {}
+
+    def reply(asked: Asked) -> Reply:
+        kept = sent.setdefault(asked.path, {})
+        if asked.method == "POST":
+            kept.setdefault(asked.headers["idempotency-key"], asked.body)
+            return Reply()
+        page = int(asked.parameters.get("page", "0"))
+        bodies = list(kept.values())
+        more = {"link": f'<{asked.path}?page={page + 1}>; rel="next"'} if page + 1 < len(bodies) else {}
+        return Reply(bodies[page] if page < len(bodies) else b"[]", headers=more)
+
+    return _ALWAYS.enter_context(http_server(reply)).url
+
+
+_ALWAYS = contextlib.ExitStack()
+
+
+def _over_http(place: Path) -> dict[str, str]:
+    return {
+        "url": f"{_kept()}{place}",
+        "format": "json",
+        "http.sink.request.batch.size": "400",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.staging-directory": str(place / "staging"),
+    }
+
+
+@functools.cache
+def _events() -> str:
+    """The address of a server that sends the rows as events, some with each answer."""
+
+    def reply(asked: Asked) -> Reply:
+        first = int(asked.headers.get("last-event-id", "-1")) + 1
+        sent = [f"retry: 1\nid: {n}\ndata: {n},{name}\n\n" for n, name in SENT[first : first + 9]]
+        kind = {"content-type": "text/event-stream"}
+        return Reply("".join(sent).encode(), headers=kind) if sent else Reply(status=204)
+
+    return _ALWAYS.enter_context(http_server(reply)).url
+
+
+@functools.cache
+def _messages() -> str:
+    """The address of a server that sends the rows over a WebSocket."""
+    from websockets.sync.server import serve
+
+    server = serve(lambda c: [c.send(f"{n},{name}") for n, name in SENT], "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
 
 
 def _sent(place: Path) -> dict[str, str]:
@@ -104,6 +159,22 @@ OURS = checks(
         rows=SENT,
         refused=(({"port": "65536"}, "SS4002"), ({"format": "parquet"}, "SS4003")),
     ),
+    ConnectorCase(
+        "http",
+        COLUMNS,
+        _over_http,
+        VALUES,
+        refused=(({"url": "ftp://a/"}, "SS4002"), ({"format": "parquet"}, "SS4003")),
+    ),
+    ConnectorCase("http-sink", COLUMNS, lambda place: {"url": "http://localhost/", "format": "json"}),
+    ConnectorCase(
+        "sse",
+        COLUMNS,
+        lambda place: {"url": _events(), "format": "csv"},
+        rows=SENT,
+        refused_columns=("MAP<STRING, INT>",),
+    ),
+    ConnectorCase("websocket", COLUMNS, lambda place: {"url": _messages(), "format": "csv"}, rows=SENT),
     FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
     FormatCase("json", COLUMNS, ROWS),
     FormatCase("parquet", COLUMNS, ROWS),

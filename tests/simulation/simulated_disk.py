@@ -108,6 +108,9 @@ class DiskFiles(Files):
     def require_database_servers(self) -> None:
         """Here they may."""
 
+    def require_callable(self, host: str, address: str) -> None:
+        """Any."""
+
     # --- reading
 
     def _inode(self, action: str, path: str) -> _Inode:

@@ -1,0 +1,92 @@
+"""Addresses of servers in the options of tables, and the certificates by which these are known."""
+
+from __future__ import annotations
+
+import urllib.parse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.secrets import masked
+from sqlstream.spi.files import Files
+
+if TYPE_CHECKING:
+    import ssl
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Paths of files: authorities besides the system's, and a certificate of our own with its key."""
+
+    authorities: str | None = None
+    client: str | None = None
+    key: str | None = None
+
+    def context(self, files: Files) -> ssl.SSLContext:
+        """ExternalError SS5342 for files that hold no certificates."""
+        import ssl
+
+        made = ssl.create_default_context()
+        if not made.get_ca_certs():
+            # A machine without certificates of its own.
+            import httpcore
+
+            made = httpcore.default_ssl_context()
+        try:
+            for path in (self.authorities or "").split(","):
+                if path.strip():
+                    made.load_verify_locations(files.handed_on(path.strip()))
+            if self.client is not None:
+                key = files.handed_on(self.key) if self.key is not None else None
+                made.load_cert_chain(files.handed_on(self.client), key)
+        except (OSError, ssl.SSLError) as error:
+            raise ExternalError(
+                "SS5342", f"could not read the certificates of an HTTP table: {error}", retry=Retry.NEVER
+            ) from error
+        return made
+
+
+def shown_url(url: str) -> str:
+    """For messages: without what may be secret in it.
+
+    >>> shown_url("https://ann:secret@example.org/a?token=abc")
+    'https://example.org/a?…'
+    """
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}{'?…' if parts.query else ''}"
+
+
+def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> None:
+    """UserError SS4002 for a text that is no address of a server."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or not url.isascii() or any(c.isspace() for c in url):
+        raise UserError(
+            "SS4002",
+            f'option "url" is no address of a server: "{masked("url", url)}"',
+            hint=f"write such as '{schemes[-1]}://example.org/orders'",
+        )
+    if parts.username is not None or parts.password is not None:
+        raise UserError(
+            "SS4002",
+            'option "url" holds a user or password',
+            hint="write them as a header: 'http.….header.Authorization' = 'user:password'",
+        )
+
+
+def with_parameters(url: str, parameters: dict[str, str]) -> str:
+    """An address whose parameters have these values, in place of others of the name.
+
+    >>> with_parameters("https://a/b?x=1&since=2", {"since": "3 4"})
+    'https://a/b?x=1&since=3%204'
+    """
+    parts = urllib.parse.urlsplit(url)
+    kept = [
+        p for p in parts.query.split("&") if p and urllib.parse.unquote(p.partition("=")[0]) not in parameters
+    ]
+    added = [f"{urllib.parse.quote(k, '')}={urllib.parse.quote(v, '')}" for k, v in parameters.items()]
+    return urllib.parse.urlunsplit(parts._replace(query="&".join([*kept, *added]), fragment=""))

@@ -1,0 +1,335 @@
+"""Requests to HTTP servers: bounded in size and time, and only to addresses that tables may call.
+
+The name of a host is resolved once, its addresses are checked, and the connection goes to what was checked. So a name cannot
+lead elsewhere between the check and the connection, nor can a redirection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import socket
+import ssl
+import threading
+import urllib.parse
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import httpcore
+
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors.http.addresses import Certificates, shown_url
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.spi.files import Files
+from sqlstream.terminal_text import shortened
+
+T = TypeVar("T")
+
+_REDIRECTIONS_MAX = 5
+_REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
+_PAUSE_S, _PAUSE_MAX_S, _ASKED_PAUSE_MAX_S = 0.1, 10.0, 60.0
+_PLAIN = {"accept-encoding": "identity"}
+_LINK = re.compile(r"<([^>]*)>([^<]*)")
+_TEXT_CHARACTERS_MAX = 200
+_EXCERPT_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`url` is where it came from, behind redirections."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    url: str
+
+    @property
+    def next_link(self) -> str | None:
+        """Of `Link: <…>; rel="next"` (RFC 8288)."""
+        for target, parameters in _LINK.findall(self.headers.get("link", "")):
+            names = [p.strip(" ,\t").replace('"', "").lower() for p in parameters.split(";")]
+            if any(p.startswith("rel=") and "next" in p[4:].split() for p in names):
+                return urllib.parse.urljoin(self.url, target)
+        return None
+
+
+class HttpClient:
+    """Keeps connections between requests. Several threads may call it; another one may `abort` them all.
+
+    State: open connections."""
+
+    def __init__(self, files: Files, certificates: Certificates, timeout_s: float, bytes_max: int) -> None:
+        self._timeout_s, self._bytes_max = timeout_s, bytes_max
+        self._backend = _CheckedNetwork(files)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=certificates.context(files), network_backend=self._backend, max_connections=64
+        )
+
+    def call(self, request: Request) -> Answer:
+        """The answer, whatever its status. ExternalError SS5342 for a server that does not answer in time; UserError SS5341 for
+        one that must not be called, SS5345 for an answer that is too large."""
+        with self._opened(request, self._timeout_s) as (response, url):
+            headers = _headers_of(response)
+            body = self._body(response, headers, url)
+            return Answer(response.status, headers, body, url)
+
+    @contextlib.contextmanager
+    def stream(self, request: Request, idle_s: float) -> Iterator[tuple[Answer, Iterator[bytes]]]:
+        """The answer with its first bytes at most, and then its bytes as they come; `idle_s` is the longest silence."""
+        with self._opened(request, None, idle_s) as (response, url):
+            headers = _headers_of(response)
+            if response.status != 200:
+                body = self._body(response, headers, url)
+                yield Answer(response.status, headers, body, url), iter(())
+                return
+            with _errors_of(url):
+                yield Answer(response.status, headers, b"", url), response.iter_stream()
+
+    @contextlib.contextmanager
+    def _opened(
+        self, request: Request, timeout_s: float | None, idle_s: float | None = None
+    ) -> Iterator[tuple[httpcore.Response, str]]:
+        url, headers = request.url, {**_PLAIN, **request.headers}
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), idle_s or timeout_s)
+        with self._backend.until(timeout_s):
+            for _ in range(_REDIRECTIONS_MAX + 1):
+                with contextlib.ExitStack() as open_:
+                    with _errors_of(url):
+                        response = open_.enter_context(
+                            self._pool.stream(
+                                request.method,
+                                url,
+                                headers=list(headers.items()),
+                                content=request.body,
+                                extensions={"timeout": timeouts},
+                            )
+                        )
+                    location = _headers_of(response).get("location")
+                    is_redirected = response.status in _REDIRECTIONS and location is not None
+                    if not is_redirected or request.method != "GET":
+                        yield response, url
+                        return
+                assert location is not None
+                target = urllib.parse.urljoin(url, location)
+                _check_redirection(url, target)
+                if _origin(target) != _origin(url):
+                    # Headers of a table may hold secrets, which are for its own server alone.
+                    headers = _PLAIN
+                url = target
+        raise UserError("SS5344", f'"{shown_url(request.url)}" leads to more than {_REDIRECTIONS_MAX} others')
+
+    def _body(self, response: httpcore.Response, headers: Mapping[str, str], url: str) -> bytes:
+        encoding = headers.get("content-encoding", "identity").lower()
+        if encoding not in ("", "identity"):
+            raise UserError(
+                "SS5344",
+                f'"{shown_url(url)}" answers in the encoding "{encoding}", although it was asked for none',
+            )
+        body = bytearray()
+        with _errors_of(url):
+            for part in response.iter_stream():
+                body += part
+                if len(body) > self._bytes_max:
+                    raise UserError(
+                        "SS5345",
+                        f'the answer of "{shown_url(url)}" has more than {self._bytes_max} bytes',
+                    )
+        return bytes(body)
+
+    def abort(self) -> None:
+        """End what is under way, and refuse what comes."""
+        self._backend.abort()
+
+    def close(self) -> None:
+        self._backend.abort()
+        self._pool.close()
+
+
+class _CheckedNetwork(httpcore.NetworkBackend):
+    """Connects to addresses that were checked. A thread's calls end at its deadline, however slowly bytes come."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._plain = httpcore.SyncBackend()
+        self._streams: weakref.WeakSet[_BoundedStream] = weakref.WeakSet()
+        self._deadlines = threading.local()
+        self._is_aborted = False
+
+    @contextlib.contextmanager
+    def until(self, timeout_s: float | None) -> Iterator[None]:
+        before = getattr(self._deadlines, "value", None)
+        self._deadlines.value = before if timeout_s is None else steady_s() + timeout_s
+        try:
+            yield
+        finally:
+            self._deadlines.value = before
+
+    def remaining_s(self, timeout_s: float | None) -> float | None:
+        """The time that a call may take. httpcore.ReadTimeout when there is none left."""
+        if self._is_aborted:
+            raise httpcore.ReadError("the job was cancelled")
+        deadline_s = getattr(self._deadlines, "value", None)
+        if deadline_s is None:
+            return timeout_s
+        left_s: float = deadline_s - steady_s()
+        if left_s <= 0:
+            raise httpcore.ReadTimeout("timed out")
+        return left_s if timeout_s is None else min(left_s, timeout_s)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in checked_addresses(host, port, self._files):
+            try:
+                stream = self._plain.connect_tcp(
+                    address, port, self.remaining_s(timeout), local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+                continue
+            return self.bounded(stream)
+        raise failure
+
+    def bounded(self, stream: httpcore.NetworkStream) -> _BoundedStream:
+        made = _BoundedStream(stream, self)
+        self._streams.add(made)
+        return made
+
+    def abort(self) -> None:
+        self._is_aborted = True
+        for stream in list(self._streams):
+            with contextlib.suppress(OSError):
+                stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+class _BoundedStream(httpcore.NetworkStream):
+    """A connection whose calls end at the deadline of their thread."""
+
+    def __init__(self, stream: httpcore.NetworkStream, network: _CheckedNetwork) -> None:
+        self._stream, self._network = stream, network
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._network.remaining_s(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._network.remaining_s(timeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left_s = self._network.remaining_s(timeout)
+        return self._network.bounded(self._stream.start_tls(ssl_context, server_hostname, left_s))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+def checked_addresses(host: str, port: int, files: Files) -> list[str]:
+    """Those that the name has now. UserError SS5341 if one of them must not be called; httpcore.ConnectError without any."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpcore.ConnectError(str(error)) from error
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    for address in addresses:
+        files.require_callable(host, address)
+    return addresses
+
+
+def _headers_of(response: httpcore.Response) -> dict[str, str]:
+    """By their names in small letters; several of one name are joined by commas."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in response.headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _check_redirection(url: str, target: str) -> None:
+    before, after = urllib.parse.urlsplit(url).scheme, urllib.parse.urlsplit(target).scheme
+    if after not in ("http", "https") or (before == "https" and after == "http"):
+        raise UserError("SS5344", f'"{shown_url(url)}" leads to "{shown_url(target)}", which is not as safe')
+
+
+@contextlib.contextmanager
+def _errors_of(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        said = "it did not answer in time" if isinstance(error, httpcore.TimeoutException) else str(error)
+        raise ExternalError("SS5342", f'could not call "{shown_url(url)}": {said}') from error
+
+
+# What the status of an answer means.
+
+
+def failure_of(answer: Answer, request: Request) -> ExternalError | UserError:
+    """Of a status that is no success: trying again can help with 429 and 5xx."""
+    text = answer.body[:_EXCERPT_BYTES].decode("utf-8", "replace").strip()
+    detail = f"it says: {shortened(text, _TEXT_CHARACTERS_MAX)}" if text else ""
+    said = f'"{shown_url(answer.url)}" answers {request.method} with status {answer.status}'
+    if answer.status in (401, 403):
+        return ExternalError("SS5343", said, detail=detail)
+    if answer.status == 429 or answer.status >= 500:
+        return ExternalError("SS5342", said, detail=detail)
+    return UserError("SS5344", said, detail=detail)
+
+
+@dataclass
+class Retries:
+    """Calls again what fails for a reason that may pass, after pauses that double; a server may say how long. `is_cancelled`
+    ends a pause."""
+
+    retries_max: int
+    is_cancelled: threading.Event
+
+    def answered(self, client: HttpClient, request: Request, is_success: Callable[[Answer], bool]) -> Answer:
+        """The answer of a success. The last ExternalError, or any UserError."""
+        pause_s = _PAUSE_S
+        for attempt in range(self.retries_max + 1):
+            asked_s: float | None = None
+            try:
+                answer = client.call(request)
+                if is_success(answer):
+                    return answer
+                failure: ExternalError | UserError = failure_of(answer, request)
+                asked_s = _retry_after_s(answer)
+            except ExternalError as error:
+                failure = error
+            is_last = attempt == self.retries_max or self.is_cancelled.is_set()
+            if is_last or not isinstance(failure, ExternalError) or failure.retry is not Retry.BACKOFF:
+                raise failure
+            # Many writers that failed together must not all come back together.
+            self.is_cancelled.wait(asked_s if asked_s is not None else pause_s * random.uniform(0.5, 1))
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        raise AssertionError("unreachable")
+
+
+def _retry_after_s(answer: Answer) -> float | None:
+    text = answer.headers.get("retry-after", "")
+    return min(float(text), _ASKED_PAUSE_MAX_S) if text.isdecimal() else None

@@ -1,0 +1,76 @@
+"""What the tables have in common whose servers send by themselves: a thread that receives, and a reader that emits it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sqlstream.specs import SourceSpec
+
+_PARTS_MAX = 8
+_AWAITING_S = 0.01
+
+
+@dataclass(frozen=True)
+class Received:
+    """Messages in their order, with metadata of each; `position` is behind them. `is_last`: no more will come."""
+
+    messages: pa.Array
+    metadata: Mapping[str, pa.Array] = field(default_factory=dict)
+    position: dict[str, Any] = field(default_factory=dict)
+    is_last: bool = False
+
+
+class Receiver:
+    """Runs `receive` in a thread, which hands on what comes until `is_closed`. State: a few parts that nobody has taken."""
+
+    def __init__(self, name: str, receive: Callable[[Receiver], None]) -> None:
+        self._parts: queue.Queue[Received | BaseException] = queue.Queue(_PARTS_MAX)
+        self._receive = receive
+        self.is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._receive(self)
+        except BaseException as error:
+            self._put(error)
+
+    def hand_on(self, received: Received) -> None:
+        """Waits while the reader has enough."""
+        self._put(received)
+
+    def _put(self, part: Received | BaseException) -> None:
+        while not self.is_closed.is_set():
+            with contextlib.suppress(queue.Full):
+                self._parts.put(part, timeout=0.1)
+                return
+
+    def take(self) -> Received | None:
+        """What has come; the thread's error is raised. None when nothing has."""
+        if self._thread.ident is None:
+            self._thread.start()
+        try:
+            part = self._parts.get(timeout=_AWAITING_S)
+        except queue.Empty:
+            return None
+        if isinstance(part, BaseException):
+            raise part
+        return part
+
+    def close(self) -> None:
+        """What the thread waits for has been interrupted by its owner."""
+        self.is_closed.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+
+def metadata_of(spec: SourceSpec, received: Received) -> dict[str, pa.Array]:
+    """The columns of metadata that the table has."""
+    return {f.name: received.metadata[f.name] for f in spec.metadata if f.name in received.metadata}

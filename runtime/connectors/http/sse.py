@@ -1,0 +1,289 @@
+"""Connector `sse`: the events that a server sends over one long answer, from the one on that was last read (WHATWG HTML, 9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors.files.file_paths import absolute_path
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.http.addresses import check_url, shown_url
+from sqlstream.runtime.connectors.http.options import (
+    CERTIFICATE_OPTIONS,
+    SharedOptions,
+    check_certificates,
+    check_headers,
+    headers_of,
+)
+from sqlstream.runtime.connectors.http.received import Received, Receiver, metadata_of
+from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    EnumeratorContext,
+    OptionType,
+    Place,
+    Reading,
+    SourceReader,
+    SourceStatus,
+    SplitEnumerator,
+)
+from sqlstream.spi.one_sided import SourceOnlyConnector
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.types import STRING
+
+if TYPE_CHECKING:
+    from sqlstream.runtime.connectors.http.client import Answer, Request
+
+_NO_CONTENT = 204
+_RETRY_MS_MAX = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SseOptions(SharedOptions):
+    """The options of a table."""
+
+    idle_timeout_ms: int = option(
+        "sse.idle-timeout",
+        OptionType.DURATION,
+        "A connection over which nothing has come for this long, no comment either, is made again.",
+        "5 min",
+        minimum=1,
+    )
+    retries_max: int = option(
+        "sse.max-retries",
+        OptionType.INTEGER,
+        "How often in a row a connection that fails is made again.",
+        "5",
+        minimum=0,
+    )
+    headers: str | None = option("sse.header.*", OptionType.STRING, "A header of requests.")
+
+
+class Sse(SourceOnlyConnector):
+    """One connection, so one reader has all rows."""
+
+    descriptor = ConnectorDescriptor(
+        "sse",
+        options=descriptors_of(SseOptions),
+        reading=Reading(
+            boundedness=Boundedness(False), metadata={"event": STRING.with_nullable(False), "id": STRING}
+        ),
+        place=Place(options=("url",), has_format=True, has_messages=True),
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        given = parse_options(SseOptions, options)
+        check_url(given.url)
+        check_headers(options)
+        check_certificates(given)
+        check_format("sse", schema, options)
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        context.files.require_database_servers()
+        return SseReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        return FixedSplits([{"id": ""}], state)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """Certificates and keys."""
+        return certificate_paths(options)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        return with_absolute_certificates(options, directory)
+
+
+def certificate_paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that a table of HTTP names."""
+    parts = (part.strip() for k in CERTIFICATE_OPTIONS for part in options.get(k, "").split(","))
+    return tuple(part for part in parts if part)
+
+
+def with_absolute_certificates(options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+    named = {
+        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
+        for key in CERTIFICATE_OPTIONS
+        if key in options
+    }
+    return {**options, **named}
+
+
+class SseReader:
+    """Events come once if each has an id, from which a server goes on. A server that answers 204 has no more.
+
+    State: the id of the last event."""
+
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+        from sqlstream.runtime.connectors.http.client import HttpClient
+
+        self._spec, self._context = spec, context
+        self._options = options = parse_options(SseOptions, spec.options)
+        self._splits = [dict(split) for split in splits]
+        self._headers = headers_of(spec.options, "sse.header.")
+        self._rows = MessageRows(spec, context, "SS5346", shown_url(options.url))
+        self._client = HttpClient(
+            context.files, options.certificates, options.idle_timeout_ms / 1000, options.bytes_max
+        )
+        self._retry_ms = 1000
+        self._receiver = Receiver("sse-source", self._receive)
+        context.on_cancel(self._abort)
+
+    def _abort(self) -> None:
+        self._receiver.is_closed.set()
+        self._client.abort()
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if not self._splits:
+            return SourceStatus.END
+        received = self._receiver.take()
+        if received is None:
+            return SourceStatus.NOTHING_YET
+        if received.is_last:
+            self._splits = []
+            return SourceStatus.END
+        self._context.count("numBytesIn", received.messages.nbytes)
+        batch = self._rows.rows(received.messages, metadata_of(self._spec, received))
+        self._splits[0] = received.position
+        return batch if batch.num_rows else SourceStatus.NOTHING_YET
+
+    def _receive(self, receiver: Receiver) -> None:
+        """In the receiver's thread: connect again and again, from the last event on."""
+        last_id, failures = str(self._splits[0].get("id", "")), 0
+        while not receiver.is_closed.is_set():
+            events = Events(last_id, self._options.bytes_max)
+            try:
+                if not self._receive_once(receiver, events):
+                    receiver.hand_on(Received(pa.array([], pa.binary()), is_last=True))
+                    return
+                failures = 0
+            except ExternalError as error:
+                failures = 1 if events.has_come else failures + 1
+                if error.retry is not Retry.BACKOFF or failures > self._options.retries_max:
+                    raise
+            last_id = events.last_id
+            self._retry_ms = events.retry_ms if events.retry_ms is not None else self._retry_ms
+            receiver.is_closed.wait(min(self._retry_ms << max(0, failures - 1), _RETRY_MS_MAX) / 1000)
+
+    def _receive_once(self, receiver: Receiver, events: Events) -> bool:
+        """Until the answer ends; False when there is nothing more to come."""
+        from sqlstream.runtime.connectors.http.client import Request
+
+        headers = {"accept": "text/event-stream", "cache-control": "no-store", **self._headers}
+        if events.last_id:
+            headers["last-event-id"] = events.last_id
+        request = Request("GET", self._options.url, headers)
+        with self._client.stream(request, self._options.idle_timeout_ms / 1000) as (answer, parts):
+            if answer.status == _NO_CONTENT:
+                return False
+            self._check(answer, request)
+            for part in parts:
+                found = events.add(part)
+                if found is not None:
+                    receiver.hand_on(found)
+                if receiver.is_closed.is_set():
+                    break
+        return True
+
+    def _check(self, answer: Answer, request: Request) -> None:
+        from sqlstream.runtime.connectors.http.client import failure_of
+
+        if answer.status != 200:
+            raise failure_of(answer, request)
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "text/event-stream":
+            raise UserError(
+                "SS5344",
+                f'"{shown_url(answer.url)}" sends no events, but "{kind}"',
+                hint="read it with 'connector' = 'http'",
+            )
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [dict(split) for split in self._splits]
+
+    def close(self) -> None:
+        self._abort()
+        self._receiver.close()
+        self._client.close()
+
+
+class Events:
+    """Divides bytes, wherever they were cut, into events. State: the bytes of one that has not come to its end; the last id."""
+
+    def __init__(self, last_id: str, bytes_max: int) -> None:
+        self.last_id, self._bytes_max = last_id, bytes_max
+        self.retry_ms: int | None = None
+        self.has_come = False
+        self._waiting = b"\n"
+        """An event may begin where another one ends: there is a line end before the first."""
+
+    def add(self, data: bytes) -> Received | None:
+        """The events that end in these bytes; None for none. UserError SS5345 for one that is too large."""
+        text = self._waiting + data
+        # The second half of a line end may be still to come.
+        held = b"\r" if text.endswith(b"\r") else b""
+        text = text.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not self.has_come:
+            text = text.replace(b"\n\xef\xbb\xbf", b"\n", 1)
+        end = text.rfind(b"\n\n") + 1
+        self._waiting = text[end:] + held
+        if len(self._waiting) > self._bytes_max:
+            raise UserError("SS5345", f"an event has more than {self._bytes_max} bytes")
+        try:
+            return self._events(text[1:end]) if end > 1 else None
+        except pa.ArrowInvalid as error:
+            raise UserError("SS5346", f"the id or type of an event is no text: {error}") from error
+
+    def _events(self, text: bytes) -> Received | None:
+        lines = pc.split_pattern(pa.array([text], pa.binary()), b"\n").flatten()
+        numbers = np.cumsum(pc.equal(pc.binary_length(lines), 0).to_numpy(zero_copy_only=False))
+        data, owners = _field(lines, numbers, "data")
+        types, of_types = _field(lines, numbers, "event")
+        ids, of_ids = _field(lines, numbers, "id")
+        retries, _ = _field(lines, numbers, "retry")
+        last_retry = retries[-1].as_py() if len(retries) else b""
+        if last_retry.isdigit():
+            self.retry_ms = min(int(last_retry), _RETRY_MS_MAX)
+        self.has_come = True
+        first = np.flatnonzero(np.diff(owners, prepend=-1)) if len(owners) else np.array([], dtype=np.int64)
+        events = owners[first]
+        place = np.searchsorted(of_ids, events, side="right") - 1
+        # An id stays that of the events behind it.
+        known = pa.concat_arrays([ids.cast(pa.string()), pa.array([self.last_id])])
+        of_events = known.take(pa.array(np.where(place < 0, len(ids), place)))
+        self.last_id = known[len(ids) - 1 if len(ids) else 0].as_py()
+        if not len(events):
+            return None
+        offsets = pa.array(np.append(first, len(owners)).astype(np.int32))
+        messages = pc.binary_join(pa.ListArray.from_arrays(offsets, data), b"\n")
+        kinds = pa.concat_arrays([types.cast(pa.string()), pa.array(["message"])])
+        at = np.searchsorted(of_types, events, side="right") - 1
+        is_named = (at >= 0) & (np.append(of_types, -1)[at] == events)
+        named = kinds.take(pa.array(np.where(is_named, at, len(types))))
+        id_values = pc.if_else(pc.equal(of_events, ""), pa.scalar(None, pa.string()), of_events)
+        return Received(messages, {"event": named, "id": id_values}, {"id": self.last_id})
+
+
+def _field(lines: pa.Array, numbers: np.ndarray[Any, Any], name: str) -> tuple[pa.Array, Any]:
+    """The values of a field, and the number of the event of each."""
+    is_field = pc.match_substring_regex(lines, f"^{name}(:|$)")
+    values = pc.replace_substring_regex(lines.filter(is_field), f"^{name}:? ?", b"")
+    return values, numbers[is_field.to_numpy(zero_copy_only=False)]

@@ -1,0 +1,235 @@
+"""Connector `websocket`: the messages that a server sends over a WebSocket, from the connection to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.http.addresses import check_url, shown_url
+from sqlstream.runtime.connectors.http.options import (
+    SharedOptions,
+    check_certificates,
+    check_headers,
+    headers_of,
+)
+from sqlstream.runtime.connectors.http.received import Received, Receiver
+from sqlstream.runtime.connectors.http.sse import certificate_paths, with_absolute_certificates
+from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    EnumeratorContext,
+    OptionType,
+    Place,
+    Reading,
+    SourceReader,
+    SourceStatus,
+    SplitEnumerator,
+)
+from sqlstream.spi.one_sided import SourceOnlyConnector
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
+
+_CONNECTING_S = 10
+_AWAITING_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebSocketOptions(SharedOptions):
+    """The options of a table."""
+
+    subscribe_message: str | None = option(
+        "subscribe-message",
+        OptionType.STRING,
+        "A text that is sent when a job has connected, such as what it wants to have.",
+    )
+    ping_interval_ms: int = option(
+        "websocket.ping-interval",
+        OptionType.DURATION,
+        "How often a server is asked whether it is there; one that does not answer for as long is given up.",
+        "20 s",
+        minimum=1,
+    )
+    headers: str | None = option("websocket.header.*", OptionType.STRING, "A header of the first request.")
+
+
+class WebSocket(SourceOnlyConnector):
+    """One connection, so one reader has all rows. Nobody can ask for them again."""
+
+    descriptor = ConnectorDescriptor(
+        "websocket",
+        options=descriptors_of(WebSocketOptions),
+        reading=Reading(boundedness=Boundedness(False), reads_once=True),
+        place=Place(options=("url",), has_format=True, has_messages=True),
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        given = parse_options(WebSocketOptions, options)
+        check_url(given.url, ("ws", "wss"))
+        check_headers(options)
+        check_certificates(given)
+        check_format("websocket", schema, options)
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        context.files.require_database_servers()
+        return WebSocketReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        return FixedSplits([{"connection": 0}], state)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """Certificates and keys."""
+        return certificate_paths(options)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        return with_absolute_certificates(options, directory)
+
+
+class WebSocketReader:
+    """Emits what has come. State: whether there is a connection; where rows come from there are none before it."""
+
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+        self._context, self._splits = context, list(splits)
+        self._options = parse_options(WebSocketOptions, spec.options)
+        self._headers = headers_of(spec.options, "websocket.header.")
+        self._place = shown_url(self._options.url)
+        self._rows = MessageRows(spec, context, "SS5346", self._place)
+        self._receiver = Receiver("websocket-source", self._receive)
+        self._socket: socket.socket | None = None
+        context.on_cancel(self._abort)
+
+    def _abort(self) -> None:
+        self._receiver.is_closed.set()
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if not self._splits:
+            return SourceStatus.END
+        received = self._receiver.take()
+        if received is None:
+            return SourceStatus.NOTHING_YET
+        if received.is_last:
+            self._splits = []
+            return SourceStatus.END
+        self._context.count("numBytesIn", received.messages.nbytes)
+        batch = self._rows.rows(received.messages)
+        return batch if batch.num_rows else SourceStatus.NOTHING_YET
+
+    def _receive(self, receiver: Receiver) -> None:
+        """In the receiver's thread. The library gives one message at a time, so this is a loop in Python."""
+        from websockets.exceptions import ConnectionClosedOK
+
+        with self._errors(), self._connected() as connection:
+            if self._options.subscribe_message is not None:
+                connection.send(self._options.subscribe_message)
+            while not receiver.is_closed.is_set():
+                messages: list[bytes] = []
+                is_over = False
+                try:
+                    messages.append(connection.recv(_AWAITING_S, decode=False))
+                    while len(messages) < self._context.batch_rows:
+                        messages.append(connection.recv(0, decode=False))
+                except TimeoutError:
+                    pass
+                except ConnectionClosedOK:
+                    is_over = True
+                if messages:
+                    receiver.hand_on(Received(pa.array(messages, pa.binary())))
+                if is_over:
+                    receiver.hand_on(Received(pa.array([], pa.binary()), is_last=True))
+                    return
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Any]:
+        from websockets.sync.client import connect
+
+        from sqlstream.runtime.connectors.http.client import checked_addresses
+
+        options, parts = self._options, urllib.parse.urlsplit(self._options.url)
+        is_secure = parts.scheme == "wss"
+        port = parts.port or (443 if is_secure else 80)
+        addresses = checked_addresses(str(parts.hostname), port, self._context.files)
+        interval_s = options.ping_interval_ms / 1000
+        self._socket = _connected_socket(addresses, port)
+        with (
+            self._socket,
+            connect(
+                options.url,
+                sock=self._socket,
+                ssl=options.certificates.context(self._context.files) if is_secure else None,
+                additional_headers=self._headers,
+                open_timeout=_CONNECTING_S,
+                close_timeout=1,
+                ping_interval=interval_s,
+                ping_timeout=interval_s,
+                max_size=options.bytes_max,
+                proxy=None,
+            ) as connection,
+        ):
+            yield connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        import httpcore
+        from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+        try:
+            yield
+        except InvalidStatus as error:
+            status = error.response.status_code
+            said = f'"{self._place}" answers with status {status}'
+            if status in (401, 403):
+                raise ExternalError("SS5343", said) from error
+            if status == 429 or status >= 500:
+                raise ExternalError("SS5342", said) from error
+            raise UserError("SS5344", said) from error
+        except ConnectionClosed as error:
+            if error.sent is not None and error.sent.code == _TOO_BIG:
+                raise UserError(
+                    "SS5345", f'a message of "{self._place}" has more than {self._options.bytes_max} bytes'
+                ) from error
+            raise ExternalError("SS5342", f'the connection to "{self._place}" broke: {error}') from error
+        except (OSError, WebSocketException, httpcore.ConnectError) as error:
+            raise ExternalError("SS5342", f'could not connect to "{self._place}": {error}') from error
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return list(self._splits)
+
+    def close(self) -> None:
+        self._abort()
+        self._receiver.close()
+
+
+_TOO_BIG = 1009
+
+
+def _connected_socket(addresses: list[str], port: int) -> socket.socket:
+    """To the first address that answers. OSError of the last one."""
+    failure: OSError = OSError("it has no address")
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), _CONNECTING_S)
+        except OSError as error:
+            failure = error
+    raise failure

@@ -1,0 +1,81 @@
+"""Rows of messages that have no key and no offset: what comes over a connection, or in the answer to a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from sqlstream.errors import UserError
+from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.format import HasMessages, MessageRequest, Rejected
+from sqlstream.terminal_text import shortened
+
+_TEXT_CHARACTERS_MAX = 200
+_FORMATS_OF_OTHERS = ("value.format", "key.format")
+
+
+def check_format(connector: str, schema: Schema, options: Mapping[str, str]) -> None:
+    """UserError SS4003 for formats of keys and values, which these messages do not have; SS4006 for columns that the format
+    cannot carry."""
+    for key in _FORMATS_OF_OTHERS:
+        if key in options:
+            raise UserError(
+                "SS4003", f'connector "{connector}" has no option "{key}"', hint="write 'format' = '…'"
+            )
+    identifier = options["format"]
+    format_of(identifier).validate(schema, format_options(identifier, dict(options)))
+
+
+class MessageRows:
+    """Decodes messages in the order in which they have come. `code` is the error of an undecodable one, `place` where they come
+    from. State: how many were decoded."""
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        context: ConnectorContext,
+        code: str,
+        place: str,
+        added: tuple[str, ...] = (),
+    ) -> None:
+        """`added`: columns of the table that are decoded too, behind those that are read."""
+        self._context, self._code, self._place = context, code, place
+        self._identifier = spec.options["format"]
+        self._options = format_options(self._identifier, dict(spec.options))
+        form = format_of(self._identifier)
+        assert isinstance(form, HasMessages)
+        demand = event_demand(spec, form)
+        columns = (*spec.columns, *added)
+        self._reader = form.message_reader(MessageRequest(spec.schema, columns, self._options, demand))
+        self._decoded = 0
+
+    def rows(self, messages: pa.Array, metadata: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
+        """UserError `code` for an undecodable message, unless the format passes over these. `metadata`: columns of a value for
+        each message, which come behind the others."""
+        found = self._reader.decode(messages)
+        count_events(self._reader, self._context.count)
+        if found.rejected:
+            self._reject(found.rejected)
+        self._decoded += len(messages)
+        if not metadata:
+            return found.batch
+        owners = None if found.owners is None else pa.array(found.owners)
+        of_rows = {k: c if owners is None else c.take(owners) for k, c in metadata.items()}
+        names = [*found.batch.schema.names, *of_rows]
+        return pa.RecordBatch.from_arrays([*found.batch.columns, *of_rows.values()], names=names)
+
+    def _reject(self, rejected: list[Rejected]) -> None:
+        if skips_errors(self._options):
+            self._context.count("numRecordsRejected", len(rejected))
+            return
+        first = rejected[0]
+        raise UserError(
+            self._code,
+            f"could not decode message {self._decoded + first.line + 1} of {self._place}: {first.reason}",
+            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
+            hint=f"set '{self._identifier}.ignore-parse-errors' = 'true' to count such messages and pass over them",
+        )
