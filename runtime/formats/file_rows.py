@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.spi.format import ReadRequest, Rejected
+from sqlstream.spi.format import DecodedMessages, ReadRequest, Rejected
 from sqlstream.terminal_text import shortened
 from sqlstream.types import LogicalType
 
@@ -44,6 +45,21 @@ class FileRows(ABC):
 def empty_columns(rows: int) -> pa.RecordBatch:
     """A batch of `rows` rows without columns, as `SELECT COUNT(*)` reads them."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
+
+
+def joined_rows(parts: list[DecodedMessages]) -> DecodedMessages:
+    """The rows of several kinds of messages, in the order of these."""
+    if len(parts) == 1:
+        return parts[0]
+    owners = np.concatenate([part.owners for part in parts])
+    order = np.argsort(owners, kind="stable")
+    batch = parts[0].batch
+    if batch.num_columns:
+        batch = pa.concat_batches([part.batch for part in parts]).take(pa.array(order))
+    else:
+        batch = empty_columns(len(order))
+    rejected = sorted((r for part in parts for r in part.rejected), key=lambda r: r.line)
+    return DecodedMessages(batch, owners[order], rejected)
 
 
 # The errors for a file's undecodable rows and missing columns.

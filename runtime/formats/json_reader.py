@@ -6,6 +6,7 @@ into columns.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,17 +17,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
-from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
+from sqlstream.runtime.formats.file_rows import (
+    VALUE_CHARACTERS_MAX,
+    FileRows,
+    empty_columns,
+    joined_rows,
+    undecodable,
+)
 from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values, why_no_object
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
-from sqlstream.runtime.formats.text_values import find_unparsable, texts_of
+from sqlstream.runtime.formats.text_values import find_unparsable, joined_lines, texts_of
+from sqlstream.runtime.kernels.json.json_tape import ARRAY
 from sqlstream.spi.format import DecodedMessages, ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 from sqlstream.times import what_it_is_not
 from sqlstream.types import NESTED_ROOTS, LogicalType
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 BLOCK_BYTES = 1 << 20
 """Bytes per block: kernels are fastest when it stays in the caches."""
@@ -58,18 +69,38 @@ class JsonReader(FileRows):
             yield rows.batch, rows.rejected
 
     def decode(self, block: Block) -> DecodedMessages:
-        """The rows of a block; owners and rejected messages are lines of it."""
+        """The rows of a block; owners and rejected messages are lines of it. Each element of a line that is an array is a row."""
+        return self._decode(block, None)
+
+    def _decode(self, block: Block, numbers: Numbers | None) -> DecodedMessages:
+        """`numbers`: the lines that the lines of the block are elements of; None: they are lines themselves."""
         plain = self._decode_plain(block)
-        if plain is None:
-            lines = lines_of(block)
-            rows = self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
-            return DecodedMessages(rows.batch, rows.lines, rows.rejected)
-        if not len(plain.odd_lines):
+        if plain is not None and not len(plain.odd_lines):
             has_all = plain.batch.num_rows == _count_lines(block)
             return DecodedMessages(plain.batch, None if has_all else _plain_lines(block, plain), [])
-        odd_lines = lines_of(block).take(pa.array(plain.odd_lines))
-        odd = self._decode_lines(odd_lines, plain.odd_lines + block.first_line)
-        return _merge(plain, _plain_lines(block, plain), odd)
+        lines = lines_of(block)
+        odd = np.arange(len(lines)) if plain is None else plain.odd_lines
+        odd_lines = lines if plain is None else lines.take(pa.array(odd))
+        arrays = elements_of_arrays(odd_lines) if numbers is None else None
+        if numbers is None:
+            numbers = np.arange(len(lines)) + block.first_line
+        others = np.arange(len(odd))
+        if arrays is not None:
+            others = np.flatnonzero(~arrays.is_array)
+            odd_lines = odd_lines.take(pa.array(others))
+        rows = self._decode_lines(odd_lines, numbers[odd[others]])
+        rows = dataclasses.replace(rows, lines=others[rows.lines])
+        found = (
+            DecodedMessages(rows.batch, odd[rows.lines], rows.rejected)
+            if plain is None
+            else _merge(plain, _plain_lines(block, plain), rows)
+        )
+        if arrays is None:
+            return found
+        owners = odd[arrays.owners]
+        inner = self._decode(arrays.elements, numbers[owners])
+        owners = owners if inner.owners is None else owners[inner.owners]
+        return joined_rows([found, DecodedMessages(inner.batch, owners, inner.rejected)])
 
     def _decode_plain(self, block: Block) -> PlainRows | None:
         if not self._uses_kernel:
@@ -146,6 +177,32 @@ class DecodedRows:
     batch: pa.RecordBatch
     lines: np.ndarray[Any, Any]
     rejected: list[Rejected]
+
+
+@dataclass(frozen=True)
+class ElementsOfArrays:
+    """`is_array`: which lines are arrays. `elements`: each a line of its own. `owners`: the line that each is an element of."""
+
+    is_array: np.ndarray[Any, Any]
+    elements: Block
+    owners: Numbers
+
+
+def elements_of_arrays(lines: pa.Array) -> ElementsOfArrays | None:
+    """None where no line is an array."""
+    begin = pc.match_substring_regex(lines, rb"^[ \t\r\n]*\[").to_numpy(zero_copy_only=False)
+    candidates = np.flatnonzero(begin)
+    if not len(candidates):
+        return None
+    documents = read_lines(texts_of(lines.take(pa.array(candidates)))[0])
+    found = documents.kinds(documents.roots) == ARRAY
+    if not found.any():
+        return None
+    is_array = np.zeros(len(lines), dtype=bool)
+    is_array[candidates[found]] = True
+    children, counts = documents.children(documents.roots[found])
+    block = Block(bytes(joined_lines(documents.json(children), b"\n")), 0, len(children))
+    return ElementsOfArrays(is_array, block, np.repeat(candidates[found], counts))
 
 
 def _count_lines(block: Block) -> int:

@@ -14,6 +14,7 @@ from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.csv import CsvReader
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.formats.csv_writer import CsvWriter
+from sqlstream.runtime.formats.file_rows import joined_rows
 from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.runtime.formats.text_values import find_unparsable, joined_bytes, joined_lines
 from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_offsets
@@ -93,23 +94,6 @@ def _placed(places: np.ndarray[Any, Any], rejected: list[Rejected]) -> tuple[Any
     """Of messages at these places: the places of those that have rows, and what is rejected."""
     moved = [Rejected(int(places[r.line]), r.reason, r.text) for r in rejected]
     return np.delete(places, [r.line for r in rejected]), moved
-
-
-def joined_rows(parts: list[DecodedMessages]) -> DecodedMessages:
-    """The rows of several kinds of messages, in the order of these."""
-    if len(parts) == 1:
-        return parts[0]
-    owners = np.concatenate([part.owners for part in parts])
-    order = np.argsort(owners, kind="stable")
-    batch = parts[0].batch
-    if batch.num_columns:
-        batch = pa.concat_batches([part.batch for part in parts]).take(pa.array(order))
-    else:
-        batch = pa.RecordBatch.from_struct_array(
-            pa.StructArray.from_buffers(pa.struct([]), len(order), [None])
-        )
-    rejected = sorted((r for part in parts for r in part.rejected), key=lambda r: r.line)
-    return DecodedMessages(batch, owners[order], rejected)
 
 
 class RawMessages:

@@ -130,7 +130,7 @@ def test_what_is_no_value_of_the_type_is_refused_and_never_bent(t: sql.LogicalTy
     assert [(r.line, r.text) for r in rejected] == [(2, bad)]
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", "12", "null", '{"k":1} x', "word"])
+@pytest.mark.parametrize("line", ["{", "[1", "[{}] {}", "12", "null", '{"k":1} x', "word"])
 def test_a_line_that_is_no_object_is_refused(line: str) -> None:
     rows, rejected = read(f'{{"k":1}}\n\n{line}\n{{"k":2}}', Schema.of(("k", sql.INT)), IGNORE)
     assert rows == [{"k": 1}, {"k": 2}]
@@ -143,11 +143,21 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     assert [r.line for r in rejected] == [2]
 
 
-@pytest.mark.parametrize("line", ["[]", " [ ]"])
-def test_an_empty_array_is_no_object_without_fields(line: str) -> None:
-    rows, rejected = read(f'{{"k":1}}\n {{"k":2}}\n{line}\n', Schema.of(("k", sql.INT)), IGNORE)
-    assert rows == [{"k": 1}, {"k": 2}]
-    assert [(r.line, r.text) for r in rejected] == [(3, line)]
+def test_each_element_of_an_array_is_a_row() -> None:
+    lines = ['{"k":1}', " [ ] ", '[{"k":2,"k":3}, {"v":{"x":"]"}}]', "", '[{"k":"4"}]', '{"k":5}']
+    rows, rejected = read("\n".join(lines), Schema.of(("k", sql.INT), ("v", sql.STRING)))
+    assert [row["k"] for row in rows] == [1, 3, None, 4, 5]
+    assert rows[2]["v"] == '{"x":"]"}'
+    assert rejected == []
+
+
+def test_an_element_that_is_no_row_is_refused_with_its_line() -> None:
+    text = '{"k":1}\n[{"k":2}, 7, {"k":"x"}, [{"k":3}], "{}", {"k":4}]\n{"k":5}\n'
+    rows, rejected = read(text, Schema.of(("k", sql.INT)), IGNORE)
+    assert [row["k"] for row in rows] == [1, 2, 4, 5]
+    assert [(r.line, r.text) for r in rejected] == [(2, "7"), (2, '{"k":"x"}'), (2, '[{"k":3}]'), (2, '"{}"')]
+    with pytest.raises(UserError, match=r'could not decode line 2 of "f.json": it is no JSON object'):
+        read(text, Schema.of(("k", sql.INT)))
 
 
 def test_a_bad_line_with_text_beyond_ascii_is_refused() -> None:

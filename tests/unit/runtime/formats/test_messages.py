@@ -60,7 +60,22 @@ TEXTS_OF_JSON = (
     | OBJECTS.map(lambda value: json.dumps(value, indent=1))
     | OBJECTS.map(lambda value: json.dumps(value, ensure_ascii=False))
     | st.sampled_from(
-        ["", " ", "\n", "null", "[1]", '{"n": "x"}', '{"n": 1}{"n": 2}', '{"n"', '{"n": 1}\r\n']
+        [
+            "",
+            " ",
+            "\n",
+            "null",
+            "[1]",
+            '{"n": "x"}',
+            '{"n": 1}{"n": 2}',
+            '{"n"',
+            '{"n": 1}\r\n',
+            "[]",
+            '[{"n": 1}',
+        ]
+    )
+    | st.lists(OBJECTS | st.sampled_from([None, 1, "{}", [{"n": 1}]]), max_size=3).map(
+        lambda value: json.dumps(value, indent=1)
     )
 )
 
