@@ -14,6 +14,7 @@ from sqlstream.planner.bind.binder import bind_query, root_namespace
 from sqlstream.planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
 from sqlstream.planner.bind.context import BindContext, find_table, object_path, suggest
 from sqlstream.planner.bind.expressions.casts import (
+    can_cast,
     can_cast_implicitly,
     cast_to,
     plain,
@@ -31,7 +32,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT, SinkAction
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
-from sqlstream.types import TypeRoot
+from sqlstream.types import LogicalType, TypeRoot
 
 
 def bind_sinks(statement: statements.Statement, context: BindContext) -> tuple[Sink, ...]:
@@ -98,7 +99,7 @@ def insert_into(
     if statement.is_overwriting:
         check_can_change(table, descriptor, SinkAction.OVERWRITE, span)
     _check_on_conflict(statement, table, descriptor, options)
-    columns = _writable_columns(table, span)
+    columns = _writable_columns(table, descriptor, options, span)
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
     query = query or bind_query(statement.query, context)
@@ -111,9 +112,9 @@ def insert_into(
         )
         targets = _targets(dataclasses.replace(statement, columns=named), table, columns, fixed)
     _check_assignment(query, targets, table, span_of(statement.query), spans, context)
-    sink = _sink(
-        query, table, options, columns, _assignments(query, targets, fixed, spans, context), statement
-    )
+    assigned = _assignments(query, targets, fixed, spans, context)
+    writable = descriptor.writing.metadata_of(options)
+    sink = _sink(query, table, options, columns, writable, assigned, statement)
     if statement.is_overwriting:
         sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
     written = table_options.written_format(descriptor, options, context)
@@ -131,17 +132,28 @@ def _sink(
     table: CatalogTable,
     options: dict[str, str],
     columns: tuple[Column, ...],
+    writable: dict[str, LogicalType],
     assigned: dict[str, Expression],
     statement: statements.Insert,
 ) -> Sink:
     expressions = []
+    # Metadata stands behind the columns of the table.
+    columns = tuple(sorted(columns, key=lambda c: c.kind is ColumnKind.METADATA))
+    metadata = []
     for column in columns:
         expression = assigned.get(column.name)
         if expression is None:
             _check_nullable(column, table, statement.target.span)
             expression = Literal(None, column.type.without_time_attribute().with_nullable(True))
+        if column.kind is ColumnKind.METADATA:
+            key = column.metadata_key or column.name
+            t = writable[key].with_nullable(column.type.nullable)
+            metadata.append(Field(key, t))
+            expression = cast_to(expression, t, statement.target.span)
         expressions.append(expression)
-    schema = Schema(tuple(Field(c.name, c.type.without_time_attribute()) for c in columns))
+    stored = tuple(c.type.without_time_attribute() for c in columns if c.kind is not ColumnKind.METADATA)
+    types = (*stored, *(f.type for f in metadata))
+    schema = Schema(tuple(Field(c.name, t) for c, t in zip(columns, types, strict=True)))
     projected = Schema(tuple(Field(c.name, e.type) for c, e in zip(columns, expressions, strict=True)))
     node = Project(
         input=query, expressions=tuple(expressions), schema=projected, span=span_of(statement.query)
@@ -153,6 +165,7 @@ def _sink(
         schema=schema,
         span=statement.target.span,
         on_conflict=statement.on_conflict,
+        metadata=tuple(metadata),
     )
 
 
@@ -180,16 +193,44 @@ def _check_on_conflict(
         )
 
 
-def _writable_columns(table: CatalogTable, span: Span | None) -> tuple[Column, ...]:
-    for column in table.columns:
-        if column.kind is ColumnKind.METADATA and not column.is_virtual:
+def _writable_columns(
+    table: CatalogTable, descriptor: ConnectorDescriptor, options: dict[str, str], span: Span | None
+) -> tuple[Column, ...]:
+    """The columns that an INSERT gives values, in their order. UserError SS3003 for metadata that the connector does not write,
+    and where nothing says to which place a row goes; SS2008 for metadata of a type that cannot be written."""
+    writable = descriptor.writing.metadata_of(options)
+    columns = tuple(
+        c
+        for c in table.columns
+        if c.kind is ColumnKind.PHYSICAL or (c.kind is ColumnKind.METADATA and not c.is_virtual)
+    )
+    given = {c.metadata_key or c.name: c for c in columns if c.kind is ColumnKind.METADATA}
+    for key, column in given.items():
+        if key not in writable:
             raise UserError(
                 "SS3003",
                 f'metadata column "{column.name}" of table "{table.path.name}" cannot be written',
                 span=span,
                 hint="declare it VIRTUAL to leave it out of INSERT",
             )
-    return tuple(c for c in table.columns if c.kind is ColumnKind.PHYSICAL)
+        if not can_cast(column.type, writable[key]):
+            raise UserError(
+                "SS2008",
+                f'metadata column "{column.name}" of table "{table.path.name}" is {plain(column.type)}, which cannot become'
+                f" {plain(writable[key])}",
+                span=span,
+                hint=f"declare the column as {plain(writable[key])}",
+            )
+    destination = descriptor.writing.destination
+    if destination is not None and destination.key in writable and destination.key not in given:
+        raise UserError(
+            "SS3003",
+            f'table "{table.path.name}" cannot be written: nothing says which {destination.key} a row goes to',
+            span=span,
+            hint=f"declare a column {destination.key} {plain(writable[destination.key])} METADATA, or name one"
+            f" {destination.key} in the option '{destination.places}'",
+        )
+    return columns
 
 
 def _static_partition(

@@ -30,12 +30,12 @@ from sqlstream.spi.connector import ConnectorDescriptor
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Sink(SameColumnsNode):
-    """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
+    """Write to a table; the input's columns are the table's physical columns in order, cast to their types, then `metadata`.
 
     The table of a SELECT is that of `collect_table` (connector "collect"). `format_mode`: the widest changelog that the table's
-    format takes. `on_conflict` says which of several rows with one primary key stays. `action` is what it does with rows that are
-    there already: of UPDATE and DELETE the last column of the input, a BOOLEAN, says which rows they change. `partition` has the
-    columns that an INSERT OVERWRITE gives values.
+    format takes. `metadata` is named by metadata keys. `on_conflict` says which of several rows with one primary key stays.
+    `action` is what it does with rows that are there already: of UPDATE and DELETE the last column of the input, a BOOLEAN, says
+    which rows they change. `partition` has the columns that an INSERT OVERWRITE gives values.
     """
 
     is_reusable: ClassVar[bool] = False
@@ -46,6 +46,7 @@ class Sink(SameColumnsNode):
     on_conflict: OnConflict | None = None
     action: SinkAction | None = None
     partition: tuple[tuple[str, LiteralValue], ...] = ()
+    metadata: tuple[Field, ...] = ()
 
     def describe(self) -> str:
         action = "" if self.action is None else f", action=[{self.action.value}]"
@@ -67,7 +68,7 @@ def plan_sink(planning: Planning, inputs: Inputs, node: Sink) -> PhysicalNode:
     options = dict(node.options)
     descriptor = find_connector(planning.connectors, node.table, options, node.span)
     spec = sink_spec(node, descriptor)
-    name, schema = spec.table, spec.schema
+    name = spec.table
     if isinstance(spec, specs.ChangingSinkSpec):
         source = changing_rows(planning, source, node, spec)
     if node.on_conflict is OnConflict.ERROR and frozenset(spec.primary_key) not in source.traits.keys:
@@ -88,7 +89,12 @@ def plan_sink(planning: Planning, inputs: Inputs, node: Sink) -> PhysicalNode:
         over(source, _exchange(source, node, spec, parallelism)),
         source.schema,
         dataclasses.replace(source.traits, row_watermark_column=-1),
-        describe("Sink", table=f"[{name}]", connector=spec.connector, fields=f"[{', '.join(schema.names)}]"),
+        describe(
+            "Sink",
+            table=f"[{name}]",
+            connector=spec.connector,
+            fields=f"[{', '.join(node.schema.names[: len(spec.fields)])}]",
+        ),
         node.span,
         parallelism=parallelism,
         is_reusable=False,
@@ -113,6 +119,7 @@ def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> specs.SinkSpec:
         schema=schema,
         primary_key=tuple(schema.index_of(k) for k in node.table.primary_key),
         partition_keys=tuple(schema.index_of(k) for k in node.table.partition_keys),
+        metadata=node.metadata,
     )
     if node.action is None:
         return spec
@@ -122,13 +129,11 @@ def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> specs.SinkSpec:
 
 
 def _sink_fields(node: Sink) -> tuple[Field, ...]:
-    fields = tuple(
-        Field(c.name, c.type)
-        for c in node.table.columns
-        if c.kind is ColumnKind.PHYSICAL or (c.kind is ColumnKind.METADATA and not c.is_virtual)
-    )
+    fields = tuple(Field(c.name, c.type) for c in node.table.columns if c.kind is ColumnKind.PHYSICAL)
     marks = node.action is not None and node.action.changes_rows
-    assert len(fields) + marks == len(node.input.schema), "the binder casts to the table's writable columns"
+    assert len(fields) + len(node.metadata) + marks == len(node.input.schema), (
+        "the binder casts to the table's writable columns"
+    )
     return fields
 
 

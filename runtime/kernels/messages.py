@@ -203,3 +203,89 @@ def release(messages, count, function):  # type: ignore[no-untyped-def]
     """Give messages back to the library. `function` is rd_kafka_message_destroy."""
     for row in range(count):
         _call(function, messages[row], 0)
+
+
+# Messages that are sent one by one, since they have headers or a time (rd_kafka_produceva).
+
+_RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADERS_OF = 2, 3, 4, 5, 7, 8, 10
+"""What an argument is (RD_KAFKA_VTYPE_…)."""
+_WORDS = 9
+"""Of an argument (rd_kafka_vu_t): what it is, and 64 bytes for it."""
+ARGUMENT_WORDS = 7 * _WORDS
+_MESSAGE_VALUE, _MESSAGE_VALUE_BYTES, _MESSAGE_KEY, _MESSAGE_KEY_BYTES = 3, 4, 5, 6
+"""The words of an rd_kafka_message_t that are its value and its key."""
+_COPIES = 2
+"""RD_KAFKA_MSG_F_COPY."""
+
+
+@inlined
+def _made_headers(functions, first, count, names, name_offsets, values, value_offsets, is_there):  # type: ignore[no-untyped-def]
+    """The library's list of some headers; those that are not there are left out."""
+    made = _call(functions[1], count, 0)
+    for header in range(first, first + count):
+        if is_there[header]:
+            name, value = np.int64(name_offsets[header]), np.int64(value_offsets[header])
+            _call_5(
+                functions[2],
+                made,
+                names + name,
+                name_offsets[header + 1] - name,
+                values + value,
+                value_offsets[header + 1] - value,
+            )
+    return made
+
+
+@kernel(
+    "UniTuple(int64, 2)(int64[:, ::1], int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], int64, int32[::1], int64,"
+    " int32[::1], uint8[::1], int64[::1], int64[::1])"
+)
+def produce(  # type: ignore[no-untyped-def]
+    messages,
+    first,
+    end,
+    client,
+    topic,
+    partition,
+    times,
+    lists,
+    names,
+    name_offsets,
+    values,
+    value_offsets,
+    is_there,
+    functions,
+    arguments,
+):
+    """Send the messages of these rows (rd_kafka_message_t, of which value and key are read) in their order. Returns the first row
+    that was not sent, and the library's error with it; (end, 0) when all were.
+
+    `times` are milliseconds since 1970, 0 for now. `lists` has for each message the first of its headers and how many there are;
+    names and values of headers are addresses with Arrow's offsets. `functions` are the addresses of rd_kafka_produceva,
+    …headers_new, …header_add, …headers_destroy, …error_code and …error_destroy. `arguments` is room for those of a call.
+    """
+    for number, kind in enumerate((_RKT, _PARTITION, _FLAGS, _VALUE, _KEY, _TIMESTAMP, _HEADERS_OF)):
+        arguments[number * _WORDS] = kind
+    arguments[1], arguments[_WORDS + 1], arguments[2 * _WORDS + 1] = topic, partition, _COPIES
+    at_value, at_key, at_time, at_headers = 3 * _WORDS + 1, 4 * _WORDS + 1, 5 * _WORDS + 1, 6 * _WORDS + 1
+    for row in range(first, end):
+        arguments[at_value] = messages[row, _MESSAGE_VALUE]
+        arguments[at_value + 1] = messages[row, _MESSAGE_VALUE_BYTES]
+        arguments[at_key] = messages[row, _MESSAGE_KEY]
+        arguments[at_key + 1] = messages[row, _MESSAGE_KEY_BYTES]
+        arguments[at_time] = times[row]
+        made = np.int64(0)
+        if lists[row, 1]:
+            made = _made_headers(
+                functions, lists[row, 0], lists[row, 1], names, name_offsets, values, value_offsets, is_there
+            )
+        arguments[at_headers] = made
+        # The library has its own list of headers from here on, unless it does not take the message.
+        error = _call_5(functions[0], client, arguments.ctypes.data, 7 if made else 6, 0, 0)
+        if error:
+            code = np.int64(np.int32(_call(functions[4], error, 0)))
+            _call(functions[5], error, 0)
+            if made:
+                _call(functions[3], made, 0)
+            return row, code
+    return end, np.int64(0)

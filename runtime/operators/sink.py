@@ -123,13 +123,11 @@ class NotNullEnforcer:
     def __init__(self, spec: SinkSpec, context: OperatorContext) -> None:
         self._table = spec.table
         is_table = spec.connector != COLLECT
-        self._columns = [
-            (i, f.name) for i, f in enumerate(spec.schema.fields) if is_table and not f.type.nullable
-        ]
+        self._columns = [(i, f.name) for i, f in enumerate(spec.fields) if is_table and not f.type.nullable]
         nested = NestedConstraints(context.config)
         self._nested = nested
         self._outer = [
-            (i, f) for i, f in enumerate(spec.schema.fields) if is_table and nested.has(f.type, _is_not_null)
+            (i, f) for i, f in enumerate(spec.fields) if is_table and nested.has(f.type, _is_not_null)
         ]
         self._drops = config.get(context.config, NOT_NULL_ENFORCER) == "DROP"
         self._count = context.count
@@ -246,7 +244,7 @@ class TypeLengthEnforcer:
         self._nested = NestedConstraints(context.config)
         self._columns = [
             (i, f)
-            for i, f in enumerate(spec.schema.fields)
+            for i, f in enumerate(spec.fields)
             if is_enforced and (has_length(f.type) or self._nested.has(f.type, has_length))
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import LiteralValue
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 
 COLLECT = "collect"
@@ -13,7 +13,8 @@ COLLECT = "collect"
 
 
 class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
-    """Input columns are the table's physical (and persisted metadata) columns in order.
+    """Input columns are the table's physical columns in order, which are `schema`, and behind them those of `metadata`, named by
+    their metadata keys.
 
     `primary_key` and `partition_keys` are column indexes. The row kinds of the input are given by the node's input mode.
     The connector `collect` sends rows to the client that submitted the query.
@@ -25,6 +26,12 @@ class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
     schema: Schema
     primary_key: tuple[int, ...] = ()
     partition_keys: tuple[int, ...] = ()
+    metadata: tuple[Field, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Of the input's columns."""
+        return (*self.schema.fields, *self.metadata)
 
 
 class SinkAction(enum.Enum):

@@ -17,7 +17,7 @@ from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memo
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
-from sqlstream.types import LogicalType
+from sqlstream.types import STRING, LogicalType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,13 +127,27 @@ class Reading(msgspec.Struct, frozen=True):
     is_offered: bool = True
 
 
+class Destination(msgspec.Struct, frozen=True):
+    """Which of several places a row goes to: the metadata `key` says it in a table whose option `places` names several, separated
+    by semicolons, or that has the option `pattern`. In such a table it must be written, and in another one it cannot be."""
+
+    key: str
+    places: str
+    pattern: str
+
+    def is_chosen(self, options: Mapping[str, str]) -> bool:
+        named = [place for place in options.get(self.places, "").split(";") if place.strip()]
+        return self.pattern in options or len(named) > 1
+
+
 class Writing(msgspec.Struct, frozen=True):
     """How a connector writes tables.
 
     `mode` is the widest changelog that the sink accepts. `takes_upserts`: it needs no -U rows even when the table has no primary
     key (blackhole). `is_at_least_once`: rows are out when they are written, so that those since the last checkpoint come again
     after a failure; `unless` names an option, and the value with which a table is exactly once. `changes_rows`: the sink takes a
-    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE. `metadata` maps the metadata keys that can be written
+    to types, without that of `destination`, which is a text.
     """
 
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
@@ -141,7 +155,16 @@ class Writing(msgspec.Struct, frozen=True):
     is_at_least_once: bool = False
     unless: tuple[str, str] = ("", "")
     changes_rows: bool = False
+    metadata: dict[str, LogicalType] = {}
+    destination: Destination | None = None
     is_offered: bool = True
+
+    def metadata_of(self, options: Mapping[str, str]) -> dict[str, LogicalType]:
+        """What can be written of a table with these options."""
+        chosen = self.destination is not None and self.destination.is_chosen(options)
+        return (
+            {**self.metadata, self.destination.key: STRING} if chosen and self.destination else self.metadata
+        )
 
     def repeats_rows(self, options: Mapping[str, str]) -> bool:
         """Whether rows of a table with these options may come again after a failure."""

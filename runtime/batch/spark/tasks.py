@@ -22,6 +22,7 @@ from sqlstream.runtime.host.process import forgo_pandas_once
 from sqlstream.runtime.host.rooted_files import files_at
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.runtime.operators.sink import NotNullEnforcer, TypeLengthEnforcer
+from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
@@ -142,7 +143,7 @@ def write_rows(
     Rows written are counted as numRecordsIn. When anything fails, what was written is removed and the error raised."""
     from sqlstream.runtime.connectors import connector
 
-    schema = to_arrow_schema(sink.schema)
+    schema = to_arrow_schema(Schema(sink.fields))
     operator_context = _operator_context(sink, context)
     nulls, lengths = NotNullEnforcer(sink, operator_context), TypeLengthEnforcer(sink, operator_context)
     writer = connector(sink.connector).sink(sink, ChangelogMode.INSERT_ONLY, context)
@@ -158,10 +159,11 @@ def write_rows(
 
 
 def _operator_context(sink: SinkSpec, context: ConnectorContext) -> OperatorContext:
+    schema = Schema(sink.fields)
     return OperatorContext(
-        input_schemas=(sink.schema,),
+        input_schemas=(schema,),
         input_modes=(ChangelogMode.INSERT_ONLY,),
-        output_schema=sink.schema,
+        output_schema=schema,
         output_mode=ChangelogMode.INSERT_ONLY,
         subtask=context.subtask,
         parallelism=context.parallelism,

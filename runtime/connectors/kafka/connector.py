@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import own_share
 from sqlstream.runtime.connectors.kafka.options import (
@@ -36,6 +35,12 @@ _METADATA = {
     "leader-epoch": INT,
 }
 
+_WRITTEN_METADATA = {
+    "timestamp": LogicalType(TypeRoot.TIMESTAMP_LTZ, precision=3),
+    "headers": LogicalType(TypeRoot.MAP, key=STRING, element=BYTES),
+}
+_TOPIC_OF_ROWS = connector.Destination("topic", places="topic", pattern="topic-pattern")
+
 
 class Kafka:
     """Topics: each message is a row, or a change of one."""
@@ -49,7 +54,12 @@ class Kafka:
             limits=True,
             watermarks=True,
         ),
-        writing=connector.Writing(is_at_least_once=True, unless=("sink.delivery-guarantee", "exactly-once")),
+        writing=connector.Writing(
+            is_at_least_once=True,
+            unless=("sink.delivery-guarantee", "exactly-once"),
+            metadata=_WRITTEN_METADATA,
+            destination=_TOPIC_OF_ROWS,
+        ),
         place=connector.Place(
             options=("topic", "topic-pattern", "properties.bootstrap.servers"),
             has_format=True,
@@ -94,12 +104,6 @@ class Kafka:
 
         context.files.require_database_servers()
         options = self._options(spec)
-        if len(options.topics) != 1:
-            raise UserError(
-                "SS4003",
-                f'table "{spec.table}" has several topics, and rows do not say to which of them they go',
-                hint="write to a table of one topic",
-            )
         if options.given.delivery_guarantee == "exactly-once":
             from sqlstream.runtime.connectors.kafka.transactions import TransactionalWriter
 
@@ -162,6 +166,8 @@ class UpsertKafka(Kafka):
             mode=ChangelogMode.UPSERT,
             is_at_least_once=True,
             unless=("sink.delivery-guarantee", "exactly-once"),
+            metadata=_WRITTEN_METADATA,
+            destination=_TOPIC_OF_ROWS,
         ),
         place=Kafka.descriptor.place,
     )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import error_of
 from sqlstream.runtime.connectors.kafka.library import library
-from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets
+from sqlstream.runtime.kernels import messages as kernel
+from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets, view_values
 
 _MESSAGE = np.dtype(rdkafka.Message)
+_Part = np.ndarray[Any, Any]
 _BATCH_ROWS = 10_000
 _WAIT_MS = 100
 _TRANSACTION_MS = 60_000
@@ -31,6 +34,19 @@ _PRODUCER = {
     "enable.idempotence": "true",
 }
 """As Java's producers do by default: the partition of a key, and that none is written twice when an answer was lost."""
+
+
+class Messages(NamedTuple):
+    """Messages as arrays: bytes of values and keys, NULL where there is none, times in milliseconds since 1970 (NULL: when it is
+    sent), and maps of headers, of which those without a name or value are left out. What is None no message has."""
+
+    values: pa.Array
+    keys: pa.Array | None = None
+    times: pa.Array | None = None
+    headers: pa.MapArray | None = None
+
+    def take(self, rows: pa.Array) -> Messages:
+        return Messages(*(None if part is None else part.take(rows) for part in self))
 
 
 class Producer:
@@ -61,33 +77,38 @@ class Producer:
     def send(
         self,
         topic: str,
-        values: pa.Array,
-        keys: pa.Array | None = None,
+        sent: Messages,
         partition: int = rdkafka.ANY_PARTITION,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Queue messages, binary arrays of values and keys. Waits while the queue is full, and calls `check` meanwhile. Raises
-        what has failed so far."""
-        rows = len(values)
+        """Queue messages. Waits while the queue is full, and calls `check` meanwhile. Raises what has failed so far."""
+        rows = len(sent.values)
         messages = np.zeros(rows, dtype=_MESSAGE)
-        kept = [_placed(messages, "value", values)]
-        if keys is not None:
-            kept.append(_placed(messages, "key", keys))
+        kept = [_placed(messages, "value", sent.values)]
+        if sent.keys is not None:
+            kept.append(_placed(messages, "key", sent.keys))
         handle = self._topic(topic)
+        if sent.times is None and sent.headers is None:
+            produce = self._produce_batch
+        else:
+            produce = _OneByOne(self._producer, messages, sent).produce
         for first in range(0, rows, _BATCH_ROWS):
             part = messages[first : first + _BATCH_ROWS]
             while len(part):
-                library().produce_batch(handle, partition, rdkafka.COPIES, part.ctypes.data, len(part))
-                errors = part["err"]
-                bad = np.flatnonzero((errors != rdkafka.NO_ERROR) & (errors != rdkafka.QUEUE_FULL))
-                if len(bad):
-                    code = int(errors[bad[0]])
+                part, code = produce(handle, partition, part)
+                if code != rdkafka.NO_ERROR:
                     raise error_of(code, rdkafka.error_text(code), topic, partition)
-                part = np.ascontiguousarray(part[errors == rdkafka.QUEUE_FULL])
                 library().poll(self._producer, _WAIT_MS if len(part) else 0)
                 self._raise_failure()
                 check()
         del kept
+
+    def _produce_batch(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
+        """Returns what found no room in the queue, and the first other error."""
+        library().produce_batch(topic, partition, rdkafka.COPIES, part.ctypes.data, len(part))
+        errors = part["err"]
+        bad = errors[(errors != rdkafka.NO_ERROR) & (errors != rdkafka.QUEUE_FULL)]
+        return np.ascontiguousarray(part[errors == rdkafka.QUEUE_FULL]), int(bad[0]) if len(bad) else 0
 
     # --- transactions
 
@@ -141,6 +162,54 @@ class Producer:
                 library().topic_destroy(topic)
             library().destroy_flags(self._producer, 0)
             self._producer = 0
+
+
+class _OneByOne:
+    """Sends messages with times and headers, which the library's call for batches cannot have. No state."""
+
+    def __init__(self, producer: int, messages: _Part, sent: Messages) -> None:
+        rows = len(messages)
+        self._producer = producer
+        self._words = messages.view(np.int64).reshape(rows, -1)
+        times = pa.nulls(rows, pa.int64()) if sent.times is None else sent.times
+        self._times = view_values(times.fill_null(0), np.int64)
+        self._lists = np.zeros((rows, 2), dtype=np.int64)
+        none = pa.array([], pa.binary())
+        self._names, self._values, self._is_there = none, none, np.empty(0, dtype=np.uint8)
+        if sent.headers is not None:
+            starts = sent.headers.offsets.to_numpy().astype(np.int64)
+            self._lists[:, 0], self._lists[:, 1] = starts[:-1], np.diff(starts)
+            self._lists[sent.headers.is_null().to_numpy(zero_copy_only=False), 1] = 0
+            self._names, self._values = sent.headers.keys, sent.headers.items
+            is_there = pc.and_(self._names.is_valid(), self._values.is_valid())
+            self._is_there = is_there.to_numpy(zero_copy_only=False).view(np.uint8)
+        names = ("produceva", "headers_new", "header_add", "headers_destroy", "error_code", "error_destroy")
+        self._functions = np.array([library().address(name) for name in names])
+
+    def produce(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
+        """As `_produce_batch`, of messages that follow each other."""
+        first = (part.ctypes.data - self._words.ctypes.data) // _MESSAGE.itemsize
+        (name_offsets, names), (value_offsets, values) = map(view_offsets, (self._names, self._values))
+        sent, code = kernel.produce(
+            self._words,
+            first,
+            first + len(part),
+            self._producer,
+            topic,
+            partition,
+            self._times,
+            self._lists,
+            names,
+            name_offsets,
+            # What has no bytes may be at no place, and is there.
+            values or _SOMEWHERE.ctypes.data,
+            value_offsets,
+            self._is_there,
+            self._functions,
+            np.zeros(kernel.ARGUMENT_WORDS, dtype=np.int64),
+        )
+        left = part[sent - first :]
+        return left, 0 if code == rdkafka.QUEUE_FULL else code
 
 
 def _placed(messages: np.ndarray[Any, Any], part: str, texts: pa.Array) -> object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
+from sqlstream.runtime.connectors.kafka.producer import Messages
 from sqlstream.runtime.formats import count_events, event_demand, format_of, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.specs import SinkSpec, SourceSpec
@@ -196,14 +199,88 @@ class RowMessages:
                 options.key_schema(spec.schema), options.key_format.options
             )
 
-    def encoded(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
-        """Values and keys, binary arrays; there are no keys without a format of theirs."""
+        width = len(spec.schema)
+        self._metadata = {f.name: width + i for i, f in enumerate(spec.metadata)}
+        self._topics = _Topics(spec.table, options) if "topic" in self._metadata else None
+
+    def encoded(self, batch: pa.RecordBatch) -> RowsAsMessages:
         kinds = [batch.num_columns - 1] if is_changelog(batch) and not self._is_upsert else []
         values = self._writer.encode(batch.select([*self._values, *kinds]))
         if self._is_upsert and is_changelog(batch):
             # A key that has no row any more is a message without a value.
             is_there = pa.array(row_kinds(batch) != RowKind.DELETE)
             values = pc.if_else(is_there, values, pa.scalar(None, pa.binary()))
-        if self._key_writer is None:
-            return values, None
-        return values, self._key_writer.encode(batch.select(self._keys))
+        keys = None if self._key_writer is None else self._key_writer.encode(batch.select(self._keys))
+        given = {key: batch.column(place) for key, place in self._metadata.items()}
+        if self._topics is not None:
+            self._topics.check(given["topic"])
+        times = _written_times(given["timestamp"]) if "timestamp" in given else None
+        return RowsAsMessages(Messages(values, keys, times, given.get("headers")), given.get("topic"))
+
+
+class RowsAsMessages(NamedTuple):
+    """Messages, and the topic of each where rows say it."""
+
+    messages: Messages
+    topics: pa.Array | None
+
+    def by_topic(self, topic: str) -> Iterator[tuple[str, Messages]]:
+        """The messages of each topic in their order, all of `topic` where rows do not say one."""
+        if self.topics is None:
+            yield topic, self.messages
+            return
+        found = self.topics.dictionary_encode()
+        if len(found.dictionary) == 1:
+            yield found.dictionary[0].as_py(), self.messages
+            return
+        places = found.indices.to_numpy()
+        for number, name in enumerate(found.dictionary.to_pylist()):
+            yield name, self.messages.take(pa.array(np.flatnonzero(places == number)))
+
+
+class _Topics:
+    """The topics that rows of a table may name. No state."""
+
+    def __init__(self, table: str, options: KafkaOptions) -> None:
+        self._table = table
+        pattern = options.given.topic_pattern
+        self._listed = frozenset(options.topics)
+        self._pattern = re.compile(pattern) if pattern is not None else None
+
+    def check(self, named: pa.Array) -> None:
+        """UserError SS5309 for another topic, and for none."""
+        for name in named.unique().to_pylist():
+            if name is not None and self._has(name):
+                continue
+            said = (
+                "names no topic"
+                if name is None
+                else f'names the topic "{shortened(name, _TEXT_CHARACTERS_MAX)}"'
+            )
+            wanted = (
+                f"the topics that match '{self._pattern.pattern}'"
+                if self._pattern is not None
+                else f"{', '.join(sorted(self._listed))}"
+            )
+            raise UserError(
+                "SS5309",
+                f'a row of table "{self._table}" {said}, and it may go to {wanted}',
+                hint="write another topic, or correct the options 'topic' and 'topic-pattern'",
+            )
+
+    def _has(self, name: str) -> bool:
+        return name in self._listed if self._pattern is None else self._pattern.fullmatch(name) is not None
+
+
+def _written_times(times: pa.Array) -> pa.Array:
+    """Milliseconds since 1970. UserError SS5310 for a time that no message can have."""
+    written = times.cast(pa.timestamp("ms", "UTC")).view(pa.int64())
+    lowest = pc.min(written).as_py()
+    if lowest is not None and lowest <= 0:
+        said = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=lowest)
+        raise UserError(
+            "SS5310",
+            f"a message cannot have the timestamp {said:%Y-%m-%d %H:%M:%S} UTC",
+            hint="write a time after 1970-01-01 00:00:00 UTC, or NULL for the time when it is sent",
+        )
+    return written

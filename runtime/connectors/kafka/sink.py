@@ -17,11 +17,19 @@ from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
 
-def partition_of(options: KafkaOptions, context: ConnectorContext) -> int:
-    """The partition of all messages of a writer; ANY_PARTITION when their keys, or chance, say it."""
-    if options.given.partitioner != "fixed":
-        return ANY_PARTITION
-    return context.subtask % partitions_of(options.settings, options.topics[0])
+class PartitionsOf:
+    """The partition of all messages of a writer; ANY_PARTITION when their keys, or chance, say it. State: that of each topic."""
+
+    def __init__(self, options: KafkaOptions, subtask: int) -> None:
+        self._options, self._subtask = options, subtask
+        self._found: dict[str, int] = {}
+
+    def of(self, topic: str) -> int:
+        if self._options.given.partitioner != "fixed":
+            return ANY_PARTITION
+        if topic not in self._found:
+            self._found[topic] = self._subtask % partitions_of(self._options.settings, topic)
+        return self._found[topic]
 
 
 class KafkaWriter:
@@ -29,20 +37,20 @@ class KafkaWriter:
     producer has queued."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
-        self._rows, self._topic = RowMessages(spec, options), options.topics[0]
+        self._rows, self._topic = RowMessages(spec, options), next(iter(options.topics), "")
         self._waits = options.given.delivery_guarantee != "none"
         self._context = context
         self._producer = Producer(options.settings)
-        self._partition = partition_of(options, context)
+        self._partitions = PartitionsOf(options, context.subtask)
         self._is_cancelled = threading.Event()
         context.on_cancel(self._is_cancelled.set)
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        values, keys = self._rows.encoded(batch)
-        self._producer.send(self._topic, values, keys, self._partition, self._check)
-        self._context.count("numBytesOut", values.nbytes)
+        for topic, messages in self._rows.encoded(batch).by_topic(self._topic):
+            self._producer.send(topic, messages, self._partitions.of(topic), self._check)
+            self._context.count("numBytesOut", messages.values.nbytes)
 
     def _check(self) -> None:
         if self._is_cancelled.is_set():

@@ -8,7 +8,7 @@ between two commits, none is ever taken over, and a commit that was interrupted 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -17,18 +17,25 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
-from sqlstream.runtime.connectors.kafka.producer import Producer
-from sqlstream.runtime.connectors.kafka.rows import RowMessages
-from sqlstream.runtime.connectors.kafka.sink import partition_of
+from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
+from sqlstream.runtime.connectors.kafka.rows import RowMessages, RowsAsMessages
+from sqlstream.runtime.connectors.kafka.sink import PartitionsOf
 from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter, remove_committed, staged_rows
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import Files
-from sqlstream.types import BYTES
+from sqlstream.types import BIGINT, BYTES, STRING, LogicalType, TypeRoot
 
-_STAGED = Schema.of(("value", BYTES), ("key", BYTES))
+_STAGED = {
+    "value": BYTES,
+    "key": BYTES,
+    "time": BIGINT,
+    "headers": LogicalType(TypeRoot.MAP, key=STRING, element=BYTES),
+    "topic": STRING,
+}
+"""What may be staged of a message; what no message of a table has is left out."""
 
 
 def staging_path(options: KafkaOptions) -> str:
@@ -40,33 +47,37 @@ def staging_path(options: KafkaOptions) -> str:
     return os.path.join(os.path.abspath(os.path.expanduser(directory)), f"kafka-{name}")
 
 
+_OF_METADATA = {"timestamp": "time", "headers": "headers", "topic": "topic"}
+"""Where metadata is staged."""
+
+
 class TransactionalWriter:
     """Stages messages. State: the open file of staged messages."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._rows = RowMessages(spec, options)
-        staged = msgspec.structs.replace(spec, schema=_STAGED)
-        self._staged = StagedRowsWriter(staged, staging_path(options), context)
-        self._schema = to_arrow_schema(_STAGED)
-        self._partition = partition_of(options, context)
+        self._columns = ["value", *(["key"] if options.key_format is not None else ())]
+        written = {f.name for f in spec.metadata}
+        self._columns += [column for key, column in _OF_METADATA.items() if key in written]
+        staged = Schema.of(*((name, _STAGED[name]) for name in self._columns))
+        self._staged = StagedRowsWriter(
+            msgspec.structs.replace(spec, schema=staged), staging_path(options), context
+        )
+        self._schema = to_arrow_schema(staged)
         # The operator of the job, which stays the same in all its attempts.
         self._sink = context.writer_name.rpartition("/")[2]
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        values, keys = self._rows.encoded(batch)
-        keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
-        self._staged.write(pa.RecordBatch.from_arrays([values, keys], schema=self._schema))
+        messages, topics = self._rows.encoded(batch)
+        parts = dict(zip(_STAGED, (*messages, topics), strict=True))
+        columns = [parts[name].cast(self._schema.field(name).type) for name in self._columns]
+        self._staged.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         prepared = self._staged.prepare_commit(checkpoint_id)
-        return [
-            msgspec.structs.replace(
-                c, content={**c.content, "sink": self._sink, "partition": self._partition}
-            )
-            for c in prepared
-        ]
+        return [msgspec.structs.replace(c, content={**c.content, "sink": self._sink}) for c in prepared]
 
     def abort(self) -> None:
         self._staged.abort()
@@ -90,21 +101,41 @@ def commit(
 def _commit(
     options: KafkaOptions, name: str, checkpoint_id: int, parts: list[Committable], files: Files
 ) -> None:
-    topic = options.topics[0]
+    noted = _noted_topic(options, parts, files)
+    if noted is None:
+        return
     producer = Producer({**options.settings, "transactional.id": name})
     try:
         producer.begin()
         # A transaction of this name that was under way has ended: what the group has is the last commit.
-        if committed_offset(options.settings, name, topic) >= checkpoint_id:
+        if committed_offset(options.settings, name, noted) >= checkpoint_id:
             return
         for committable in parts:
-            for batch in staged_rows(committable, files).to_batches():
-                values, keys = batch.columns[:2]
-                producer.send(topic, values, keys, committable.content["partition"])
+            partitions = PartitionsOf(options, committable.subtask)
+            for rows in _staged_messages(committable, files):
+                for topic, messages in rows.by_topic(noted):
+                    producer.send(topic, messages, partitions.of(topic))
         producer.flush()
-        producer.commit(name, topic, checkpoint_id)
+        producer.commit(name, noted, checkpoint_id)
     except BaseException:
         producer.undo()
         raise
     finally:
         producer.close()
+
+
+def _noted_topic(options: KafkaOptions, parts: list[Committable], files: Files) -> str | None:
+    """The topic of which the group of the commits has an offset: that of the table, or with a pattern that of the first message,
+    which is the same whenever a commit is repeated. None when there is none."""
+    if options.topics:
+        return options.topics[0]
+    staged = (rows for part in parts for rows in _staged_messages(part, files))
+    return next(
+        (str(rows.topics[0]) for rows in staged if rows.topics is not None and len(rows.topics)), None
+    )
+
+
+def _staged_messages(committable: Committable, files: Files) -> Iterator[RowsAsMessages]:
+    for batch in staged_rows(committable, files).to_batches():
+        *parts, topics = (batch.column(n) if n in batch.schema.names else None for n in _STAGED)
+        yield RowsAsMessages(Messages(*parts), topics)
