@@ -22,7 +22,7 @@ from sqlstream.runtime.update_pairs import filtered_kinds
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
-from sqlstream.spi.connector import SinkWriter, TakesWatermarks
+from sqlstream.spi.connector import SinkWriter, TakesWatermarks, WritesLater
 from sqlstream.types import BINARY_ROOTS, VARCHAR_LENGTH_MAX, LogicalType, TypeRoot, is_string
 
 NESTED_ENFORCER = "table.exec.sink.nested-constraint-enforcer"
@@ -317,6 +317,14 @@ class SinkOperator(Operator[SinkSpec]):
         if isinstance(self._writer, TakesWatermarks):
             self._writer.on_watermark(watermark_ms)
         return watermark_ms
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._writer.next_flush_ms() if isinstance(self._writer, WritesLater) else None
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        due_ms = self.next_processing_time_ms()
+        if due_ms is not None and due_ms <= now_ms and isinstance(self._writer, WritesLater):
+            self._writer.flush()
 
     def prepare_commit(self, checkpoint_id: int) -> tuple[Committable, ...]:
         """Make durable what was written, and return all that no completed checkpoint has."""

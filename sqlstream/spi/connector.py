@@ -414,6 +414,17 @@ class TakesWatermarks(Protocol):
     def on_watermark(self, watermark_ms: int) -> None: ...
 
 
+@runtime_checkable
+class WritesLater(Protocol):
+    """A writer that holds rows for some time, to write fewer of them. `prepare_commit` writes those that it holds, too."""
+
+    def next_flush_ms(self) -> int | None:
+        """When, by the context's clock, it is to write what it holds; None when it holds nothing."""
+
+    def flush(self) -> None:
+        """Write what it holds."""
+
+
 class Connector(Protocol):
     """A connector as the registry holds it. Its module must be cheap to import: methods import heavy libraries."""
 

@@ -348,6 +348,48 @@ def test_updates_and_deletions_are_written_by_key(broker: Broker, guarantee: str
     assert sorted(select(options, KEYED)) == [(2, 1), (4, 1)]
 
 
+BUFFER = {"sink.buffer-flush.max-rows": "1000", "sink.buffer-flush.interval": "50 ms"}
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_of_rows_that_wait_the_last_one_of_a_key_is_written(
+    broker: Broker, guarantee: str, tmp_path: Path
+) -> None:
+    topic = broker.topic(2)
+    options = upserts(broker, topic) | {
+        "sink.delivery-guarantee": guarantee,
+        "sink.transactional-id-prefix": topic,
+        "sink.staging-directory": str(tmp_path),
+        "sink.buffer-flush.max-rows": "100000",
+        "sink.buffer-flush.interval": "1 h",
+    }
+    rows = ", ".join(f"({n % 3}, {n})" for n in range(3000))
+    rows_of([table("t", KEYED, options), f"INSERT INTO t VALUES {rows}", "SELECT 1"])
+    written = [json.loads(m.value()) for m in broker.messages(topic)]
+    # One for each key and writer; a bounded table without updates may have several writers.
+    assert len(written) <= 6
+    assert {row["k"]: row["n"] for row in written} == {0: 2997, 1: 2998, 2: 2999}
+
+
+def test_rows_that_wait_are_written_when_it_is_time(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    options = upserts(broker, topic) | BUFFER
+    source = table("numbers", "n BIGINT", {"connector": "datagen", "rows-per-second": "100"})
+    with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
+        session = server.open_session()
+        for text in (source, table("t", KEYED, options)):
+            server.execute(session, text)
+        job_id = server.insert(session, "INSERT INTO t SELECT 7, n FROM numbers")
+        wait_until(lambda: len(broker.messages(topic)) >= 2, TIMEOUT_S)
+        server.request("PATCH", f"/jobs/{job_id}", rest=True)
+
+
+@pytest.mark.parametrize("key", sorted(BUFFER))
+def test_a_buffer_needs_both_of_its_options(broker: Broker, key: str) -> None:
+    with pytest.raises(sqlstream.Error, match=rf"SS4005.*'{key}' needs the option"):
+        rows_of([table("t", KEYED, {**upserts(broker, "t"), key: BUFFER[key]}), "SELECT 1"])
+
+
 def test_a_table_of_keys_needs_a_primary_key(broker: Broker) -> None:
     with pytest.raises(sqlstream.Error, match=r"SS4005.*needs a primary key"):
         select(upserts(broker, broker.topic()), "n BIGINT")

@@ -100,15 +100,23 @@ class Kafka:
     def sink(
         self, spec: SinkSpec, mode: ChangelogMode, context: connector.ConnectorContext
     ) -> connector.SinkWriter:
+        from sqlstream.runtime.connectors.kafka.rows import RowMessages
         from sqlstream.runtime.connectors.kafka.sink import KafkaWriter
 
         context.files.require_database_servers()
         options = self._options(spec)
+        writer: connector.SinkWriter
         if options.given.delivery_guarantee == "exactly-once":
             from sqlstream.runtime.connectors.kafka.transactions import TransactionalWriter
 
-            return TransactionalWriter(spec, options, context)
-        return KafkaWriter(spec, options, context)
+            writer = TransactionalWriter(spec, options, context)
+        else:
+            writer = KafkaWriter(spec, options, context)
+        if options.buffer is None:
+            return writer
+        from sqlstream.runtime.connectors.kafka.last_rows import LastRowsWriter
+
+        return LastRowsWriter(writer, RowMessages(spec, options).keys, options.buffer, context.now_ms)
 
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files

@@ -145,6 +145,26 @@ class _Given(_Shared):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OfUpsert(_Shared):
+    """The options of a table of `upsert-kafka`."""
+
+    buffer_rows: int = option(
+        "sink.buffer-flush.max-rows",
+        OptionType.INTEGER,
+        "With so many rows a writer writes the last row of each key; needs `sink.buffer-flush.interval`, and 0 writes each row.",
+        "0",
+        minimum=0,
+    )
+    buffer_interval_ms: int = option(
+        "sink.buffer-flush.interval",
+        OptionType.DURATION,
+        "So long rows wait at most for others of their keys; needs `sink.buffer-flush.max-rows`.",
+        "0 s",
+        minimum=0,
+    )
+
+
 @dataclass(frozen=True)
 class FormatOptions:
     """A format of messages, the prefix of its options, and these without it."""
@@ -179,7 +199,8 @@ def file_options(options: Mapping[str, str]) -> list[str]:
 class KafkaOptions:
     """The options of a table, read. `offsets` and `ends` are by partition; `key_fields` are the names of columns.
 
-    `is_upsert`: each message is the row of its key, from then on, or says that there is none."""
+    `is_upsert`: each message is the row of its key, from then on, or says that there is none. `buffer`: with how many rows, and
+    after how many milliseconds a writer writes the last row of each key."""
 
     given: _Given
     settings: dict[str, str]
@@ -189,6 +210,7 @@ class KafkaOptions:
     offsets: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     is_upsert: bool = False
+    buffer: tuple[int, int] | None = None
 
     @staticmethod
     def of_upsert(options: Mapping[str, str], primary_key: tuple[str, ...] = ()) -> KafkaOptions:
@@ -206,7 +228,7 @@ class KafkaOptions:
         start = {"scan.startup.mode": "earliest-offset"}
         without_key = {k: v for k, v in options.items() if primary_key or not k.startswith("key.")}
         found = KafkaOptions.of({**without_key, **fields, **start})
-        return dataclasses.replace(found, is_upsert=True)
+        return dataclasses.replace(found, is_upsert=True, buffer=_buffer(options))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -283,7 +305,7 @@ class KafkaOptions:
         )
 
 
-DESCRIPTORS, UPSERT_DESCRIPTORS = descriptors_of(_Given), descriptors_of(_Shared)
+DESCRIPTORS, UPSERT_DESCRIPTORS = descriptors_of(_Given), descriptors_of(_OfUpsert)
 
 FILE_OPTIONS = ("sink.staging-directory", *(f"{PROPERTIES}{name}" for name in FILE_PROPERTIES))
 """The options that name files and directories."""
@@ -315,6 +337,20 @@ def _key_fields(given: _Given, key_format: FormatOptions | None) -> tuple[str, .
                 hint=f"name the column \"{given.key_prefix}{other}\", in the table and in 'key.fields'",
             )
     return names
+
+
+def _buffer(options: Mapping[str, str]) -> tuple[int, int] | None:
+    """UserError SS4005 for one of both options alone."""
+    given = parse_options(_OfUpsert, options)
+    keys = ("sink.buffer-flush.max-rows", "sink.buffer-flush.interval")
+    values = (given.buffer_rows, given.buffer_interval_ms)
+    if not any(values):
+        return None
+    if not all(values):
+        there, absent = keys if values[0] else keys[::-1]
+        hint = f"add '{absent}' = '{'1 s' if values[0] else '1000'}', or leave '{there}' out"
+        raise UserError("SS4005", f"'{there}' needs the option \"{absent}\"", hint=hint)
+    return values
 
 
 def _require_group(given: _Given) -> None:

@@ -203,6 +203,11 @@ class RowMessages:
         self._metadata = {f.name: width + i for i, f in enumerate(spec.metadata)}
         self._topics = _Topics(spec.table, options) if "topic" in self._metadata else None
 
+    def keys(self, batch: pa.RecordBatch) -> pa.Array:
+        """The keys of the messages of rows, in a table that has some."""
+        assert self._key_writer is not None
+        return self._key_writer.encode(batch.select(self._keys))
+
     def encoded(self, batch: pa.RecordBatch) -> RowsAsMessages:
         kinds = [batch.num_columns - 1] if is_changelog(batch) and not self._is_upsert else []
         values = self._writer.encode(batch.select([*self._values, *kinds]))
@@ -210,7 +215,7 @@ class RowMessages:
             # A key that has no row any more is a message without a value.
             is_there = pa.array(row_kinds(batch) != RowKind.DELETE)
             values = pc.if_else(is_there, values, pa.scalar(None, pa.binary()))
-        keys = None if self._key_writer is None else self._key_writer.encode(batch.select(self._keys))
+        keys = None if self._key_writer is None else self.keys(batch)
         given = {key: batch.column(place) for key, place in self._metadata.items()}
         if self._topics is not None:
             self._topics.check(given["topic"])
