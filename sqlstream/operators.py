@@ -106,6 +106,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("calc:MarkChangesSpec", "compare_rows:MarkChanges", "sink:plan_sink"),
     OperatorEntry("sink:SinkSpec", planner="sink:plan_sink"),
     OperatorEntry("sink:ChangingSinkSpec", planner="sink:plan_sink"),
+    OperatorEntry("sink:MetadataSinkSpec", planner="sink:plan_sink"),
 ]
 
 

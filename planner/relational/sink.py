@@ -119,8 +119,9 @@ def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> specs.SinkSpec:
         schema=schema,
         primary_key=tuple(schema.index_of(k) for k in node.table.primary_key),
         partition_keys=tuple(schema.index_of(k) for k in node.table.partition_keys),
-        metadata=node.metadata,
     )
+    if node.metadata:
+        return specs.MetadataSinkSpec(**msgspec.structs.asdict(spec), metadata=node.metadata)
     if node.action is None:
         return spec
     partition = tuple((schema.index_of(column), value) for column, value in node.partition)

@@ -39,7 +39,7 @@ from sqlstream.specs.rank import (
     TemporalSortSpec,
     WindowRankSpec,
 )
-from sqlstream.specs.sink import ChangingSinkSpec, ConflictCheckSpec, SinkSpec
+from sqlstream.specs.sink import ChangingSinkSpec, ConflictCheckSpec, MetadataSinkSpec, SinkSpec
 from sqlstream.specs.source import (
     EventSourceSpec,
     InferTableSpec,
@@ -85,6 +85,7 @@ __all__ = [
     "LimitSpec",
     "LookupJoinSpec",
     "MarkChangesSpec",
+    "MetadataSinkSpec",
     "OverCall",
     "OverSpec",
     "OverTiming",

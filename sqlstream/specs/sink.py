@@ -13,8 +13,7 @@ COLLECT = "collect"
 
 
 class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
-    """Input columns are the table's physical columns in order, which are `schema`, and behind them those of `metadata`, named by
-    their metadata keys.
+    """Input columns are the table's physical columns in order, which are `schema`.
 
     `primary_key` and `partition_keys` are column indexes. The row kinds of the input are given by the node's input mode.
     The connector `collect` sends rows to the client that submitted the query.
@@ -26,11 +25,21 @@ class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
     schema: Schema
     primary_key: tuple[int, ...] = ()
     partition_keys: tuple[int, ...] = ()
-    metadata: tuple[Field, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """Of the input's columns."""
+        return self.schema.fields
+
+
+class MetadataSinkSpec(SinkSpec, frozen=True, tag="metadata_sink"):
+    """A sink of rows that say something of themselves, such as their time: behind the columns of `schema` are those of
+    `metadata`, named by their metadata keys."""
+
+    metadata: tuple[Field, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
         return (*self.schema.fields, *self.metadata)
 
 

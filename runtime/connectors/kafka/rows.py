@@ -19,7 +19,8 @@ from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptio
 from sqlstream.runtime.connectors.kafka.producer import Messages
 from sqlstream.runtime.formats import count_events, event_demand, format_of, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.schema import Field
+from sqlstream.specs import MetadataSinkSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import (
     UNKNOWN_VALUES,
@@ -182,6 +183,10 @@ _METADATA: dict[str, Callable[[Taken, Run], pa.Array]] = {
 }
 
 
+def written_metadata(spec: SinkSpec) -> tuple[Field, ...]:
+    return spec.metadata if isinstance(spec, MetadataSinkSpec) else ()
+
+
 class RowMessages:
     """Encodes rows as messages. No state but that of the formats."""
 
@@ -200,7 +205,7 @@ class RowMessages:
             )
 
         width = len(spec.schema)
-        self._metadata = {f.name: width + i for i, f in enumerate(spec.metadata)}
+        self._metadata = {f.name: width + i for i, f in enumerate(written_metadata(spec))}
         self._topics = _Topics(spec.table, options) if "topic" in self._metadata else None
 
     def keys(self, batch: pa.RecordBatch) -> pa.Array:

@@ -18,7 +18,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
-from sqlstream.runtime.connectors.kafka.rows import RowMessages, RowsAsMessages
+from sqlstream.runtime.connectors.kafka.rows import RowMessages, RowsAsMessages, written_metadata
 from sqlstream.runtime.connectors.kafka.sink import PartitionsOf
 from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter, remove_committed, staged_rows
 from sqlstream.schema import Schema
@@ -57,7 +57,7 @@ class TransactionalWriter:
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._rows = RowMessages(spec, options)
         self._columns = ["value", *(["key"] if options.key_format is not None else ())]
-        written = {f.name for f in spec.metadata}
+        written = {f.name for f in written_metadata(spec)}
         self._columns += [column for key, column in _OF_METADATA.items() if key in written]
         staged = Schema.of(*((name, _STAGED[name]) for name in self._columns))
         self._staged = StagedRowsWriter(
