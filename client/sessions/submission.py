@@ -100,7 +100,7 @@ def without_rejected_files(graph: JobGraph) -> JobGraph:
 def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
     """Where each source keeps the rows that it cannot decode, by operator id."""
     from sqlstream.runtime.connectors import connector
-    from sqlstream.runtime.connectors.files.rejected_rows import rejected_rows_name
+    from sqlstream.runtime.connectors.rejected_rows import rejected_rows_name
 
     places = {}
     for operator in (o for v in graph.vertices for o in v.operators):

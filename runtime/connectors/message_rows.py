@@ -7,7 +7,15 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
+from sqlstream.runtime.formats import (
+    IGNORE_PARSE_ERRORS,
+    can_skip_errors,
+    count_events,
+    event_demand,
+    format_of,
+    format_options,
+    skips_errors,
+)
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
@@ -77,5 +85,7 @@ class MessageRows:
             self._code,
             f"could not decode message {self._decoded + first.line + 1} of {self._place}: {first.reason}",
             detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
-            hint=f"set '{self._identifier}.ignore-parse-errors' = 'true' to count such messages and pass over them",
+            hint=f"set '{self._identifier}.{IGNORE_PARSE_ERRORS}' = 'true' to count such messages and pass over them"
+            if can_skip_errors(self._identifier)
+            else "read the messages with format 'raw', and decode them in the query",
         )

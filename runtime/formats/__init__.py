@@ -57,9 +57,17 @@ def count_events(reader: object, count: Callable[[str, int], None]) -> None:
             count(metric, number)
 
 
+IGNORE_PARSE_ERRORS = "ignore-parse-errors"
+
+
+def can_skip_errors(identifier: str) -> bool:
+    """Whether a format has the option that `skips_errors` asks for."""
+    return any(option.key == IGNORE_PARSE_ERRORS for option in format_of(identifier).descriptor.options)
+
+
 def skips_errors(options: Mapping[str, str]) -> bool:
     """Whether undecodable rows are counted and passed over, by the options of a format without their prefix."""
-    return options.get("ignore-parse-errors", "").lower() == "true"
+    return options.get(IGNORE_PARSE_ERRORS, "").lower() == "true"
 
 
 def format_options(identifier: str, options: dict[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 from sqlstream.types import STRING, LogicalType
@@ -105,9 +105,10 @@ class Reading(msgspec.Struct, frozen=True):
 
     `counts_rows`: a position is a number of rows. A reader that goes on reads the table again and passes over as many, which are
     the same ones only while nobody changes the table. `reads_once`: rows come once, so that those since the last checkpoint are
-    lost with a failure. `keeps_rejected_rows`: as in `KeepsRejectedRows`; a table with the
-    option `source.reads` = 'rejected-rows' and format `json` reads these. `schemas`: the connector fixes the columns, for each
-    value of the option `schema_option`; a DDL column of another name or type is refused (nexmark).
+    lost with a failure. `rejected_rows`: of a connector that `KeepsRejectedRows`, the columns of those that could not be
+    decoded, beside their job and the time. Connector `filesystem` with the option `source.reads` = 'rejected-rows' and format
+    `json` reads them, in the directory that the table's option `source.rejected-rows.path` names. `schemas`: the connector fixes
+    the columns, for each value of the option `schema_option`; a DDL column of another name or type is refused (nexmark).
     """
 
     boundedness: Boundedness = Boundedness(True)
@@ -121,7 +122,7 @@ class Reading(msgspec.Struct, frozen=True):
     lookups: bool = False
     counts_rows: bool = False
     reads_once: bool = False
-    keeps_rejected_rows: bool = False
+    rejected_rows: tuple[Field, ...] = ()
     schema_option: str = ""
     schemas: dict[str, Schema] = {}
     is_offered: bool = True

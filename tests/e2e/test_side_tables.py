@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import sqlstream
-from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
+from sqlstream.runtime.connectors.files.rejected_rows import origin_of
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import Rejected
@@ -136,7 +137,7 @@ def test_kept_rows_are_bounded_in_size_and_age(tmp_path: Path) -> None:
     )  # fmt: skip
     kept = RejectedRows(str(tmp_path), context, bytes_max=4_000, retention_ms=1_000)
     for line in range(100):
-        kept.keep("f", [Rejected(line, "reason", "text")])
+        kept.keep(origin_of("f"), [Rejected(line, "reason", "text")])
     kept.close()
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[:3] == ["other.json", "rejected-j-v-0-0.4.json", "rejected-j-v-0-0.5.json"]

@@ -346,12 +346,20 @@ LATE, ERRORS = "late", "errors"
 _ERROR_COLUMNS = (
     catalog.Column("job", sql.STRING, comment="the job that read the row"),
     catalog.Column("rejected_at", sql.timestamp_ltz(3), comment="when it did"),
-    catalog.Column("file", sql.STRING, comment="the file that holds the row"),
-    catalog.Column("line", sql.BIGINT, comment="its line there, the first is 1"),
-    catalog.Column("reason", sql.STRING, comment="why it could not be decoded"),
-    catalog.Column("text", sql.STRING, comment="what stands there"),
 )
-_PLACE_OPTIONS = ("connector", "path", "source.rejected-rows.path")
+_ERROR_COMMENTS = {
+    "file": "the file that holds the row",
+    "line": "its line there, the first is 1",
+    "reason": "why it could not be decoded",
+    "text": "what stands there",
+    "topic": "the topic of the message",
+    "partition": "its partition",
+    "offset": "its offset there",
+    "key": "the bytes of its key",
+    "value": "the bytes of its value",
+}
+_KEPT_ROWS = "source.rejected-rows.path"
+_PLACE_OPTIONS = ("connector", "path", _KEPT_ROWS)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -402,7 +410,7 @@ def _errors_table(
     path: catalog.ObjectPath, base: catalog.CatalogTable, context: BindContext, span: Span | None
 ) -> catalog.CatalogTable:
     descriptor = context.connectors.get(base.options.get("connector", ""))
-    if descriptor is None or not descriptor.reading.keeps_rejected_rows:
+    if descriptor is None or not descriptor.reading.rejected_rows:
         raise UserError(
             "SS3003",
             f'table "{path.name}" cannot be read: connector "{base.options.get("connector")}" keeps no rejected rows',
@@ -410,6 +418,16 @@ def _errors_table(
             hint=f'the rows of "{base.path.name}" are read or the job fails',
         )
     place = {key: base.options[key] for key in _PLACE_OPTIONS if key in base.options}
+    if descriptor.identifier != CONNECTOR:
+        kept = base.options.get(_KEPT_ROWS)
+        if not kept:
+            raise UserError(
+                "SS3003",
+                f'table "{path.name}" cannot be read: table "{base.path.name}" keeps no rejected rows',
+                span=span,
+                hint=f"ALTER TABLE {base.path.name} SET ('{_KEPT_ROWS}' = '…'), a directory for them",
+            )
+        place = {"connector": CONNECTOR, "path": kept, _KEPT_ROWS: kept}
     # A row that is being written is read the next time.
     options = {
         **place,
@@ -417,4 +435,8 @@ def _errors_table(
         "format": "json",
         "json.ignore-parse-errors": "true",
     }
-    return catalog.CatalogTable(path=path, columns=_ERROR_COLUMNS, options=options)
+    columns = tuple(
+        catalog.Column(f.name, f.type, comment=_ERROR_COMMENTS.get(f.name, ""))
+        for f in descriptor.reading.rejected_rows
+    )
+    return catalog.CatalogTable(path=path, columns=(*_ERROR_COLUMNS, *columns), options=options)

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME, is_in_store
+from sqlstream.runtime.connectors.rejected_rows import bytes_max_option, retention_option
 from sqlstream.runtime.formats import format_of
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.table_options import option, parse_options
 
-REJECTED_ROWS_PATH = "source.rejected-rows.path"
-"""The option that names the directory of undecodable rows; empty, no rows are kept."""
-
 MONITOR_INTERVAL = "source.monitor-interval"
 
-_READS_ROWS, READS_REJECTED_ROWS = "rows", "rejected-rows"
+_READS_ROWS = "rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,31 +47,19 @@ class FileOptions:
         "Read only files whose whole path matches this regular expression.",
     )
     rejected_rows_path: str | None = option(
-        REJECTED_ROWS_PATH,
+        rejected_rows.PATH,
         OptionType.STRING,
         "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
         " empty, of INSERT `_<name>.rejected` beside the table's path.",
     )
-    rejected_rows_bytes_max: int = option(
-        "source.rejected-rows.max-size",
-        OptionType.MEMORY_SIZE,
-        "How much of the rejected rows each subtask keeps: of more, the earlier half goes.",
-        "64 mb",
-        minimum=1024,
-    )
-    rejected_rows_retention_ms: int = option(
-        "source.rejected-rows.retention",
-        OptionType.DURATION,
-        "Remove the rejected rows of earlier jobs, when another is rejected, if they are older; 0 keeps them.",
-        "30 d",
-        minimum=0,
-    )
+    rejected_rows_bytes_max: int = bytes_max_option()
+    rejected_rows_retention_ms: int = retention_option()
     reads: str = option(
-        "source.reads",
+        rejected_rows.READS,
         OptionType.ENUM,
         "What is read: the rows of the files, or those that could not be decoded, as table `t$errors` has them.",
         _READS_ROWS,
-        choices=(_READS_ROWS, READS_REJECTED_ROWS),
+        choices=(_READS_ROWS, rejected_rows.REJECTED_ROWS),
     )
     default_partition_name: str = option(
         "partition.default-name",
@@ -86,7 +73,7 @@ class FileOptions:
 
     @property
     def reads_rejected_rows(self) -> bool:
-        return self.reads == READS_REJECTED_ROWS
+        return self.reads == rejected_rows.REJECTED_ROWS
 
     @staticmethod
     def of(options: Mapping[str, str]) -> FileOptions:

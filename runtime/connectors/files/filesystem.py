@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_commits import FileCommits, version_of
 from sqlstream.runtime.connectors.files.file_options import (
     MONITOR_INTERVAL,
-    REJECTED_ROWS_PATH,
     FileOptions,
     FileSinkOptions,
     check_files,
@@ -49,7 +49,7 @@ from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.spi import connector
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
@@ -63,6 +63,13 @@ if TYPE_CHECKING:
 _PACKED_FORMATS = ("parquet",)
 _PACKED_FACTOR = 10
 """How much larger rows are than a file that is compressed, at most in most cases."""
+
+_REJECTED_ROWS = (
+    Field("file", sql.STRING),
+    Field("line", sql.BIGINT),
+    Field("reason", sql.STRING),
+    Field("text", sql.STRING),
+)
 
 
 class Filesystem:
@@ -91,7 +98,7 @@ class Filesystem:
             },
             limits=True,
             watermarks=True,
-            keeps_rejected_rows=True,
+            rejected_rows=_REJECTED_ROWS,
         ),
         writing=connector.Writing(changes_rows=True),
         place=connector.Place(has_format=True, partitions=True, options=("path",)),
@@ -174,13 +181,13 @@ class Filesystem:
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         own = FileOptions.of(options)
-        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(REJECTED_ROWS_PATH, "")
+        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(rejected_rows.PATH, "")
         named = (options["path"], kept)
         return tuple(root_of(local_path(path)) for path in named if path and not is_in_store(path))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         absolute = dict(options)
-        for key in ("path", REJECTED_ROWS_PATH):
+        for key in ("path", rejected_rows.PATH):
             if options.get(key):
                 absolute[key] = absolute_path(key, options[key], directory)
         pattern = options.get("source.path.regex-pattern")
@@ -192,7 +199,7 @@ class Filesystem:
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
         if FileOptions.of(spec.options).reads_rejected_rows:
             return spec
-        return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
+        return replace(spec, options={rejected_rows.PATH: "", **spec.options})
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         return rejected_rows_directory(spec)

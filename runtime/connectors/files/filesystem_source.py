@@ -13,8 +13,9 @@ from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import table_root
 from sqlstream.runtime.connectors.files.file_queue import FileQueue, FileSplit
-from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows, read_path, rejected_rows_directory
+from sqlstream.runtime.connectors.files.rejected_rows import read_path, rejected_rows_directory
 from sqlstream.runtime.connectors.files.table_files import TableFiles
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.specs import SourceSpec

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.files.file_options import REJECTED_ROWS_PATH
+from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import is_in_store
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.files import Files
@@ -73,10 +73,10 @@ def check_store(table: str, options: Mapping[str, str]) -> None:
             f'option "s3.endpoint" of table "{table}" is no address of a store',
             hint="write one such as http://localhost:9000",
         )
-    if options.get(REJECTED_ROWS_PATH):
+    if options.get(rejected_rows.PATH):
         raise UserError(
             "SS4003",
-            f'option "{REJECTED_ROWS_PATH}" of table "{table}" has no use: rows of files in a store are not kept',
+            f'option "{rejected_rows.PATH}" of table "{table}" has no use: rows of files in a store are not kept',
             hint="leave it out: rows that could not be decoded are counted, and the first ones shown",
         )
 

@@ -14,7 +14,8 @@ from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import is_in_store, partition_values
-from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
+from sqlstream.runtime.connectors.files.rejected_rows import origin_of
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.op_column import OpColumnReader
@@ -152,7 +153,7 @@ class TableFiles:
             self._context.count("numBytesIn", max(0, stream.tell() - position))
             position = max(position, stream.tell())
             count_events(reader, self._context.count)
-            self._rejected.keep(path, rejected)
+            self._rejected.keep(origin_of(path), rejected)
             yield self._with_constants(batch, constants)
 
     def _names(self) -> list[str]:

@@ -16,7 +16,7 @@ from sqlstream.runtime.connectors.kafka.options import (
     file_options,
 )
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec, SinkSpec, SourceSpec
 from sqlstream.spi import connector
 from sqlstream.spi.committable import Committable
@@ -41,6 +41,15 @@ _WRITTEN_METADATA = {
 }
 _TOPIC_OF_ROWS = connector.Destination("topic", places="topic", pattern="topic-pattern")
 
+_REJECTED_ROWS = (
+    Field("topic", STRING),
+    Field("partition", INT),
+    Field("offset", BIGINT),
+    Field("reason", STRING),
+    Field("key", BYTES),
+    Field("value", BYTES),
+)
+
 
 class Kafka:
     """Topics: each message is a row, or a change of one."""
@@ -53,6 +62,7 @@ class Kafka:
             metadata=_METADATA,
             limits=True,
             watermarks=True,
+            rejected_rows=_REJECTED_ROWS,
         ),
         writing=connector.Writing(
             is_at_least_once=True,
@@ -148,6 +158,12 @@ class Kafka:
         named = {key: absolute_path(key, options[key], directory) for key in file_options(options)}
         return {**options, **named}
 
+    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        return spec
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        return self._options(spec).rejected_rows_directory
+
     def _staging_path(self, spec: SinkSpec) -> str | None:
         options = self._options(spec)
         if options.given.delivery_guarantee != "exactly-once":
@@ -169,6 +185,7 @@ class UpsertKafka(Kafka):
             boundedness=Kafka.descriptor.reading.boundedness,
             metadata=_METADATA,
             watermarks=True,
+            rejected_rows=_REJECTED_ROWS,
         ),
         writing=connector.Writing(
             mode=ChangelogMode.UPSERT,

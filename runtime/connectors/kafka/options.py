@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors import rejected_rows
+from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.connectors.kafka.properties import FILE_PROPERTIES, PROPERTIES, settings_of
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.schema import Field, Schema
@@ -83,6 +85,13 @@ class _Shared:
     sink_parallelism: int | None = option(
         "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
     )
+    rejected_rows_path: str | None = option(
+        rejected_rows.PATH,
+        OptionType.STRING,
+        "Directory for messages that could not be decoded and are passed over; without it the first ones are shown.",
+    )
+    rejected_rows_bytes_max: int = rejected_rows.bytes_max_option()
+    rejected_rows_retention_ms: int = rejected_rows.retention_option()
     bounded_mode: str = option(
         "scan.bounded.mode", OptionType.ENUM, "Where a table ends.", "unbounded", choices=_ENDS
     )
@@ -192,7 +201,7 @@ def file_options(options: Mapping[str, str]) -> list[str]:
     """Those of a table that name files: of the connector and of its formats."""
     forms = [form for side in ("value", "key") if (form := FormatOptions.of(side, options)) is not None]
     keys = [f"{f.prefix}.{key}" for f in forms for key in format_of(f.identifier).descriptor.path_options]
-    return [key for key in (*FILE_OPTIONS, *keys) if key in options]
+    return [key for key in (*FILE_OPTIONS, *keys) if options.get(key)]
 
 
 @dataclass(frozen=True)
@@ -234,6 +243,12 @@ class KafkaOptions:
     def topics(self) -> tuple[str, ...]:
         """The topics that are named; none with a pattern."""
         return tuple(t.strip() for t in (self.given.topic or "").split(";") if t.strip())
+
+    @property
+    def rejected_rows_directory(self) -> str | None:
+        """Where undecodable messages are kept, if they are."""
+        given = self.given.rejected_rows_path
+        return local_path(given) if given else None
 
     @property
     def place(self) -> str:
@@ -307,7 +322,11 @@ class KafkaOptions:
 
 DESCRIPTORS, UPSERT_DESCRIPTORS = descriptors_of(_Given), descriptors_of(_OfUpsert)
 
-FILE_OPTIONS = ("sink.staging-directory", *(f"{PROPERTIES}{name}" for name in FILE_PROPERTIES))
+FILE_OPTIONS = (
+    "sink.staging-directory",
+    rejected_rows.PATH,
+    *(f"{PROPERTIES}{name}" for name in FILE_PROPERTIES),
+)
 """The options that name files and directories."""
 
 

@@ -17,7 +17,15 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
 from sqlstream.runtime.connectors.kafka.producer import Messages
-from sqlstream.runtime.formats import count_events, event_demand, format_of, skips_errors
+from sqlstream.runtime.connectors.rejected_rows import Origin, RejectedRows
+from sqlstream.runtime.formats import (
+    IGNORE_PARSE_ERRORS,
+    can_skip_errors,
+    count_events,
+    event_demand,
+    format_of,
+    skips_errors,
+)
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.schema import Field
 from sqlstream.specs import MetadataSinkSpec, SinkSpec, SourceSpec
@@ -48,6 +56,12 @@ class MessageRows:
 
     def __init__(self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._context, self._options = context, options
+        self._rejected = RejectedRows(
+            options.rejected_rows_directory,
+            context,
+            options.given.rejected_rows_bytes_max,
+            options.given.rejected_rows_retention_ms,
+        )
         value_format = options.value_format
         demand = event_demand(spec, format_of(value_format.identifier))
         values = options.value_schema(spec.schema)
@@ -76,15 +90,20 @@ class MessageRows:
         values = taken.values(run)
         found = self._reader.decode(values)
         count_events(self._reader, self._context.count)
-        if found.rejected:
-            self._reject(taken, run, found.rejected, self._options.value_format, "message")
+        self._refuse(taken, run, found.rejected, self._options.value_format, "message")
         if self._key_reader is None and not self._metadata:
+            self._keep(taken, run, found.rejected)
             return found.batch
         if self._options.is_upsert:
             found = _with_deletions(found, values)
         columns = {n: found.batch.column(i) for i, n in enumerate(found.batch.schema.names)}
         if self._key_reader is not None:
-            columns |= self._keys(self._key_reader, taken, run, found.owners)
+            keys = self._key_reader.decode(taken.keys(run))
+            assert self._options.key_format is not None
+            self._refuse(taken, run, keys.rejected, self._options.key_format, "key of the message")
+            columns |= self._keys(keys, taken, run, found.owners)
+            found = found._replace(rejected=[*found.rejected, *keys.rejected])
+        self._keep(taken, run, found.rejected)
         for key, field in self._metadata.items():
             of_messages = _METADATA[key](taken, run).cast(to_arrow_type(field.type))
             columns[key] = of_messages if found.owners is None else of_messages.take(pa.array(found.owners))
@@ -96,13 +115,9 @@ class MessageRows:
         )
 
     def _keys(
-        self, reader: MessageReader, taken: Taken, run: Run, owners: np.ndarray[Any, Any] | None
+        self, keys: DecodedMessages, taken: Taken, run: Run, owners: np.ndarray[Any, Any] | None
     ) -> dict[str, pa.Array]:
         """The columns of keys for the rows of these messages, None for all of them; a message without a key has NULL there."""
-        keys: DecodedMessages = reader.decode(taken.keys(run))
-        if keys.rejected:
-            assert self._options.key_format is not None
-            self._reject(taken, run, keys.rejected, self._options.key_format, "key of the message")
         rows = np.full(run.end - run.first, -1)
         rows[slice(None) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
         if self._options.is_upsert and keys.batch.num_rows + len(keys.rejected) < len(rows):
@@ -120,20 +135,42 @@ class MessageRows:
             hint="a table of upsert-kafka needs messages with the key of their row; read others with connector kafka",
         )
 
-    def _reject(
+    def _refuse(
         self, taken: Taken, run: Run, rejected: list[Rejected], form: FormatOptions, what: str
     ) -> None:
-        if not skips_errors(form.options):
-            first = rejected[0]
-            offset = int(taken.offsets(run)[first.line])
-            raise UserError(
-                "SS5305",
-                f"could not decode the {what} at offset {offset} of partition {run.partition.number} of topic"
-                f' "{run.partition.topic}": {first.reason}',
-                detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
-                hint=f"set '{form.prefix}.ignore-parse-errors' = 'true' to count such messages and pass over them",
-            )
-        self._context.count("numRecordsRejected", len(rejected))
+        """UserError SS5305 for an undecodable message, unless the format passes over such."""
+        if not rejected or skips_errors(form.options):
+            return
+        first = rejected[0]
+        offset = int(taken.offsets(run)[first.line])
+        raise UserError(
+            "SS5305",
+            f"could not decode the {what} at offset {offset} of partition {run.partition.number} of topic"
+            f' "{run.partition.topic}": {first.reason}',
+            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
+            hint=f"set '{form.prefix}.{IGNORE_PARSE_ERRORS}' = 'true' to count such messages and pass over them"
+            if can_skip_errors(form.identifier)
+            else "read the topic with format 'raw', and decode its messages in the query",
+        )
+
+    def _keep(self, taken: Taken, run: Run, rejected: list[Rejected]) -> None:
+        """Count undecodable messages, and keep or show them."""
+        if not rejected:
+            return
+        topic, partition = run.partition
+        origin = Origin(
+            {"topic": topic, "partition": partition}, "offset", f'topic "{topic}", partition {partition}'
+        )
+        rejected = sorted(rejected, key=lambda r: r.line)
+        places = pa.array([r.line for r in rejected])
+        offsets = taken.offsets(run)[places.to_numpy()].tolist()
+        rows = [Rejected(offset, r.reason, r.text) for offset, r in zip(offsets, rejected, strict=True)]
+        keys, values = (a.take(places).to_pylist() for a in (taken.keys(run), taken.values(run)))
+        contents = [{"key": k, "value": v} for k, v in zip(keys, values, strict=True)]
+        self._rejected.keep(origin, rows, contents)
+
+    def close(self) -> None:
+        self._rejected.close()
 
 
 def _with_deletions(found: DecodedMessages, values: pa.Array) -> DecodedMessages:

@@ -225,3 +225,4 @@ class KafkaReader:
 
     def close(self) -> None:
         self._consumer.close()
+        self._rows.close()

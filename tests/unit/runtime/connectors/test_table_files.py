@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sqlstream import types as sql
-from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
 from sqlstream.runtime.connectors.files.table_files import TableFiles
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec

@@ -1,0 +1,188 @@
+"""Rows and messages that a source could not decode: kept as JSON lines where nothing reads them by accident, or the first ones
+shown."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from sqlstream.runtime.host.files import file_error, list_if_there
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import option
+from sqlstream.terminal_text import shortened, shown
+
+if TYPE_CHECKING:
+    from sqlstream.spi.connector import ConnectorContext
+    from sqlstream.spi.format import Rejected
+
+SHOWN_ROWS_MAX = 3
+"""Rows that each subtask shows when none are kept."""
+
+_SHOWN_CHARACTERS_MAX = 120
+_PREFIX = "rejected-"
+
+PATH, READS = "source.rejected-rows.path", "source.reads"
+"""The options that name the directory of undecodable rows, and what a table reads: with REJECTED_ROWS these."""
+REJECTED_ROWS = "rejected-rows"
+
+
+def bytes_max_option() -> Any:
+    return option(
+        "source.rejected-rows.max-size",
+        OptionType.MEMORY_SIZE,
+        "How much of the rejected rows each subtask keeps: of more, the earlier half goes.",
+        "64 mb",
+        minimum=1024,
+    )
+
+
+def retention_option() -> Any:
+    return option(
+        "source.rejected-rows.retention",
+        OptionType.DURATION,
+        "Remove the rejected rows of earlier jobs, when another is rejected, if they are older; 0 keeps them.",
+        "30 d",
+        minimum=0,
+    )
+
+
+def rejected_rows_name(job_id: str, writer: str = "*") -> str:
+    """The file of one writer of a job, or the pattern of all of them."""
+    return f"{_PREFIX}{job_id}-{writer}.json"
+
+
+class Origin(NamedTuple):
+    """Where rows come from: `columns` names it as `t$errors` has it, `number` is the column of their numbers there, which
+    grow, and `said` is for people."""
+
+    columns: dict[str, Any]
+    number: str
+    said: str
+
+
+class RejectedRows:
+    """With a directory, writes one file per subtask: one object per row with `job`, `rejected_at`, its origin, number, `reason`
+    and what stood there; no file when nothing is rejected. Without one, prints the first rows as errors.
+
+    A file that has half of `bytes_max` is followed by another, and the one before it is removed; with the first one, files that
+    are older than `retention_ms` (0: none) are. Rows that an earlier attempt of the job has kept are not kept again.
+    State: the open file, how many rows were shown, the last number that was kept of each origin before. Rows are on disk when
+    `keep` returns, so that a failing job keeps them too.
+    """
+
+    def __init__(
+        self,
+        directory: str | None,
+        context: ConnectorContext,
+        bytes_max: int = 1 << 26,
+        retention_ms: int = 0,
+    ) -> None:
+        self._directory = directory
+        self._writer = f"{context.vertex_id}-{context.subtask}-{context.attempt}"
+        self._context = context
+        self._file_bytes_max = bytes_max // 2
+        self._retention_ms = retention_ms
+        self._stream: BinaryIO | None = None
+        self._paths: list[str] = []
+        self._number = 0
+        self._bytes = 0
+        self._shown = 0
+        self._kept: dict[tuple[Any, ...], int] = {}
+
+    def keep(
+        self, origin: Origin, rows: Sequence[Rejected], contents: Sequence[dict[str, Any]] | None = None
+    ) -> None:
+        """Count rows, whose `line` is their number, and keep or show them. `contents`: what is kept in place of their texts."""
+        if not rows:
+            return
+        self._context.count("numRecordsRejected", len(rows))
+        if self._directory is None:
+            self._show(origin, rows[: SHOWN_ROWS_MAX - self._shown])
+            return
+        now_ms = self._context.now_ms()
+        if self._stream is None or self._bytes >= self._file_bytes_max:
+            self._begin_file(self._directory, origin, now_ms)
+        assert self._stream is not None
+        fixed = {"job": self._context.job_id, "rejected_at": _text_of(now_ms), **origin.columns}
+        key = tuple(origin.columns.values())
+        known = self._kept.get(key, -1)
+        given = [{"text": row.text} for row in rows] if contents is None else contents
+        lines = [
+            {**fixed, origin.number: row.line, "reason": row.reason, **content}
+            for row, content in zip(rows, given, strict=True)
+            if row.line > known
+        ]
+        try:
+            written = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+            self._bytes += len(written)
+            self._stream.write(written)
+            self._stream.flush()
+        except OSError as error:
+            raise file_error("write", self._paths[-1], error) from error
+
+    def _begin_file(self, directory: str, origin: Origin, now_ms: int) -> None:
+        files = self._context.files
+        if not self._paths:
+            self._note_kept(directory, origin)
+        if not self._paths and self._retention_ms:
+            for status in list_if_there(directory, files):
+                is_kept_row = os.path.basename(status.path).startswith(_PREFIX)
+                if is_kept_row and status.modified_ms < now_ms - self._retention_ms:
+                    files.remove(status.path)
+        self.close()
+        path = self._next_path(directory)
+        while not self._paths and files.status(path) is not None:
+            # An attempt of the same number, before the whole job began anew.
+            path = self._next_path(directory)
+        self._paths.append(path)
+        self._stream = files.open_write(path)
+        self._bytes = 0
+        while len(self._paths) > 2:
+            files.remove(self._paths.pop(0))
+
+    def _next_path(self, directory: str) -> str:
+        suffix = f".{self._number}" if self._number else ""
+        self._number += 1
+        return os.path.join(directory, rejected_rows_name(self._context.job_id, self._writer + suffix))
+
+    def _note_kept(self, directory: str, origin: Origin) -> None:
+        """What other attempts have kept of the source, by whichever subtask: a job that goes on meets it again."""
+        files = self._context.files
+        mine = f"{_PREFIX}{self._context.job_id}-{self._context.vertex_id}-"
+        for status in list_if_there(directory, files):
+            if not os.path.basename(status.path).startswith(mine):
+                continue
+            with files.open_read(status.path) as stream:
+                for line in stream.read().splitlines():
+                    # A process that was killed may have left half of a line.
+                    with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+                        row = msgspec.json.decode(line)
+                        key = tuple(row[name] for name in origin.columns)
+                        self._kept[key] = max(self._kept.get(key, -1), int(row[origin.number]))
+
+    def _show(self, origin: Origin, rows: Sequence[Rejected]) -> None:
+        if rows:
+            self._shown += len(rows)
+            lines = [
+                f"rejected: {origin.said}, {origin.number} {r.line}: {r.reason}: {shortened(r.text, _SHOWN_CHARACTERS_MAX)}"
+                for r in rows
+            ]
+            self._context.print_lines([shown(line) for line in lines], True)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            # Only rows that `keep` failed to write are left, and `keep` has raised that error.
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._stream = None
+
+
+def _text_of(now_ms: int) -> str:
+    """A time as a TIMESTAMP_LTZ is written in JSON."""
+    at = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{now_ms % 1000:03}Z"
