@@ -100,7 +100,7 @@ class ConfluentMessages:
         import pyarrow.compute as pc
 
         from sqlstream.runtime.formats.avro.messages import decoded
-        from sqlstream.runtime.formats.messages import joined_rows
+        from sqlstream.runtime.formats.file_rows import joined_rows
 
         # A message without content has no row.
         there = np.flatnonzero(messages.is_valid().to_numpy(zero_copy_only=False))

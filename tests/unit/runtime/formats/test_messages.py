@@ -46,7 +46,7 @@ def each_alone(identifier: str, messages: list[bytes | None], schema: Schema = S
     """Rows with the places of their messages, and the places of those that are rejected."""
     parts = [(place, decoded(identifier, [message], schema)) for place, message in enumerate(messages)]
     of_rows = [(place, row) for place, part in parts for row in part.batch.to_pylist()]
-    return of_rows, [place for place, part in parts if part.rejected]
+    return of_rows, [place for place, part in parts for _ in part.rejected]
 
 
 def check_as_alone(identifier: str, messages: list[bytes | None], schema: Schema = SCHEMA) -> None:
