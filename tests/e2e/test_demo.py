@@ -32,7 +32,7 @@ def _carried() -> dict[str, bytes]:
 def test_the_demo_copies_all_queries_and_runs_the_first(tmp_path: Path) -> None:
     done = sqlstream("demo", "a/trial", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "copied 32 files to a/trial/queries" in done.stderr
+    assert "copied 34 files to a/trial/queries" in done.stderr
     assert "8 rows in set" in done.stdout
     assert _tree(tmp_path / "a/trial/queries") == _carried()
     assert {path.name for path in (tmp_path / "a/trial/out").iterdir()} == {
