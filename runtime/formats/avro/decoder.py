@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +11,9 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.evaluate.time.time_range import bounds_of
-from sqlstream.runtime.formats.avro.encoder import element_types
 from sqlstream.runtime.formats.avro.schemas import Names, fields_of, type_name
-from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.runtime.formats.decoded_columns import ColumnPlan, Value
 from sqlstream.runtime.kernels.avro import decode as run
-from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
 from sqlstream.types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -47,7 +44,6 @@ _LIMITS = {
     TypeRoot.TIME: (0, 86_399_999),
 }
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
-_TEXT_BYTES_MAX = 2**31 - 1
 _DEPTH_MAX = 64
 
 
@@ -57,24 +53,6 @@ class Unfit(Exception):
     def __init__(self, column: str, stored: str) -> None:
         super().__init__(column, stored)
         self.column, self.stored = column, stored
-
-
-@dataclass
-class _Column:
-    """A column of the kernel: `width` as in its operation NULL. `symbol_bytes`: those of its longest symbol."""
-
-    scope: int
-    width: int
-    symbol_bytes: int = 0
-
-
-@dataclass
-class _Value:
-    """A value of a type, the number of its column, and the values within it."""
-
-    type: LogicalType
-    column: int
-    parts: list[_Value] = field(default_factory=list)
 
 
 class Rows(NamedTuple):
@@ -93,13 +71,12 @@ class Program:
     def __init__(self, schema: Any, columns: Mapping[str, LogicalType]) -> None:
         self._names = Names()
         self._code: list[list[int]] = []
-        self._columns: list[_Column] = []
-        self._lists = [-1]
+        self._plan = ColumnPlan()
         self._depths = 0
         self._texts: list[bytes] = []
         self._column = ""
         self._nesting = 0
-        self._values = {name: self._declared(t, 0) for name, t in columns.items()}
+        self._values = {name: self._plan.declared(t) for name, t in columns.items()}
         record, space = self._names.resolved(schema, "")
         if isinstance(record, list) or record["type"] != "record":
             raise ValueError("it is not that of a record")
@@ -108,33 +85,20 @@ class Program:
         self.has_bytes = self._has_bytes(schema, "")
         self._code_table = np.array(self._code, dtype=np.int64)
 
-    # The columns of a type.
-
-    def _declared(self, t: LogicalType, scope: int) -> _Value:
-        made = _Value(t, len(self._columns))
-        self._columns.append(_Column(scope, _width(t)))
-        if t.root is TypeRoot.ROW:
-            made.parts = [self._declared(f.type, scope) for f in t.fields]
-        elif (elements := element_types(t)) is not None:
-            within = len(self._lists)
-            self._lists.append(made.column)
-            made.parts = [self._declared(part, within) for part in elements]
-        return made
-
     # Operations.
 
     def _emit(self, *operation: int) -> int:
         self._code.append([*operation, *[0] * (run.PROGRAM_WIDTH - len(operation))])
         return len(self._code) - 1
 
-    def _null(self, value: _Value) -> None:
-        self._emit(run.NULL, value.column, self._columns[value.column].width)
+    def _null(self, value: Value) -> None:
+        self._emit(run.NULL, value.column, self._plan.columns[value.column].width)
         if value.type.root is TypeRoot.ROW:
             for part in value.parts:
                 self._null(part)
 
     def _fields(
-        self, record: Any, space: str, wanted: dict[str, _Value], depth: int, *, is_top: bool = False
+        self, record: Any, space: str, wanted: dict[str, Value], depth: int, *, is_top: bool = False
     ) -> None:
         """The fields of a record, in the order of the writer; a wanted one that it does not have is NULL."""
         fields = fields_of(record)
@@ -177,14 +141,14 @@ class Program:
         if self._nesting > _DEPTH_MAX:
             raise ValueError("it holds itself, or is nested too deeply")
 
-    def _read(self, schema: Any, space: str, value: _Value, depth: int) -> None:
+    def _read(self, schema: Any, space: str, value: Value, depth: int) -> None:
         self._enter()
         try:
             self._read_resolved(*self._names.resolved(schema, space), value, depth)
         finally:
             self._nesting -= 1
 
-    def _read_resolved(self, schema: Any, space: str, value: _Value, depth: int) -> None:
+    def _read_resolved(self, schema: Any, space: str, value: Value, depth: int) -> None:
         if isinstance(schema, list):
             may_be = [self._may_be(branch, space, value, depth) for branch in schema]
             holds_more = [b != "null" for b in schema]
@@ -228,12 +192,10 @@ class Program:
                 raise Unfit(self._column, type_name(schema))
             self._emit(operation[0], value.column, *operation[1:])
 
-    def _list(
-        self, value: _Value, element: Any, space: str, depth: int, compiled: Callable[[], None]
-    ) -> None:
+    def _list(self, value: Value, element: Any, space: str, depth: int, compiled: Callable[[], None]) -> None:
         if not self._has_bytes(element, space):
             raise ValueError("it has an array whose elements have no bytes")
-        scope = self._columns[value.parts[0].column].scope
+        scope = self._plan.columns[value.parts[0].column].scope
         self._blocks(depth, compiled, scope)
         self._emit(run.LIST, value.column, scope)
 
@@ -250,7 +212,7 @@ class Program:
         finally:
             self._nesting -= 1
 
-    def _may_be(self, schema: Any, space: str, value: _Value, depth: int) -> bool:
+    def _may_be(self, schema: Any, space: str, value: Value, depth: int) -> bool:
         """Whether a branch of a union may be a value; what it takes to find that out is forgotten."""
         length, texts, depths = len(self._code), len(self._texts), self._depths
         try:
@@ -263,7 +225,7 @@ class Program:
             self._depths = depths
         return True
 
-    def _operation(self, schema: Mapping[str, Any], value: _Value) -> tuple[int, ...] | None:
+    def _operation(self, schema: Mapping[str, Any], value: Value) -> tuple[int, ...] | None:
         """Reading one value without parts, without its column; None when it is none of the type."""
         kind, t = schema["type"], value.type
         if kind in ("int", "long"):
@@ -290,14 +252,14 @@ class Program:
             return (run.TEXT,)
         return None
 
-    def _symbols(self, schema: Mapping[str, Any], value: _Value) -> tuple[int, ...]:
+    def _symbols(self, schema: Mapping[str, Any], value: Value) -> tuple[int, ...]:
         symbols = schema.get("symbols")
         if not isinstance(symbols, list) or not symbols or not all(isinstance(s, str) for s in symbols):
             raise ValueError("it has an enum without symbols")
         first = len(self._texts)
         self._texts += [s.encode() for s in symbols]
-        column = self._columns[value.column]
-        column.symbol_bytes = max(column.symbol_bytes, *(len(text) for text in self._texts[first:]))
+        column = self._plan.columns[value.column]
+        column.text_bytes = max(column.text_bytes, *(len(text) for text in self._texts[first:]))
         return run.SYMBOL, first, len(symbols)
 
     def _skip(self, schema: Any, space: str, depth: int) -> None:
@@ -342,13 +304,9 @@ class Program:
         bounds = np.frombuffer(messages.buffers()[1], dtype=np.int32)[messages.offset :][: len(messages) + 1]
         size, data = int(bounds[-1]) - int(bounds[0]), messages.buffers()[2]
         rows_max = int(np.abs(counts).sum())
-        memory = [
-            _Memory(c, rows_max if c.scope == 0 else min(size, _TEXT_BYTES_MAX), size) for c in self._columns
-        ]
-        table = np.array([m.row() for m in memory], dtype=np.int64).reshape(-1, run.COLUMN_WIDTH)
+        memory = self._plan.memory(rows_max, size)
         kept = [np.frombuffer(text or b"\0", dtype=np.uint8) for text in self._texts]
         texts = [(k.ctypes.data, len(text)) for k, text in zip(kept, self._texts, strict=True)]
-        cursors = np.zeros(len(self._lists), dtype=np.int64)
         owners = np.empty(rows_max, dtype=np.int64)
         rejected = np.empty((len(messages), 2), dtype=np.int64)
         rows, failures = run.decode_rows(
@@ -357,93 +315,15 @@ class Program:
             header_bytes,
             counts,
             self._code_table,
-            table,
-            np.array(self._lists, dtype=np.int64),
-            cursors,
+            memory.table,
+            memory.lists,
+            memory.cursors,
             np.zeros(self._depths, dtype=np.int64),
             np.array(texts, dtype=np.int64).reshape(-1, 2),
             owners,
             rejected,
         )
-        if not self._values:
-            return Rows(empty_columns(rows), owners[:rows], rejected[:failures])
-        found = _Found(memory, table[:, run.NULLS], cursors)
-        arrays = [found.array(value) for value in self._values.values()]
-        batch = pa.RecordBatch.from_arrays(arrays, names=list(self._values))
-        return Rows(batch, owners[:rows], rejected[:failures])
-
-
-class _Memory:
-    """The arrays of a column with room for `entries`, and for all bytes of messages where they vary."""
-
-    def __init__(self, column: _Column, entries: int, size: int) -> None:
-        self.scope = column.scope
-        self.valid = np.empty(entries, dtype=np.uint8)
-        self.offsets = np.empty(entries + 1 if column.width == 0 else 0, dtype=np.int32)
-        if column.width == 0:
-            self.offsets[0] = 0
-            length = size + entries * column.symbol_bytes
-        else:
-            length = entries * max(column.width, 0)
-        self.values = np.empty(length, dtype=np.uint8)
-
-    def row(self) -> list[int]:
-        return [self.values.ctypes.data, self.offsets.ctypes.data, self.valid.ctypes.data, 0, self.scope]
-
-
-class _Found:
-    """What the kernel has written, as Arrow's arrays of the size that they need."""
-
-    def __init__(self, memory: list[_Memory], nulls: Array, cursors: Array) -> None:
-        self._memory, self._nulls, self._cursors = memory, nulls, cursors
-
-    def array(self, value: _Value) -> pa.Array:
-        memory = self._memory[value.column]
-        count = int(self._cursors[memory.scope])
-        valid = memory.valid[:count] if self._nulls[value.column] else None
-        t, root = to_arrow_type(value.type), value.type.root
-        if root is TypeRoot.NULL:
-            return pa.nulls(count)
-        if root is TypeRoot.ROW:
-            parts = [self.array(part) for part in value.parts]
-            return pa.Array.from_buffers(t, count, [validity_buffer(valid)], children=parts)
-        if memory.offsets.size:
-            ends = memory.offsets[: count + 1].copy()
-            if not value.parts:
-                data = memory.values[: ends[-1]].copy()
-                return pa.Array.from_buffers(
-                    t, count, [validity_buffer(valid), pa.py_buffer(ends), pa.py_buffer(data)]
-                )
-            parts = [self.array(part) for part in value.parts]
-            if pa.types.is_map(t):
-                entries = pa.struct([t.key_field, t.item_field])
-                parts = [pa.Array.from_buffers(entries, len(parts[0]), [None], children=parts)]
-            return pa.Array.from_buffers(
-                t, count, [validity_buffer(valid), pa.py_buffer(ends)], children=parts
-            )
-        return to_array(t, _plain(memory.values, count, root, t), valid)
-
-
-def _plain(values: Array, count: int, root: TypeRoot, t: pa.DataType) -> Array:
-    """The values of a column with a fixed width, in the width of its type."""
-    if root is TypeRoot.BOOLEAN:
-        return values[:count]
-    if root is TypeRoot.DECIMAL:
-        return values[: 16 * count].copy().view("V16")
-    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return values.view(np.float64)[:count].astype(np.float32 if root is TypeRoot.FLOAT else np.float64)
-    return values.view(np.int64)[:count].astype(f"int{t.bit_width}")
-
-
-def _width(t: LogicalType) -> int:
-    if t.root is TypeRoot.DECIMAL:
-        return 16
-    if t.root is TypeRoot.BOOLEAN:
-        return 1
-    if t.root in (TypeRoot.ROW, TypeRoot.NULL):
-        return -1
-    is_variable = t.root in (*STRING_ROOTS, *BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET)
-    return 0 if is_variable else 8
+        return Rows(memory.batch(self._values, rows), owners[:rows], rejected[:failures])
 
 
 def _number_operation(kind: str, logical: Any, t: LogicalType) -> tuple[int, ...] | None:
