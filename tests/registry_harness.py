@@ -29,10 +29,17 @@ class SchemaRegistry:
         self.url = ""
         self._lock = threading.Lock()
 
-    def add(self, schema: Any, subject: str = "", kind: str = "AVRO") -> int:
+    def add(
+        self,
+        schema: Any,
+        subject: str = "",
+        kind: str = "AVRO",
+        references: list[dict[str, Any]] | None = None,
+    ) -> int:
         """The id of a schema, which is new if it is."""
-        answer = {"schema": schema if isinstance(schema, str) else json.dumps(schema)}
+        answer: dict[str, Any] = {"schema": schema if isinstance(schema, str) else json.dumps(schema)}
         answer |= {} if kind == "AVRO" else {"schemaType": kind}
+        answer |= {"references": references} if references else {}
         with self._lock:
             known = [number for number, found in self.schemas.items() if found == answer]
             number = known[0] if known else 100_001 + len(self.schemas)
@@ -55,12 +62,12 @@ class SchemaRegistry:
                 if found is not None
                 else (404, {"error_code": 40403, "message": "Schema not found"})
             )
-        if match := re.fullmatch(r"/subjects/([^/]+)/versions(/latest)?", path):
+        if match := re.fullmatch(r"/subjects/([^/]+)/versions(/latest|/\d+)?", path):
             subject = urllib.parse.unquote(match[1])
             if method == "POST":
                 if subject in self.incompatible:
                     return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
-                return 200, {"id": self.add(body["schema"], subject)}
+                return 200, {"id": self.add(body["schema"], subject, body.get("schemaType", "AVRO"))}
             if subject in self.subjects:
                 versions = self.subjects[subject]
                 latest = {"subject": subject, "version": len(versions), "id": versions[-1]}

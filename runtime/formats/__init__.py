@@ -23,6 +23,8 @@ FORMATS: dict[str, str] = {
     "maxwell-json": "sqlstream.runtime.formats.change_events.formats:MaxwellJson",
     "ogg-json": "sqlstream.runtime.formats.change_events.formats:OggJson",
     "parquet": "sqlstream.runtime.formats.parquet:Parquet",
+    "protobuf": "sqlstream.runtime.formats.protobuf.format:Protobuf",
+    "protobuf-confluent": "sqlstream.runtime.formats.protobuf.confluent:ProtobufConfluent",
     "raw": "sqlstream.runtime.formats.raw:Raw",
 }
 """Identifier, as in `'format' = '…'`, to `module:Class`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,14 @@ class Value:
     type: LogicalType
     column: int
     parts: list[Value] = field(default_factory=list)
+
+
+class Rows(NamedTuple):
+    """`owners`: the place of each row's message. `rejected`: place and reason of each message that is malformed."""
+
+    batch: pa.RecordBatch
+    owners: Array
+    rejected: Array
 
 
 class ColumnPlan:
@@ -108,6 +116,7 @@ class ColumnMemory:
                 )
             parts = [self.array(part) for part in value.parts]
             if pa.types.is_map(t):
+                ends, parts = _with_last_values(ends, parts)
                 fields = pa.struct([t.key_field, t.item_field])
                 parts = [pa.Array.from_buffers(fields, len(parts[0]), [None], children=parts)]
             return pa.Array.from_buffers(
@@ -132,6 +141,22 @@ class _Entries:
 
     def line(self) -> list[int]:
         return [self.values.ctypes.data, self.offsets.ctypes.data, self.valid.ctypes.data, 0, self.scope]
+
+
+def _with_last_values(ends: Array, parts: list[pa.Array]) -> tuple[Array, list[pa.Array]]:
+    """Offsets and entries (keys and values) of maps, in which the last entry of a key counts."""
+    keys, owners = parts[0], np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    if not len(keys):
+        return ends, parts
+    encoded = keys.dictionary_encode()
+    places = owners * len(encoded.dictionary) + encoded.indices.to_numpy()
+    _, from_last = np.unique(places[::-1], return_index=True)
+    if len(from_last) == len(places):
+        return ends, parts
+    kept = np.sort(len(places) - 1 - from_last)
+    counts = np.bincount(owners[kept], minlength=len(ends) - 1)
+    new_ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    return new_ends, [part.take(pa.array(kept)) for part in parts]
 
 
 def _plain(values: Array, count: int, root: TypeRoot, t: pa.DataType) -> Array:

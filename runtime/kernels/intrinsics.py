@@ -30,6 +30,7 @@ INTEGER_ORDER, FLOAT_ORDER, DECIMAL_ORDER, BYTES_ORDER = 0, 1, 2, 3
 
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _SIGN = np.uint64(1 << 63)
+_HIGH_BITS = np.uint64(0x8080808080808080)
 _VECTOR_BYTES = 64
 
 
@@ -87,6 +88,19 @@ def store_32(ir: Any, builder: Any, address: Any, value: Any) -> None:
 def store_64(ir: Any, builder: Any, address: Any, value: Any) -> None:
     """Write a uint64, unaligned."""
     _store(64, ir, builder, address, value)
+
+
+@instruction("float64(int64)")
+def load_float(ir: Any, builder: Any, address: Any) -> Any:
+    """Four bytes, unaligned, as a wider number."""
+    pointer = builder.inttoptr(address, ir.FloatType().as_pointer())
+    return builder.fpext(builder.load(pointer, align=1, typ=ir.FloatType()), ir.DoubleType())
+
+
+@instruction("void(int64, float64)")
+def store_double(ir: Any, builder: Any, address: Any, value: Any) -> None:
+    """Write a number of eight bytes, unaligned."""
+    builder.store(value, builder.inttoptr(address, ir.DoubleType().as_pointer()), align=1)
 
 
 @instruction("uint64(int64, uint8)")
@@ -350,3 +364,39 @@ def put_utf8(target, code):  # type: ignore[no-untyped-def]
         target += 2
     store_8(target + 1, np.uint64(0x80 | (code & 63)))
     return target + 2
+
+
+@inlined
+def is_text(at, end):  # type: ignore[no-untyped-def]
+    """Whether bytes are UTF-8."""
+    while at < end:
+        if at + 8 <= end and load_64(at) & _HIGH_BITS == np.uint64(0):
+            at += 8
+            continue
+        lead = np.int64(load_8(at))
+        at += 1
+        if lead < 0x80:
+            continue
+        low, high = 0x80, 0xBF
+        if 0xC2 <= lead < 0xE0:
+            more = 1
+        elif 0xE0 <= lead < 0xF0:
+            more = 2
+            low = 0xA0 if lead == 0xE0 else 0x80
+            high = 0x9F if lead == 0xED else 0xBF
+        elif 0xF0 <= lead < 0xF5:
+            more = 3
+            low = 0x90 if lead == 0xF0 else 0x80
+            high = 0x8F if lead == 0xF4 else 0xBF
+        else:
+            return False
+        if at + more > end:
+            return False
+        second = np.int64(load_8(at))
+        if second < low or second > high:
+            return False
+        for place in range(1, more):
+            if load_8(at + place) & np.uint64(0xC0) != np.uint64(0x80):
+                return False
+        at += more
+    return True

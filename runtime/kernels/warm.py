@@ -34,6 +34,8 @@ MODULES = (
     "sqlstream.runtime.kernels.match",
     "sqlstream.runtime.kernels.messages",
     "sqlstream.runtime.kernels.nexmark",
+    "sqlstream.runtime.kernels.protobuf.decode",
+    "sqlstream.runtime.kernels.protobuf.encode",
     "sqlstream.runtime.kernels.rank",
     "sqlstream.runtime.kernels.slots.chains",
     "sqlstream.runtime.kernels.slots.changes",

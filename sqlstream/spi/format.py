@@ -154,6 +154,10 @@ class MessageRequest:
     options: dict[str, str] = dataclasses.field(default_factory=dict)
     demand: EventDemand = _WHOLE_ROWS
 
+    def types(self) -> dict[str, LogicalType]:
+        """The types of the columns, by their names."""
+        return {name: self.schema.types[self.schema.index_of(name)] for name in self.columns}
+
 
 class DecodedMessages(NamedTuple):
     """The rows of some messages, in their order. `owners`: the place of each row's message, int64; None where each message has

@@ -166,6 +166,48 @@ def test_rows_are_messages_with_schemas_of_a_registry(broker: Broker) -> None:
         assert rows_of([made, "SELECT * FROM t"]) == [(1, None)]
 
 
+PROTO = """syntax = "proto3"; package shop;
+message Order { int64 n = 1; repeated string tags = 2; Place where = 3; } message Place { optional string town = 1; }"""
+
+
+def test_rows_are_messages_of_protocol_buffers(broker: Broker) -> None:
+    topic = broker.topic()
+    given = {"protobuf.message-class-name": "shop.Order", "protobuf.schema": PROTO}
+    options = {**broker.options(topic), "format": "protobuf", **given}
+    columns = "n BIGINT, tags ARRAY<STRING>, `where` ROW<town STRING>"
+    values = "VALUES (1, ARRAY['a', 'ö'], ROW('b')), (2, CAST(NULL AS ARRAY<STRING>), CAST(NULL AS ROW<town STRING>))"
+    rows_of([table("t", columns, options), f"INSERT INTO t {values}", "SELECT 1"])
+    assert select(options, columns, "SELECT n, tags, t.`where`.town FROM t") == [
+        (1, ["a", "ö"], "b"),
+        (2, None, None),
+    ]
+    broker.send(topic, [None, b"\x08", b"\x08\x05\x20\x01"])
+    with pytest.raises(sqlstream.Error, match=r"at offset 3 of .*: it ends within a value"):
+        select(options, columns)
+    skipping = {**options, "protobuf.ignore-parse-errors": "true"}
+    assert select(skipping, columns, "SELECT n FROM t") == [(1,), (2,), (5,)]
+
+
+def test_rows_are_messages_of_protocol_buffers_with_schemas_of_a_registry(broker: Broker) -> None:
+    topic = broker.topic()
+    with running_registry() as registry:
+        given = {"format": "protobuf-confluent", "protobuf-confluent.url": registry.url}
+        options = {**broker.options(topic), **given}
+        columns = "n BIGINT, at_ms TIMESTAMP_LTZ(3)"
+        rows_of(
+            [
+                table("t", columns, options),
+                "INSERT INTO t VALUES (1, NULL), (2, TO_TIMESTAMP_LTZ(5, 3))",
+                "SELECT 1",
+            ]
+        )
+        assert set(registry.subjects) == {f"{topic}-value"}
+        number = registry.add('syntax = "proto3"; message A {} message B { int64 n = 9; }', kind="PROTOBUF")
+        broker.send(topic, [b"\0" + number.to_bytes(4, "big") + b"\2\2" + b"\x48\x03"])
+        query = "SELECT n, at_ms IS NULL FROM t"
+        assert select(options, columns, query) == [(1, True), (2, False), (3, True)]
+
+
 def test_an_undecodable_message_is_named(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, [*documents(1), "bad", *documents(3)])

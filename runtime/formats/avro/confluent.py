@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.avro.registry import FILE_OPTIONS, Registry, RegistryOptions
 from sqlstream.runtime.formats.avro.schemas import record_of
+from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry, RegistryOptions
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import (
-    DecodedMessages,
     FileReader,
     FileWriter,
     FormatDescriptor,
@@ -19,18 +18,8 @@ from sqlstream.spi.format import (
     MessageRequest,
     MessageWriter,
     ReadRequest,
-    Rejected,
 )
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sqlstream.runtime.formats.avro.decoder import Program
-
-_MAGIC = b"\0"
-_HEADER_BYTES = 5
-_TEXT_BYTES_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,18 +60,23 @@ class AvroConfluent:
         raise _no_files()
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages
+
         return ConfluentMessages(request)
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        from sqlstream.runtime.formats.avro.confluent_messages import ConfluentWriter
+
         return ConfluentWriter(schema, options)
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
-        Registry(options)
+        Registry(options, "AVRO")
         record_of(schema, is_legacy=parse_options(ConfluentOptions, options).is_legacy)
 
 
 def _no_files() -> UserError:
     return UserError("SS4003", 'format "avro-confluent" is one of messages', hint="use format avro for files")
+<<<<<<< HEAD
 
 
 class ConfluentMessages:
@@ -192,3 +186,5 @@ class ConfluentWriter:
         binary = pa.binary()
         header, nothing = pa.scalar(self._header, binary), pa.scalar(b"", binary)
         return pc.binary_join_element_wise(header, self._encoder.encode(batch), nothing)
+=======
+>>>>>>> 6cb23ff9 (Format protobuf, and protobuf-confluent with a registry: messages are read by a kernel from their descriptor, and written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.evaluate.time.time_range import bounds_of
 from sqlstream.runtime.formats.avro.schemas import Names, fields_of, type_name
-from sqlstream.runtime.formats.decoded_columns import ColumnPlan, Value
+from sqlstream.runtime.formats.decoded_columns import ColumnPlan, Rows, Value
 from sqlstream.runtime.kernels.avro import decode as run
 from sqlstream.types import (
     BINARY_ROOTS,
@@ -55,18 +55,12 @@ class Unfit(Exception):
         self.column, self.stored = column, stored
 
 
-class Rows(NamedTuple):
-    """`owners`: the place of each row's message. `rejected`: place and reason of each message that is malformed."""
-
-    batch: pa.RecordBatch
-    owners: Array
-    rejected: Array
-
-
 class Program:
     """What the kernel runs for rows of a writer's schema, to read `columns`, by their names in its record.
 
     ValueError for what is no schema, `Unfit` for one whose values are none of a column's."""
+
+    reasons = REASONS
 
     def __init__(self, schema: Any, columns: Mapping[str, LogicalType]) -> None:
         self._names = Names()
@@ -229,7 +223,7 @@ class Program:
         """Reading one value without parts, without its column; None when it is none of the type."""
         kind, t = schema["type"], value.type
         if kind in ("int", "long"):
-            return _number_operation(kind, schema.get("logicalType"), t)
+            return _number_operation(kind, _logical_type(schema), t)
         if kind in ("float", "double"):
             wider = t.root is TypeRoot.DOUBLE or (t.root is TypeRoot.FLOAT and kind == "float")
             return (run.FLOAT if kind == "float" else run.DOUBLE,) if wider else None
@@ -298,6 +292,10 @@ class Program:
 
     # Running it.
 
+    def of_messages(self, messages: pa.Array, is_there: Array, header_bytes: int = 0) -> Rows:
+        """The rows of messages of which some are there."""
+        return self.decoded(messages, np.where(is_there, -1, 0), header_bytes)
+
     def decoded(self, messages: pa.Array, counts: Array, header_bytes: int = 0) -> Rows:
         """The rows of messages (a binary array without NULLs), each with as many rows as `counts` says (see the kernel)
         behind a header."""
@@ -324,6 +322,19 @@ class Program:
             rejected,
         )
         return Rows(memory.batch(self._values, rows), owners[:rows], rejected[:failures])
+
+
+_OF_DEBEZIUM = {
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+    "io.debezium.time.MicroTime": "time-micros",
+}
+"""The logical types of numbers that Debezium names in a way of its own."""
+
+
+def _logical_type(schema: Mapping[str, Any]) -> Any:
+    return schema.get("logicalType") or _OF_DEBEZIUM.get(str(schema.get("connect.name")))
 
 
 def _number_operation(kind: str, logical: Any, t: LogicalType) -> tuple[int, ...] | None:

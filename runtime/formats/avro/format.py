@@ -66,10 +66,11 @@ class Avro:
         return AvroWriter(stream, schema, record_of(schema, is_legacy=given.is_legacy), given.codec)
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
-        from sqlstream.runtime.formats.avro.messages import AvroMessages
+        from sqlstream.runtime.formats.avro.decoder import Program
+        from sqlstream.runtime.formats.binary_messages import BinaryMessages
 
-        given = parse_options(AvroOptions, request.options)
-        return AvroMessages(request, record_of(request.schema, is_legacy=given.is_legacy))
+        record = record_of(request.schema, is_legacy=parse_options(AvroOptions, request.options).is_legacy)
+        return BinaryMessages(Program(record, request.types()))
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
         from sqlstream.runtime.formats.avro.encoder import RowEncoder

@@ -7,20 +7,21 @@ written over by the next one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sqlstream.runtime.kernels.intrinsics import (
     copy_bytes,
+    is_text,
     load_8,
     load_32,
     load_64,
+    load_float,
     store_8,
     store_32,
     store_64,
+    store_double,
 )
-from sqlstream.runtime.native.kernel import inlined, instruction, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 # Operations that read a value into a column, the first argument. INTEGER and AS_REAL: least and greatest value; INTEGER then: a
 # factor, or a divisor where it is negative. FIXED: a length. DECIMAL: the high and the low word of the first value that is too
@@ -39,26 +40,12 @@ PROGRAM_WIDTH = 5
 
 # The entries of a column: addresses, the number of NULLs, and the scope.
 VALUES, OFFSETS, VALID, NULLS, SCOPE = range(5)
-COLUMN_WIDTH = 5
 
 # Why a message is rejected.
 TOO_SHORT, NO_LENGTH, NO_BRANCH, NO_TEXT, OUT_OF_RANGE, NO_COLUMN, LEFT_OVER = range(-1, -8, -1)
 
-_HIGH_BITS = np.uint64(0x8080808080808080)
 _SEVEN, _LOW_BITS = np.uint64(7), np.uint64(127)
 _ONE = np.uint64(1)
-
-
-@instruction("float64(int64)")
-def _load_float(ir: Any, builder: Any, address: Any) -> Any:
-    """Four bytes, unaligned, as a wider number."""
-    pointer = builder.inttoptr(address, ir.FloatType().as_pointer())
-    return builder.fpext(builder.load(pointer, align=1, typ=ir.FloatType()), ir.DoubleType())
-
-
-@instruction("void(int64, float64)")
-def _store_double(ir: Any, builder: Any, address: Any, value: Any) -> None:
-    builder.store(value, builder.inttoptr(address, ir.DoubleType().as_pointer()), align=1)
 
 
 @inlined
@@ -76,42 +63,6 @@ def _number(at, end):  # type: ignore[no-untyped-def]
         if shift >= np.uint64(70):
             return np.int64(0), np.int64(NO_LENGTH)
     return np.int64(0), np.int64(TOO_SHORT)
-
-
-@inlined
-def _is_text(at, end):  # type: ignore[no-untyped-def]
-    """Whether bytes are UTF-8."""
-    while at < end:
-        if at + 8 <= end and load_64(at) & _HIGH_BITS == np.uint64(0):
-            at += 8
-            continue
-        lead = np.int64(load_8(at))
-        at += 1
-        if lead < 0x80:
-            continue
-        low, high = 0x80, 0xBF
-        if 0xC2 <= lead < 0xE0:
-            more = 1
-        elif 0xE0 <= lead < 0xF0:
-            more = 2
-            low = 0xA0 if lead == 0xE0 else 0x80
-            high = 0x9F if lead == 0xED else 0xBF
-        elif 0xF0 <= lead < 0xF5:
-            more = 3
-            low = 0x90 if lead == 0xF0 else 0x80
-            high = 0x8F if lead == 0xF4 else 0xBF
-        else:
-            return False
-        if at + more > end:
-            return False
-        second = np.int64(load_8(at))
-        if second < low or second > high:
-            return False
-        for place in range(1, more):
-            if load_8(at + place) & np.uint64(0xC0) != np.uint64(0x80):
-                return False
-        at += more
-    return True
 
 
 @inlined
@@ -158,7 +109,7 @@ def _bytes(at, end, op, b, c, values, offset, texts):  # type: ignore[no-untyped
             return np.int64(NO_LENGTH)
         if length > end - at:
             return np.int64(TOO_SHORT)
-        if op == TEXT and not _is_text(at, at + length):
+        if op == TEXT and not is_text(at, at + length):
             return np.int64(NO_TEXT)
         at += length
     begin = np.int64(load_32(offset))
@@ -189,7 +140,7 @@ def _value(at, end, op, a, b, c, d, columns, cursors, texts):  # type: ignore[no
     elif op == FLOAT:
         if end - at < 4:
             return np.int64(TOO_SHORT)
-        _store_double(values + 8 * i, _load_float(at))
+        store_double(values + 8 * i, load_float(at))
         at += 4
     elif op == DOUBLE:
         if end - at < 8:
@@ -209,7 +160,7 @@ def _value(at, end, op, a, b, c, d, columns, cursors, texts):  # type: ignore[no
             return at
         if number < b or number > c:
             return np.int64(OUT_OF_RANGE)
-        _store_double(values + 8 * i, np.float64(number))
+        store_double(values + 8 * i, np.float64(number))
     else:
         length = d
         if length < 0:

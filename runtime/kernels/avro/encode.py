@@ -24,7 +24,6 @@ PROGRAM_WIDTH = 5
 
 # The entries of a column: addresses, and the scope. Without NULLs there is no VALID.
 VALUES, OFFSETS, VALID, SCOPE = range(4)
-COLUMN_WIDTH = 4
 
 _ONE, _SEVEN, _LOW_BITS = np.uint64(1), np.uint64(7), np.uint64(127)
 

@@ -9,8 +9,9 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.host.files import file_error
@@ -21,6 +22,8 @@ from sqlstream.terminal_text import shortened
 
 _TIMEOUT_S = 10
 _ANSWER_BYTES_MAX = 16 << 20
+_REFERENCES_MAX = 200
+_KINDS = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protocol Buffers"}
 _TEXT_CHARACTERS_MAX = 200
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 
@@ -78,35 +81,77 @@ class RegistryOptions:
 FILE_OPTIONS = ("ssl.truststore.location", "ssl.keystore.location")
 
 
+class RegisteredSchema(NamedTuple):
+    """The id and the text of a schema, the texts that it refers to by their names, and, of Protocol Buffers, the place of the
+    message in it."""
+
+    number: int
+    text: str
+    references: Mapping[str, str]
+    places: tuple[int, ...] = ()
+
+
 class Registry:
     """Asks a registry. Schemas never change, so each is asked for once. State: those that are known."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        """UserError SS4002, SS4003, SS4005 for options that do not fit each other."""
+    def __init__(self, options: dict[str, str], kind: str) -> None:
+        """Of schemas of a kind: `AVRO`, `JSON` or `PROTOBUF`. UserError SS4002, SS4003, SS4005 for options that do not fit
+        each other."""
         given = parse_options(RegistryOptions, options)
         self._places = [_place(url.strip(), given) for url in given.url.split(",")]
         self.subject = given.subject
         self._given = given
         self._opener: urllib.request.OpenerDirector | None = None
-        self._schemas: dict[int, Any] = {}
+        self._kind = kind
+        self._schemas: dict[int, RegisteredSchema] = {}
 
-    def schema(self, number: int) -> Any:
-        """The schema of an id. UserError SS5322 when there is none, SS5324 when it is none of Avro."""
+    def schema(self, number: int) -> RegisteredSchema:
+        """The schema of an id. UserError SS5322 when there is none, SS5324 when it is none of this kind."""
         if number not in self._schemas:
-            found = self._asked(f"/schemas/ids/{number}", None, f"the schema {number}")
-            self._schemas[number] = _schema_of(found, number)
+            what = f"the schema {number}"
+            answer = self._asked(f"/schemas/ids/{number}", None, what)
+            self._schemas[number] = self._schema_of(answer, number, what)
         return self._schemas[number]
 
-    def registered(self, schema: Any) -> int:
+    def registered(self, text: str) -> int:
         """The id of a schema under the subject, where it is registered if it is new."""
         assert self.subject is not None
-        body = json.dumps({"schema": json.dumps(schema)}).encode()
+        kind = {} if self._kind == "AVRO" else {"schemaType": self._kind}
+        body = json.dumps({"schema": text, **kind}).encode()
         path = f"/subjects/{urllib.parse.quote(self.subject, safe='')}/versions"
         found = self._asked(path, body, f'the subject "{self.subject}"')
         number = found.get("id") if isinstance(found, dict) else None
         if not isinstance(number, int) or not 0 <= number < 2**31:
             raise ExternalError("SS5321", f'the registry gives no id for the subject "{self.subject}"')
         return number
+
+    def _schema_of(self, answer: Any, number: int, what: str) -> RegisteredSchema:
+        kind = answer.get("schemaType", "AVRO") if isinstance(answer, dict) else "AVRO"
+        if kind != self._kind:
+            raise UserError("SS5324", f"{what} of the registry is one of {kind}, not of {_KINDS[self._kind]}")
+        text = answer.get("schema") if isinstance(answer, dict) else None
+        if not isinstance(text, str):
+            raise UserError("SS5324", f"{what} of the registry has no text")
+        return RegisteredSchema(number, text, self._references(answer, what))
+
+    def _references(self, answer: dict[str, Any], what: str) -> dict[str, str]:
+        """The texts of the schemas that one refers to, and that these do, by the names that they have there."""
+        found: dict[str, str] = {}
+        open_ = list(answer.get("references") or ())
+        while open_:
+            one = open_.pop()
+            name, subject, version = (one.get(key) for key in ("name", "subject", "version"))
+            if name in found:
+                continue
+            if len(found) == _REFERENCES_MAX:
+                raise UserError(
+                    "SS5324", f"{what} of the registry refers to more than {_REFERENCES_MAX} others"
+                )
+            path = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{version}"
+            referred = self._asked(path, None, f'version {version} of the subject "{subject}"')
+            found[str(name)] = str(referred.get("schema", ""))
+            open_ += referred.get("references") or ()
+        return found
 
     def _asked(self, path: str, body: bytes | None, what: str) -> Any:
         """The answer of the first address that has one."""
@@ -206,13 +251,3 @@ def _refusal(error: urllib.error.HTTPError, what: str) -> SqlStreamError:
     if error.code == 404:
         return UserError("SS5322", f"the registry of schemas does not have {what}", detail=detail)
     return UserError("SS5324", f"the registry of schemas refuses {what}", detail=detail)
-
-
-def _schema_of(answer: Any, number: int) -> Any:
-    kind = answer.get("schemaType", "AVRO") if isinstance(answer, dict) else "AVRO"
-    if kind != "AVRO":
-        raise UserError("SS5324", f"the schema {number} of the registry is one of {kind}, not of Avro")
-    try:
-        return json.loads(answer["schema"])
-    except (ValueError, LookupError, TypeError) as error:
-        raise UserError("SS5324", f"the schema {number} of the registry is none of Avro") from error

@@ -1,0 +1,62 @@
+"""Messages of format `avro-confluent`: each is read by the schema of its writer."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from sqlstream.errors import UserError
+from sqlstream.runtime.formats.avro.confluent import ConfluentOptions
+from sqlstream.runtime.formats.avro.decoder import Program, Unfit
+from sqlstream.runtime.formats.avro.encoder import RowEncoder
+from sqlstream.runtime.formats.avro.schemas import record_of
+from sqlstream.runtime.formats.confluent.messages import FramedMessages, framed
+from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
+from sqlstream.schema import Schema
+from sqlstream.spi.format import MessageRequest
+from sqlstream.spi.table_options import parse_options
+
+
+class ConfluentMessages(FramedMessages):
+    """Reads each message by the schema of its writer."""
+
+    def __init__(self, request: MessageRequest) -> None:
+        super().__init__(request, "AVRO")
+
+    def compiled(self, schema: RegisteredSchema) -> Program:
+        try:
+            record = json.loads(schema.text)
+        except ValueError as error:
+            raise UserError(
+                "SS5324", f"the schema {schema.number} of the registry is none of Avro"
+            ) from error
+        try:
+            return Program(record, self.columns)
+        except Unfit as error:
+            raise UserError(
+                "SS5324",
+                f'column "{error.column}" is {error.stored} in the schema {schema.number} of the registry, the table'
+                f" declares {self.columns[error.column]}",
+                hint="declare the column with the type that it has there",
+            ) from error
+
+    def nothing(self) -> Program:
+        """That of a schema without fields, which reads no message."""
+        nullable = {name: t.with_nullable(True) for name, t in self.columns.items()}
+        return Program({"type": "record", "name": "none", "fields": []}, nullable)
+
+
+class ConfluentWriter:
+    """Registers the schema of the table's rows before the first of them is written. State: its id."""
+
+    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
+        self._record = record_of(schema, is_legacy=parse_options(ConfluentOptions, options).is_legacy)
+        self._encoder = RowEncoder(schema)
+        self._registry = Registry(options, "AVRO")
+        self._number: int | None = None
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._number is None:
+            self._number = self._registry.registered(json.dumps(self._record))
+        return framed(self._encoder.encode(batch), self._number)

@@ -1,0 +1,1 @@
+"""Protocol Buffers: descriptors from files and from text, columns of messages and messages of columns."""
