@@ -18,6 +18,7 @@ FORMATS: dict[str, str] = {
     "avro-confluent": "sqlstream.runtime.formats.avro.confluent:AvroConfluent",
     "canal-json": "sqlstream.runtime.formats.change_events.formats:CanalJson",
     "csv": "sqlstream.runtime.formats.csv:Csv",
+    "debezium-avro-confluent": "sqlstream.runtime.formats.change_events.debezium_avro:DebeziumAvroConfluent",
     "debezium-json": "sqlstream.runtime.formats.change_events.formats:DebeziumJson",
     "json": "sqlstream.runtime.formats.json:Json",
     "maxwell-json": "sqlstream.runtime.formats.change_events.formats:MaxwellJson",

@@ -16,9 +16,11 @@ _TEXT_BYTES_MAX = 200
 
 
 class MessageProgram(Protocol):
-    """What reads messages of one schema. `reasons`: why one is rejected, by what the kernel says of it."""
+    """What reads messages of one schema."""
 
-    reasons: Mapping[int, str]
+    @property
+    def reasons(self) -> Mapping[int, str]:
+        """Why a message is rejected, by what the kernel says of it."""
 
     def of_messages(self, messages: pa.Array, is_there: np.ndarray[Any, Any], header_bytes: int = 0) -> Rows:
         """The rows of messages (a binary array without NULLs) of which some are there, each behind a header."""

@@ -208,6 +208,20 @@ def test_rows_are_messages_of_protocol_buffers_with_schemas_of_a_registry(broker
         assert select(options, columns, query) == [(1, True), (2, False), (3, True)]
 
 
+def test_changes_are_events_of_debezium_in_avro(broker: Broker) -> None:
+    topic = broker.topic()
+    with running_registry() as registry:
+        name = "debezium-avro-confluent"
+        options = {**broker.options(topic), "format": name, f"{name}.url": registry.url}
+        columns = "name STRING, n BIGINT, PRIMARY KEY (name) NOT ENFORCED"
+        made = table("t", columns, options)
+        counts = "SELECT name, COUNT(*) FROM (VALUES ('a'), ('b'), ('a')) AS v(name) GROUP BY name"
+        rows_of([made, f"INSERT INTO t {counts}", "SELECT 1"])
+        assert set(registry.subjects) == {f"{topic}-value"}
+        broker.send(topic, [None])
+        assert sorted(rows_of([made, "SELECT * FROM t"])) == [("a", 2), ("b", 1)]
+
+
 def test_an_undecodable_message_is_named(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, [*documents(1), "bad", *documents(3)])

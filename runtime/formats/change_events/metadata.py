@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlstream.schema import Field
-from sqlstream.types import INT, STRING, LogicalType, array, map_of, timestamp_ltz
+from sqlstream.types import BIGINT, INT, STRING, LogicalType, array, map_of, row, timestamp_ltz
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ _TEXTS = map_of(STRING, STRING)
 @dataclass(frozen=True)
 class EventMetadata:
     """A metadata key: its type, and the member of the event that has it, of `member_type`; with `key` it is that of the member,
-    which is a map. A moment is a text, or as many units since 1970 as there are in a second."""
+    which is a map or a ROW. A moment is a text, or as many units since 1970 as there are in a second."""
 
     type: LogicalType
     member: str
@@ -47,7 +47,11 @@ class EventMetadata:
 
         from sqlstream.arrow import to_arrow_type
 
-        values = members if self.key is None else pc.map_lookup(members, self.key, "last")
+        values = members
+        if self.key is not None and pa.types.is_struct(members.type):
+            values = pc.struct_field(members, self.key)
+        elif self.key is not None:
+            values = pc.map_lookup(members, self.key, "last")
         target = to_arrow_type(self.type)
         if self.is_text:
             values = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
@@ -72,6 +76,14 @@ DEBEZIUM_METADATA = {
     "source.schema": _of_source("schema"),
     "source.table": _of_source("table"),
     "source.properties": EventMetadata(_TEXTS, "source", _TEXTS, is_varying=True),
+}
+_SOURCE = row(("ts_ms", BIGINT), ("db", STRING), ("schema", STRING), ("table", STRING))
+DEBEZIUM_AVRO_METADATA = {
+    "ingestion-timestamp": EventMetadata(_LTZ, "ts_ms", BIGINT, units_per_second=1000),
+    "source.timestamp": EventMetadata(_LTZ, "source", _SOURCE, "ts_ms", 1000),
+    "source.database": EventMetadata(STRING, "source", _SOURCE, "db"),
+    "source.schema": EventMetadata(STRING, "source", _SOURCE, "schema"),
+    "source.table": EventMetadata(STRING, "source", _SOURCE, "table"),
 }
 CANAL_METADATA = {
     "database": EventMetadata(STRING, "database"),

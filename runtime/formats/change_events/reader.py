@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.runtime.evaluate import lists
 from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.change_events.changelog import ChangelogOfEvents, old_columns_of
 from sqlstream.runtime.formats.change_events.encodings import booleans
 from sqlstream.runtime.formats.change_events.events import (
     DELETES,
@@ -31,8 +31,6 @@ from sqlstream.runtime.formats.change_events.events import (
     Mask,
     Numbers,
     Operations,
-    Rows,
-    row_type,
 )
 from sqlstream.runtime.formats.change_events.metadata import EventMetadata
 from sqlstream.runtime.formats.json_objects import parse_values
@@ -40,7 +38,7 @@ from sqlstream.runtime.formats.json_reader import JsonReader, lines_of
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
-from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, DecodedMessages, ReadRequest, event_column
+from sqlstream.spi.format import DecodedMessages, EventDemand, ReadRequest
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _TOMBSTONE_BYTES_MAX = 16
@@ -58,25 +56,17 @@ class ChangeEventReader(JsonReader):
     def __init__(
         self, request: ReadRequest, format_: ChangeEventFormat, metadata: Mapping[str, EventMetadata]
     ) -> None:
-        schema, columns, demand = request.schema, request.columns, request.demand
-        # Whether a row is there is known by its object, which is read for the sake of one column at least.
-        read = columns or schema.names[:1]
-        self._format, self._demand, self._columns = format_, demand, columns
-        self._metadata = {f.name: metadata[f.name.removeprefix(VALUE_PREFIX)] for f in demand.metadata}
-        self._row = row_type(schema.select(tuple(schema.index_of(c) for c in read)))
-        self._old = row_type(
-            schema.select(tuple(schema.index_of(c) for c in self._old_columns(schema, read)))
+        self._format, self._demand = format_, request.demand
+        self._changelog = wanted = ChangelogOfEvents(
+            request.schema, request.columns, request.demand, metadata, self._old_columns
         )
-        more = {m.member: m.field for m in self._metadata.values()}
-        envelope = format_.envelope(self._row, self._old, tuple(more.values()))
+        envelope = format_.envelope(wanted.row, wanted.old, wanted.more)
         opened = dataclasses.replace(request, schema=envelope, columns=envelope.names)
         super().__init__(opened, uses_kernel=False, identifier=format_.identifier)
         self._counts: Counter[str] = Counter()
 
-    def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
-        """The columns that are read of what was before a change: those of the key, if it suffices."""
-        keys = self._demand.keys
-        return tuple(c for c in read if c in keys) if keys else read
+    def _old_columns(self, schema: Schema, read: tuple[str, ...], demand: EventDemand) -> tuple[str, ...]:
+        return old_columns_of(schema, read, demand)
 
     def take_counts(self) -> dict[str, int]:
         counts, self._counts = self._counts, Counter()
@@ -93,7 +83,7 @@ class ChangeEventReader(JsonReader):
         events, at = self._format.opened(decoded.batch), decoded.lines
         operations = self._format.operations(events)
         faults = self._told(lines, at, operations)
-        for event, fault in self._unreadable_metadata(events):
+        for event, fault in self._changelog.unreadable_metadata(events):
             operations[event] = UNKNOWN
             faults.setdefault(int(at[event]), fault)
         self._counts[TRUNCATED] += int((operations == TRUNCATES).sum())
@@ -108,7 +98,7 @@ class ChangeEventReader(JsonReader):
                 faults.setdefault(int(line), fault)
         kept = changes.kept(is_whole[at[chosen[changes.owners]]])
         rejected = [self._reject(lines[row], int(numbers[row]), *faults[row]) for row in sorted(faults)]
-        batch, owners = self._changelog(kept, events, chosen)
+        batch, owners = self._changelog.batch(kept, events, chosen)
         return DecodedMessages(
             batch, places[at[owners]], sorted(decoded.rejected + rejected, key=lambda r: r.line)
         )
@@ -125,14 +115,6 @@ class ChangeEventReader(JsonReader):
             for event, operation, fault in zip(unknown, told, faults, strict=True)
             if operation == UNKNOWN
         }
-
-    def _unreadable_metadata(self, events: pa.RecordBatch) -> Iterator[tuple[int, Fault]]:
-        """Events with metadata that are not the moments that they should be; all others are what the envelope declares."""
-        moments = {key: metadata for key, metadata in self._metadata.items() if metadata.is_moment}
-        for key, metadata in moments.items():
-            for event in find_unparsable(events.column(metadata.member), metadata.of):
-                name = key.removeprefix(VALUE_PREFIX)
-                yield event, Fault(f'the event has something else than a time as its "{name}"')
 
     def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
         if t.root in NESTED_ROOTS:
@@ -158,10 +140,7 @@ class ChangeEventReader(JsonReader):
 
     def _faults(self, changes: Changes, lines: pa.Array, at: Numbers) -> Iterator[tuple[Fault, Mask]]:
         """What changes lack, and which."""
-        yield from changes.missing(self._demand.keys)
-        if not self._demand.marked:
-            for name, mask in changes.unknown.items():
-                yield Fault(f'the event does not have the value of "{name}"', REPLICA_IDENTITY), mask
+        yield from self._changelog.missing(changes)
         if not self._demand.keys:
             for is_partial in self._partial(changes, lines, at):
                 lacks = Fault(
@@ -173,24 +152,6 @@ class ChangeEventReader(JsonReader):
     def _partial(self, changes: Changes, lines: pa.Array, at: Numbers) -> Iterator[Mask]:
         """Which changes cannot have a whole row in `before`."""
         yield from ()
-
-    def _changelog(
-        self, changes: Changes, events: pa.RecordBatch, chosen: Numbers
-    ) -> tuple[pa.RecordBatch, Numbers]:
-        """The rows, and the event of each of them."""
-        rows = changes.rows(self._demand.keys)
-        owners = chosen[changes.owners[rows.sources]]
-        columns = rows.columns if self._columns else []
-        names = list(self._columns)
-        if self._metadata:
-            for key, metadata in self._metadata.items():
-                columns.append(metadata.of(events.column(metadata.member).take(pa.array(owners))))
-                names.append(event_column(key))
-        if self._demand.marked:
-            columns.append(_marks(rows, self._demand.marked))
-            names.append(UNKNOWN_VALUES)
-        batch = pa.RecordBatch.from_arrays([*columns, pa.array(rows.kinds)], names=[*names, ROW_KIND_COLUMN])
-        return batch, owners
 
 
 def _are_tombstones(lines: pa.Array) -> Mask:
@@ -215,14 +176,3 @@ def _names_at(lines: pa.Array, at: Numbers, member: str, events: Numbers | None)
     members, counts = documents.children(np.where(is_object, values, -1))
     offsets = lists.offsets_of(counts)
     return pa.ListArray.from_arrays(offsets, documents.names(members))
-
-
-def _marks(rows: Rows, marked: tuple[str, ...]) -> pa.Array:
-    """The column of UNKNOWN_VALUES."""
-    count = len(rows.kinds)
-    marks = pa.nulls(count, pa.string())
-    for name, is_unknown in rows.unknown.items():
-        place = pa.scalar(f"{marked.index(name)},")
-        longer = pc.binary_join_element_wise(pc.fill_null(marks, ","), place, "")
-        marks = pc.if_else(pa.array(is_unknown), longer, marks)
-    return marks

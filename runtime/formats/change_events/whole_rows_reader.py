@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.change_events.changelog import old_columns_of
 from sqlstream.runtime.formats.change_events.encodings import (
     ENCODED_ROOTS,
     AmbiguousDecimal,
@@ -38,7 +39,7 @@ from sqlstream.runtime.formats.json_reader import DecodedRows
 from sqlstream.runtime.formats.text_values import texts_of
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.schema import Schema
-from sqlstream.spi.format import DecodedMessages, ReadRequest
+from sqlstream.spi.format import DecodedMessages, EventDemand, ReadRequest
 from sqlstream.times import is_time_text
 from sqlstream.types import BINARY_ROOTS, NESTED_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
@@ -77,7 +78,7 @@ class WholeRowsReader(ChangeEventReader):
             not keeps_nulls or len(self._names) < 2 or _OWN_FILE.search(self._path) is not None
         )
 
-    def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
+    def _old_columns(self, schema: Schema, read: tuple[str, ...], demand: EventDemand) -> tuple[str, ...]:
         """A value that an event leaves out after a change may be known from before, also where the key changes."""
         return read
 
@@ -148,12 +149,12 @@ class DebeziumReader(WholeRowsReader):
             self.path = ("payload",)
         super().__init__(request, format_, metadata, keeps_nulls=keeps_nulls, logs_nulls=True)
 
-    def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
+    def _old_columns(self, schema: Schema, read: tuple[str, ...], demand: EventDemand) -> tuple[str, ...]:
         """Of the values after a change only those that are stored apart may be unknown."""
         # Who reads events as they come wants the row time of a deletion.
-        if not self._demand.marked:
+        if not demand.marked:
             return read
-        names = ChangeEventReader._old_columns(self, schema, read)
+        names = old_columns_of(schema, read, demand)
         types = dict(zip(schema.names, schema.types, strict=True))
         return tuple(c for c in read if c in names or self._placeholders.can_be(types[c]))
 
@@ -201,9 +202,11 @@ class DebeziumReader(WholeRowsReader):
         rows = _member(_member(values, "payload") if self._has_schema else values, "after")
         masks = [
             self._placeholders.find(texts, f.type)
-            for texts, f in zip(rows.flatten(), self._row.fields, strict=True)
+            for texts, f in zip(rows.flatten(), self._changelog.row.fields, strict=True)
         ]
-        unknown = pa.StructArray.from_arrays(map(pa.array, masks), names=[f.name for f in self._row.fields])
+        unknown = pa.StructArray.from_arrays(
+            map(pa.array, masks), names=[f.name for f in self._changelog.row.fields]
+        )
         return pa.RecordBatch.from_arrays([*batch.columns, unknown], names=[*batch.schema.names, _UNKNOWN])
 
     def _changes(
@@ -221,7 +224,7 @@ class DebeziumReader(WholeRowsReader):
         return replace(changes, unknown=found).filled()
 
     def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
-        if t is self._row or t is self._old:
+        if t is self._changelog.row or t is self._changelog.old:
             columns = []
             for field, texts in zip(t.fields, part.flatten(), strict=True):
                 if self._has_placeholders:

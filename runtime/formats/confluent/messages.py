@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.binary_messages import MessageProgram, decoded, rejected_message
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
-from sqlstream.runtime.formats.messages import joined_rows
+from sqlstream.runtime.formats.file_rows import joined_rows
 from sqlstream.spi.format import DecodedMessages, MessageRequest
 
 MAGIC = b"\0"

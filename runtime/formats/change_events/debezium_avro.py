@@ -1,0 +1,70 @@
+"""Format `debezium-avro-confluent`: Debezium's events in Avro, whose schemas are in a registry."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.runtime.formats.avro.confluent import ConfluentOptions
+from sqlstream.runtime.formats.avro.schemas import record_of
+from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
+from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry
+from sqlstream.schema import Schema
+from sqlstream.spi.format import (
+    FileReader,
+    FileWriter,
+    FormatDescriptor,
+    MessageReader,
+    MessageRequest,
+    MessageWriter,
+    ReadRequest,
+)
+from sqlstream.spi.table_options import descriptors_of, parse_options
+
+
+class DebeziumAvroConfluent:
+    """A message is a zero, the id of its schema, and an event: the row before a change, the one after it, and what it was."""
+
+    descriptor = FormatDescriptor(
+        "debezium-avro-confluent",
+        descriptors_of(ConfluentOptions),
+        "",
+        source_mode=ChangelogMode.RETRACT,
+        sink_mode=ChangelogMode.RETRACT,
+        reads_events=True,
+        metadata={key: each.type for key, each in DEBEZIUM_AVRO_METADATA.items()},
+        varying_metadata=frozenset(key for key, each in DEBEZIUM_AVRO_METADATA.items() if each.varies),
+        has_messages=True,
+        has_files=False,
+        subject_option="subject",
+        path_options=FILE_OPTIONS,
+    )
+
+    def reader(self, request: ReadRequest) -> FileReader:
+        raise _no_files()
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        raise _no_files()
+
+    def message_reader(self, request: MessageRequest) -> MessageReader:
+        from sqlstream.runtime.formats.change_events.debezium_avro_messages import EventMessages
+
+        return EventMessages(request)
+
+    def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
+        from sqlstream.runtime.formats.change_events.debezium_avro_messages import EventWriter
+
+        return EventWriter(schema, options)
+
+    def validate(self, schema: Schema, options: dict[str, str]) -> None:
+        Registry(options, "AVRO")
+        record_of(schema, is_legacy=parse_options(ConfluentOptions, options).is_legacy)
+
+
+def _no_files() -> UserError:
+    return UserError(
+        "SS4003",
+        'format "debezium-avro-confluent" is one of messages',
+        hint="use format debezium-json for files",
+    )

@@ -1,0 +1,106 @@
+"""Messages of format `debezium-avro-confluent`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_type, without_row_kinds
+from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages, ConfluentWriter
+from sqlstream.runtime.formats.binary_messages import rejected_message
+from sqlstream.runtime.formats.change_events.changelog import ChangelogOfEvents, faults_by_event
+from sqlstream.runtime.formats.change_events.debezium import DEBEZIUM
+from sqlstream.runtime.formats.change_events.events import (
+    DELETES,
+    TELLS,
+    TOLD,
+    TRUNCATED,
+    TRUNCATES,
+    UNKNOWN,
+    UNKNOWN_KIND,
+    Changes,
+    is_there,
+)
+from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
+from sqlstream.schema import Field, Schema
+from sqlstream.spi.format import DecodedMessages, MessageRequest
+from sqlstream.types import STRING, row
+
+
+class EventMessages:
+    """Turns each event into the rows that it changes. A message without content, with which Kafka forgets a key, is passed over;
+    so is an event that changes no row, and it is counted. State: the counts since they were last taken."""
+
+    def __init__(self, request: MessageRequest) -> None:
+        self._changelog = ChangelogOfEvents(
+            request.schema, request.columns, request.demand, DEBEZIUM_AVRO_METADATA
+        )
+        wanted = self._changelog
+        envelope = DEBEZIUM.envelope(wanted.row, wanted.old, wanted.more)
+        self._events = ConfluentMessages(MessageRequest(envelope, envelope.names, request.options))
+        self._counts: Counter[str] = Counter()
+
+    def take_counts(self) -> dict[str, int]:
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def decode(self, messages: pa.Array) -> DecodedMessages:
+        is_empty = pc.equal(pc.binary_length(messages), 0)
+        if pc.any(is_empty).as_py():
+            messages = pc.if_else(is_empty, pa.scalar(None, pa.binary()), messages)
+        found = self._events.decode(messages)
+        events = found.batch
+        assert found.owners is not None
+        operations = DEBEZIUM.operations(events)
+        # An event that has nothing of a change, not even in its schema, is a heartbeat or such.
+        is_told = ~is_there(events.column(2)) & ~is_there(events.column(1)) & ~is_there(events.column(0))
+        operations[(operations == UNKNOWN) & is_told] = TELLS
+        faults = dict.fromkeys(np.flatnonzero(operations == UNKNOWN).tolist(), UNKNOWN_KIND)
+        for event, fault in self._changelog.unreadable_metadata(events):
+            operations[event] = UNKNOWN
+            faults.setdefault(event, fault)
+        self._counts[TRUNCATED] += int((operations == TRUNCATES).sum())
+        self._counts[TOLD] += int((operations == TELLS).sum())
+        chosen = np.flatnonzero(operations <= DELETES)
+        taken = events if len(chosen) == events.num_rows else events.take(pa.array(chosen))
+        before, after = taken.column(0), taken.column(1)
+        changes = Changes(np.arange(len(chosen)), operations[chosen], before, after, {}).filled()
+        faults |= faults_by_event(self._changelog.missing(changes), chosen[changes.owners])
+        is_kept = ~np.isin(chosen[changes.owners], list(faults))
+        batch, owners = self._changelog.batch(changes.kept(is_kept), events, chosen)
+        rejected = [
+            rejected_message(messages, place, place, fault.reason)
+            for event, fault in faults.items()
+            for place in [int(found.owners[event])]
+        ]
+        rejected = sorted([*found.rejected, *rejected], key=lambda r: r.line)
+        return DecodedMessages(batch, found.owners[owners], rejected)
+
+
+class EventWriter:
+    """Writes one event for each row: one that goes is a deletion, one that comes an insertion, as Flink writes them."""
+
+    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
+        of_row = row(*((f.name, f.type) for f in schema.fields))
+        self._type = to_arrow_type(of_row)
+        envelope = (Field("before", of_row), Field("after", of_row), Field("op", STRING))
+        self._writer = ConfluentWriter(Schema(envelope), options)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        is_insert = np.ones(batch.num_rows, dtype=bool)
+        if is_changelog(batch):
+            is_insert = np.asarray(is_accumulate(row_kinds(batch)), dtype=bool)
+            batch = without_row_kinds(batch)
+        fields = list(self._type)
+        before, after = (
+            pa.StructArray.from_arrays(batch.columns, fields=fields, mask=pa.array(mask))
+            for mask in (is_insert, ~is_insert)
+        )
+        comes, goes = DEBEZIUM.written
+        codes = pc.if_else(pa.array(is_insert), comes, goes)
+        return self._writer.encode(
+            pa.RecordBatch.from_arrays([before, after, codes], names=["before", "after", "op"])
+        )
