@@ -86,6 +86,19 @@ class Broker:
         for made in admin.create_topics([NewTopic(name, partitions, 1)]).values():
             made.result(ANSWER_TIMEOUT_S)
 
+    def delete(self, name: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.delete_topics([name])[name].result(ANSWER_TIMEOUT_S)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """A topic has so many from here on."""
+        from confluent_kafka.admin import AdminClient, NewPartitions
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_TIMEOUT_S)
+
     def send(self, topic: str, values: Sequence[Any], partition: int = 0, **more: Any) -> None:
         """Messages of these values; `keys`, `headers` and `timestamps` may be lists too."""
         from confluent_kafka import Producer

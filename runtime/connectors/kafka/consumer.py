@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
-from sqlstream.runtime.connectors.kafka.errors import error_of
+from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, error_of
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.kernels import messages as kernel
 from sqlstream.runtime.kernels.buffers import validity_buffer
@@ -36,12 +36,13 @@ class Partition(NamedTuple):
 @dataclass(frozen=True)
 class Run:
     """Messages of one partition that follow each other, as rows of a Taken. Without rows: the end of a partition, as it is now,
-    is at `offset`."""
+    is at `offset`, or with `is_gone` the partition does not have the offset that was to be read."""
 
     partition: Partition
     first: int
     end: int
     offset: int
+    is_gone: bool = False
 
 
 class Taken:
@@ -55,10 +56,15 @@ class Taken:
         self._table = np.empty((count, kernel.ENTRIES), dtype=np.int64)
         starts = np.empty(count, dtype=np.int64)
         found = kernel.describe(addresses, count, self._table, starts)
-        self.runs = [
-            self._run(int(first), int(end), topics)
-            for first, end in zip(starts[:found], [*starts[1:found], count], strict=True)
-        ]
+        try:
+            self.runs = [
+                self._run(int(first), int(end), topics)
+                for first, end in zip(starts[:found], [*starts[1:found], count], strict=True)
+            ]
+        except BaseException:
+            # A consumer cannot be closed while somebody has messages of it.
+            self.release()
+            raise
 
     def _run(self, first: int, end: int, topics: dict[int, str]) -> Run:
         error, topic, number = (int(v) for v in self._table[first, : kernel.OFFSET])
@@ -67,6 +73,8 @@ class Taken:
         partition = Partition(topics.get(topic, ""), number)
         if error == rdkafka.PARTITION_EOF:
             return Run(partition, first, first, int(self._table[end - 1, kernel.OFFSET]))
+        if error in OUT_OF_RANGE:
+            return Run(partition, first, first, -1, is_gone=True)
         if error != rdkafka.NO_ERROR:
             message = ctypes.cast(int(self._addresses[first]), ctypes.POINTER(rdkafka.Message))
             text = library().message_errstr(message)

@@ -11,8 +11,8 @@ _UNKNOWN_TOPIC = (3, -188, -190)
 _REFUSED = (29, 30, 31, 58, -169)
 """TOPIC, GROUP and CLUSTER_AUTHORIZATION_FAILED, SASL_AUTHENTICATION_FAILED, _AUTHENTICATION."""
 
-_OUT_OF_RANGE = (1, -140)
-"""OFFSET_OUT_OF_RANGE, _AUTO_OFFSET_RESET."""
+OUT_OF_RANGE = (1, -140)
+"""OFFSETOUT_OF_RANGE, _AUTO_OFFSET_RESET."""
 
 _TOO_LARGE = (10, 18)
 """MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE."""
@@ -33,7 +33,7 @@ def error_of(code: int, text: str, topic: str, partition: int = -1) -> SqlStream
             detail=text,
             hint="check 'properties.security.protocol', 'properties.sasl.…' and what the user may do",
         )
-    if code in _OUT_OF_RANGE:
+    if code in OUT_OF_RANGE:
         return UserError(
             "SS5304",
             f"{place} does not have the offset that the job goes on from any more",

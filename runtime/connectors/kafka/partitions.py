@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.errors import ExternalError, Retry, UserError, did_you_mean
-from sqlstream.runtime.connectors.kafka.errors import error_of
+from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, error_of
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.spi.connector import Discovery, SourceSplit
 
@@ -38,12 +39,13 @@ class Partitions:
         self._is_last = options.is_bounded or not self.interval_ms
 
     def discover(self) -> Discovery:
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
         if not self._is_first and self._is_last:
             return Discovery((), is_last=True)
-        brokers = Brokers(self._options)
-        try:
+        # A job that begins says soon that it has no broker; one that runs waits for it.
+        retry = Retry.NEVER if self._is_first else None
+        with _asking(self._options.settings, self._options.place, retry), _brokers(self._options) as brokers:
             counts = self._topics(brokers)
             new = [
                 TopicPartition(topic, number)
@@ -51,11 +53,6 @@ class Partitions:
                 for number in range(self._found.get(topic, 0), count)
             ]
             splits = self._splits(brokers, new)
-        except KafkaException as error:
-            # A job that begins says soon that it has no broker; one that runs waits for it.
-            raise _error(error, self._options, Retry.NEVER if self._is_first else None) from error
-        finally:
-            brokers.close()
         self._found |= counts
         self._is_first = False
         return Discovery(tuple(splits), is_last=self._is_last)
@@ -107,6 +104,13 @@ def _split(partition: TopicPartition, begin: int, end: int | None = None) -> Sou
     return SourceSplit(position if end is None else {**position, "end": end})
 
 
+_RESETS = {
+    **dict.fromkeys(("smallest", "earliest", "beginning"), "earliest"),
+    **dict.fromkeys(("largest", "latest", "end"), "latest"),
+}
+"""The values of auto.offset.reset."""
+
+
 class Brokers:
     """Answers about topics and offsets. No state but the connections."""
 
@@ -114,7 +118,7 @@ class Brokers:
         from confluent_kafka import Consumer
 
         settings = dict(options.settings)
-        self._resets = settings.pop("auto.offset.reset", "error")
+        self._resets = _RESETS.get(settings.pop("auto.offset.reset", "").lower(), "error")
         self._is_read_committed = settings.get("isolation.level", "read_committed") == "read_committed"
         self._options = options
         settings.setdefault("group.id", "sqlstream")
@@ -204,30 +208,57 @@ class Brokers:
         return [rest[p.topic, p.partition] if o < 0 else o for p, o in zip(partitions, offsets, strict=True)]
 
 
-def _error(error: Exception, options: KafkaOptions, retry: Retry | None) -> Exception:
-    """A KafkaException's cause."""
-    cause = error.args[0]
-    if cause.code() in (-195, -187, -185, -193):  # _TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE
-        servers = options.settings.get("bootstrap.servers", "")
-        return ExternalError(
+@contextlib.contextmanager
+def _brokers(options: KafkaOptions) -> Iterator[Brokers]:
+    made = Brokers(options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
+def _asking(settings: Mapping[str, str], place: str, retry: Retry | None = None) -> Iterator[None]:
+    """Raise errors of the library as ours: SqlStreamError as of `error_of`."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() not in (
+            -195,
+            -187,
+            -185,
+            -193,
+        ):  # _TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE
+            raise error_of(cause.code(), cause.str(), place) from error
+        raise ExternalError(
             "SS5301",
-            f'no broker of "{servers}" can be reached',
+            f'no broker of "{settings.get("bootstrap.servers", "")}" can be reached',
             retry=retry,
             detail=cause.str(),
             hint="check 'properties.bootstrap.servers', and that the broker runs",
-        )
-    return error_of(cause.code(), cause.str(), options.place)
+        ) from error
+
+
+def offset_in_place_of(options: KafkaOptions, topic: str, number: int, gone: int) -> int:
+    """Where reading a partition goes on that does not have an offset any more. UserError SS5304 unless the table says that."""
+    from confluent_kafka import TopicPartition
+
+    reset = _RESETS.get(options.settings.get("auto.offset.reset", "").lower())
+    if reset is None:
+        raise error_of(OUT_OF_RANGE[0], f"it was to be read from offset {gone}", topic, number)
+    with _asking(options.settings, topic), _brokers(options) as brokers:
+        return brokers.offsets([TopicPartition(topic, number)], f"{reset}-offset", {}, None)[0]
 
 
 def partitions_of(settings: dict[str, str], topic: str) -> int:
     """How many partitions a topic has. UserError SS5302 when it does not exist."""
-    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    try:
+    with _asking(settings, topic):
         found = AdminClient(settings, logger=SILENT).list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
-    except KafkaException as error:
-        raise error_of(error.args[0].code(), error.args[0].str(), topic) from error
     if found.error is not None:
         raise error_of(found.error.code(), found.error.str(), topic)
     return len(found.partitions)
@@ -235,13 +266,12 @@ def partitions_of(settings: dict[str, str], topic: str) -> int:
 
 def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:
     """What a group has committed of partition 0 of a topic; below 0 for nothing."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({**settings, "group.id": group, "enable.auto.commit": "false"}, logger=SILENT)
     try:
-        return consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)[0].offset
-    except KafkaException as error:
-        raise error_of(error.args[0].code(), error.args[0].str(), topic) from error
+        with _asking(settings, topic):
+            return consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)[0].offset
     finally:
         consumer.close()
 

@@ -14,6 +14,7 @@ from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.partitions import offset_in_place_of
 from sqlstream.runtime.connectors.kafka.rows import MessageRows
 from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.runtime.formats.file_rows import empty_columns
@@ -59,7 +60,7 @@ class KafkaReader:
     def __init__(
         self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> None:
-        self._context = context
+        self._context, self._options = context, options
         self._rows = MessageRows(spec, options, context)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         idle = spec.options.get("scan.watermark.idle-timeout")
@@ -75,10 +76,11 @@ class KafkaReader:
         self._has_all = True
         self._had_nothing = False
         settings = {
-            "auto.offset.reset": "error",
             "group.id": f"sqlstream-{context.job_id}",
             **CONSUMER,
             **options.settings,
+            # The reader says where it goes on when an offset is gone.
+            "auto.offset.reset": "error",
         }
         self._commits = options.given.group_id is not None
         self._consumer = Consumer(settings, min(context.batch_rows, _ROWS_MAX))
@@ -130,6 +132,9 @@ class KafkaReader:
             split = self._splits.get(run.partition)
             if split is None:
                 continue
+            if run.is_gone:
+                self._go_on_behind_gone(run.partition, split)
+                continue
             rows = self._wanted(taken, run, split)
             if rows.end > rows.first:
                 pieces.append(self._piece(taken, rows, split))
@@ -144,6 +149,20 @@ class KafkaReader:
         if not pieces[0].num_columns:
             return empty_columns(sum(piece.num_rows for piece in pieces))
         return pa.concat_batches(pieces)
+
+    def _go_on_behind_gone(self, partition: Partition, split: Split) -> None:
+        """Where 'auto.offset.reset' says. UserError SS5304 unless it does."""
+        offset = offset_in_place_of(self._options, partition.topic, partition.number, split.offset)
+        place = f'topic "{partition.topic}", partition {partition.number}'
+        said = f"{place}: offset {split.offset} is gone, and reading goes on at offset {offset}"
+        self._context.print_lines([said], True)
+        self._consumer.unassign([partition])
+        split.offset = offset
+        if split.is_finished:
+            self._finished_ms = max(self._finished_ms, split.watermark_ms)
+            del self._splits[partition]
+        else:
+            self._consumer.assign([(*partition, offset)])
 
     def _wanted(self, taken: Taken, run: Run, split: Split) -> Run:
         """Without what is behind the end of a bounded table, or before its begin."""

@@ -1,0 +1,233 @@
+"""What goes wrong with brokers: what passes is waited for, and what stays is named; no row is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_harness import TIMEOUT_S
+from kafka_harness import Broker, running_broker, table
+from kafka_mock import (
+    FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    NOT_LEADER,
+    OFFSET_OUT_OF_RANGE,
+    PRODUCE,
+    STORAGE,
+    TIMED_OUT,
+    TOO_LARGE,
+    TOPIC_REFUSED,
+    UNKNOWN_TOPIC,
+    MockCluster,
+    mock_cluster,
+)
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
+
+import sqlstream
+from sqlstream.runtime.connectors.kafka.connector import Kafka
+from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
+from sqlstream.testing.check import rows_of
+from sqlstream.types import BIGINT
+
+SERVERS = "sqlstream.server.database-servers.enabled=true"
+MANY = 50
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with mock_cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with running_broker(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def answering(cluster: MockCluster, request: int, *errors: int) -> Iterator[None]:
+    cluster.answer(request, errors)
+    try:
+        yield
+    finally:
+        cluster.forgive(request)
+
+
+def documents(*numbers: int) -> list[str]:
+    return [f'{{"n":{n}}}' for n in numbers]
+
+
+def read(options: dict[str, str]) -> Counter[int]:
+    return Counter(n for (n,) in rows_of([table("t", "n BIGINT", options), "SELECT n FROM t"]))
+
+
+def write(options: dict[str, str], *numbers: int) -> None:
+    rows = ", ".join(f"({n})" for n in numbers)
+    rows_of([table("t", "n BIGINT", options), f"INSERT INTO t VALUES {rows}", "SELECT 1"])
+
+
+@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC, STORAGE])
+def test_reading_goes_on_behind_an_error_that_passes(cluster: MockCluster, error: int) -> None:
+    topic = cluster.topic(2)
+    for partition in (0, 1):
+        cluster.send(topic, documents(*range(partition, 20, 2)), partition=partition)
+    with answering(cluster, FETCH, error, error):
+        assert read(cluster.options(topic)) == Counter(range(20))
+    with answering(cluster, LIST_OFFSETS, NOT_LEADER), answering(cluster, METADATA, TIMED_OUT):
+        assert read(cluster.options(topic)) == Counter(range(20))
+
+
+def test_messages_are_sent_once_although_answers_are_errors(cluster: MockCluster) -> None:
+    topic = cluster.topic(2)
+    with answering(cluster, PRODUCE, NOT_LEADER, TIMED_OUT, STORAGE, NOT_LEADER):
+        write(cluster.options(topic), *range(20))
+    assert read(cluster.options(topic)) == Counter(range(20))
+
+
+def test_another_leader_is_found(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    for leader in (1, 2, 3):
+        cluster.lead(topic, 0, leader)
+        write(cluster.options(topic), leader)
+    cluster.down(3)
+    cluster.lead(topic, 0, 1)
+    try:
+        assert read(cluster.options(topic)) == Counter((1, 2, 3))
+    finally:
+        cluster.up(3)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TOPIC_REFUSED, "SS5303.*refuses access to partition 0 .*TOPIC_AUTHORIZATION_FAILED"),
+        (OFFSET_OUT_OF_RANGE, "SS5304.*partition 0 .* does not have the offset"),
+        (TIMED_OUT, "SS5301.*partition 0 .* cannot be reached: REQUEST_TIMED_OUT"),
+    ],
+)
+def test_an_error_that_stays_is_named_by_a_reader(cluster: MockCluster, error: int, said: str) -> None:
+    topic = cluster.topic()
+    cluster.send(topic, documents(1))
+    with answering(cluster, FETCH, *[error] * MANY), pytest.raises(sqlstream.Error, match=f"(?s){said}"):
+        read(cluster.options(topic))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TOPIC_REFUSED, "SS5303.*refuses access to .*TOPIC_AUTHORIZATION_FAILED"),
+        (TOO_LARGE, "SS5306.*a message is too large for partition 0"),
+    ],
+)
+@pytest.mark.parametrize("guarantee", ["at-least-once", "none"])
+def test_an_error_that_stays_is_named_by_a_writer(
+    cluster: MockCluster, error: int, said: str, guarantee: str
+) -> None:
+    options = cluster.options(cluster.topic()) | {"sink.delivery-guarantee": guarantee}
+    with answering(cluster, PRODUCE, *[error] * MANY), pytest.raises(sqlstream.Error, match=f"(?s){said}"):
+        write(options, 1)
+
+
+def test_a_topic_that_is_refused_is_named_before_a_job_begins(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    cluster.fail(topic, TOPIC_REFUSED)
+    with pytest.raises(sqlstream.Error, match=rf'(?s)SS5303.*refuses access to topic "{topic}"'):
+        read(cluster.options(topic))
+
+
+@pytest.mark.parametrize(("reset", "found"), [("earliest", [1, 2, 3]), ("latest", [])])
+def test_reading_goes_on_where_the_table_says_when_an_offset_is_gone(
+    cluster: MockCluster, reset: str, found: list[int]
+) -> None:
+    topic = cluster.topic()
+    cluster.send(topic, documents(1, 2, 3))
+    options = cluster.options(topic) | {"properties.auto.offset.reset": reset}
+    with answering(cluster, FETCH, OFFSET_OUT_OF_RANGE):
+        assert read(options) == Counter(found)
+
+
+def test_the_user_is_told_of_an_offset_that_is_gone(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    cluster.send(topic, documents(1, 2, 3))
+    options = cluster.options(topic) | {"properties.auto.offset.reset": "earliest"}
+    told: list[str] = []
+    context = ConnectorContext(
+        job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=now_ms, attempt=0, config={},
+        count=lambda name, n: None, files=LocalFiles(), print_lines=lambda lines, is_error: told.extend(lines),
+    )  # fmt: skip
+    spec = SourceSpec("t", "kafka", options, Schema.of(("n", BIGINT)), ("n",), is_bounded=False)
+    reader = Kafka().source(spec, context, [{"topic": topic, "partition": 0, "offset": 7}])
+    try:
+        assert polled(reader, 3) == [1, 2, 3]
+        assert told == [f'topic "{topic}", partition 0: offset 7 is gone, and reading goes on at offset 0']
+        assert reader.snapshot() == [{"topic": topic, "partition": 0, "offset": 3}]
+    finally:
+        reader.close()
+
+
+def polled(reader: SourceReader, rows: int) -> list[int]:
+    found: list[int] = []
+
+    def has_all() -> bool:
+        batch = reader.poll()
+        if not isinstance(batch, SourceStatus):
+            found.extend(batch.column(0).to_pylist())
+        return len(found) >= rows
+
+    wait_until(has_all, TIMEOUT_S)
+    return found
+
+
+def test_a_message_is_too_large_for_its_producer(broker: Broker) -> None:
+    options = broker.options(broker.topic()) | {"properties.max.request.size": "1000"}
+    made = table("t", "v STRING", options)
+    with pytest.raises(sqlstream.Error, match=r"(?s)SS5306.*a message is too large"):
+        rows_of([made, "INSERT INTO t VALUES (REPEAT('x', 2000))", "SELECT 1"])
+
+
+def test_a_topic_is_deleted_while_a_job_reads_it(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    broker.send(topic, documents(1))
+    options = broker.options(topic, **{"scan.topic-partition-discovery.interval": "200 ms"})
+    del options["scan.bounded.mode"]
+    sink = {"connector": "filesystem", "path": str(tmp_path / "out"), "format": "json"}
+    with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
+        session = server.open_session()
+        server.execute(session, "SET 'restart-strategy.type' = 'none'")
+        for text in (table("t", "n BIGINT", options), table("o", "n BIGINT", sink)):
+            server.execute(session, text)
+        job_id = server.insert(session, "INSERT INTO o SELECT n FROM t")
+        server.wait_for(job_id, "RUNNING")
+        broker.delete(topic)
+        assert server.wait_for(job_id, "FAILED") == "FAILED"
+        exceptions = server.get(f"/jobs/{job_id}/exceptions")
+        assert f'topic "{topic}" does not exist' in str(exceptions)
+
+
+def test_partitions_that_are_added_are_read(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    broker.send(topic, documents(1))
+    options = broker.options(topic, **{"scan.topic-partition-discovery.interval": "200 ms"})
+    del options["scan.bounded.mode"]
+    copied = broker.topic()
+    with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
+        session = server.open_session()
+        for text in (table("t", "n BIGINT", options), table("o", "n BIGINT", broker.options(copied))):
+            server.execute(session, text)
+        job_id = server.insert(session, "INSERT INTO o SELECT n FROM t")
+        broker.add_partitions(topic, 3)
+        broker.send(topic, documents(2), partition=1)
+        broker.send(topic, documents(3), partition=2)
+        wait_until(lambda: len(broker.messages(copied)) == 3, TIMEOUT_S)
+        server.request("PATCH", f"/jobs/{job_id}", rest=True)
+    assert read(broker.options(copied)) == Counter((1, 2, 3))
