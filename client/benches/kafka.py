@@ -252,19 +252,20 @@ class KafkaBench:
     # --- idle
 
     def _idle(self) -> Iterator[Figure]:
-        from sqlstream.client.connection.embedded import embedded_connection
+        from sqlstream.client.clusters.local_cluster import LocalClusterClient
+        from sqlstream.client.sessions.session import Session
+        from sqlstream.planner.dialect.parser import parse_script
 
         topics = [self._topic(IDLE_PARTITIONS) for _ in range(IDLE_TOPICS)]
-        with embedded_connection(self._settings) as connection:
-            connection.execute(self._table("source", _RAW, ";".join(topics), {"format": "raw"}))
-            connection.execute("CREATE TABLE nowhere (payload BYTES) WITH ('connector' = 'blackhole')")
-            with connection.execute("INSERT INTO nowhere SELECT payload FROM source") as result:
-                time.sleep(self._seconds / 2)
-                cluster = connection.session.cluster.cluster()
-                before_s, since_s = cluster.cpu_seconds(), time.monotonic()
-                time.sleep(self._seconds)
-                share = (cluster.cpu_seconds() - before_s) / (time.monotonic() - since_s)
-                result.cancel()
+        text = f"{self._table('source', _RAW, ';'.join(topics), {'format': 'raw'})} {_PASS}"
+        with contextlib.closing(LocalClusterClient(self._settings)) as clusters:
+            session, cluster = Session(clusters, self._settings), clusters.cluster()
+            for statement in parse_script(text):
+                session.execute(statement)
+            time.sleep(self._seconds / 2)
+            before_s, since_s = cluster.cpu_seconds(), time.monotonic()
+            time.sleep(self._seconds)
+            share = (cluster.cpu_seconds() - before_s) / (time.monotonic() - since_s)
         yield Figure(f"idle, {IDLE_TOPICS * IDLE_PARTITIONS:,} partitions", share, "of a core", IDLE_BAR)
 
     # --- topics and tables
