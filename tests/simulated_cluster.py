@@ -76,6 +76,7 @@ from sqlstream.runtime.jobmanager.restart_strategy import NoRestart
 from sqlstream.runtime.taskmanager import events as task_executor_events
 from sqlstream.runtime.taskmanager.events import (
     AbandonTask,
+    AlignSource,
     CollectMetrics,
     GiveSplits,
     SendToJobManager,
@@ -519,6 +520,9 @@ class Cluster:
                 case GiveSplits(execution_id, number, assigned):
                     if execution_id in process.running:
                         process.running[execution_id].give_splits(number, assigned)
+                case AlignSource(execution_id, watermark_ms):
+                    if execution_id in process.running:
+                        process.running[execution_id].align(watermark_ms)
                 case AbandonTask(error):
                     self.say(error.message)
                 case Terminate():

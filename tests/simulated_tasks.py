@@ -27,7 +27,12 @@ from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.channels import ChannelClosed, QueuedItem
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
+from sqlstream.runtime.taskmanager.events import (
+    CheckpointMessage,
+    TaskReport,
+    TaskStateChanged,
+    WatermarkReported,
+)
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
@@ -532,7 +537,7 @@ class SimulatedTask:
     after: After
     report: Callable[[TaskStateChanged], None]
     states: Mapping[int, OperatorSnapshot] = dataclasses.field(default_factory=dict)
-    request_splits: Callable[[SplitsRequested], None] | None = None
+    request_splits: Callable[[SplitsRequested | WatermarkReported], None] | None = None
     report_checkpoint: Callable[[CheckpointReport], None] | None = None
     state_files: Callable[[str, Mapping[str, str]], Files] | None = None
     write: Callable[[Callable[[], None]], None] | None = None
@@ -570,7 +575,7 @@ class SimulatedTask:
 
     def _report(self, report: TaskReport) -> None:
         """What the parts of the task report; its states the simulation reports itself."""
-        if isinstance(report, SplitsRequested):
+        if isinstance(report, SplitsRequested | WatermarkReported):
             (self.request_splits or _refuse)(report)
         else:
             assert not isinstance(report, TaskStateChanged)
@@ -578,6 +583,9 @@ class SimulatedTask:
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))
+
+    def align(self, watermark_ms: int) -> None:
+        self._mailbox.post(lambda: self._opened.source().on_allowed(watermark_ms))
 
     def give_splits(self, number: int, assigned: AssignedSplits) -> None:
         self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
@@ -653,7 +661,7 @@ class SimulatedTask:
         self.report(TaskStateChanged(self.descriptor.execution_id, state, failure, self._left))
 
 
-def _refuse(report: SplitsRequested | CheckpointReport) -> None:
+def _refuse(report: SplitsRequested | WatermarkReported | CheckpointReport) -> None:
     raise AssertionError(f"nobody takes a report here, but {report}")
 
 

@@ -17,7 +17,7 @@ from sqlstream.planner.relational.planner import Inputs
 from sqlstream.planner.relational.scan import TableScan, normalized
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec, ChangelogNormalizeSpec
-from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, Alignment, EmitStrategy, WatermarkAssignerSpec
 from sqlstream.types import BIGINT, LogicalType, is_rowtime
 
 
@@ -29,6 +29,7 @@ class Watermark(base.SameColumnsNode):
     expression: Expression
     emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
     idle_timeout_ms: int = 0
+    alignment: Alignment | None = None
 
     def describe(self) -> str:
         strategy = self.emit_strategy
@@ -37,9 +38,12 @@ class Watermark(base.SameColumnsNode):
             f"watermark=[{self.expression}]",
             f"emit=[{strategy.value}]" if strategy is not EmitStrategy.ON_PERIODIC else "",
             f"idle_timeout=[{self.idle_timeout_ms} ms]" if self.idle_timeout_ms else "",
+            f"aligned=[{_aligned(self)}]" if self.alignment else "",
         )
 
     def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        # Its reader waits for others by the watermark, whoever else needs it.
+        time = time or self.alignment is not None
         inner = wanted | ({self.column} | inputs_of(self.expression) if time else frozenset())
         # The scan below belongs to this source: its columns were decided with those of the watermark.
         is_scan = isinstance(self.input, TableScan)
@@ -156,6 +160,7 @@ def plan_watermark(planning: Planning, inputs: Inputs, node: Watermark) -> Physi
         watermark=f"[{describe_expression(node.expression, source.schema)}]",
         emit=spec.emit_strategy.value if is_exact else "",
         idle=f"{idle_timeout_ms} ms" if idle_timeout_ms else "",
+        aligned=_aligned(node),
         by="source" if spec.is_by_source else "",
     )
     return planning.node("WatermarkAssigner", spec, over(source), schema, traits, description, node.span)
@@ -194,6 +199,12 @@ def _made_before_keys(planning: Planning, source: PhysicalNode, node: Watermark)
     return planning.node(
         calc.name, calc.spec, over(made), calc.schema, calc.traits, calc.description, calc.span
     )
+
+
+def _aligned(node: Watermark) -> str:
+    """The group, and how far the table may be ahead; empty for one that waits for nobody."""
+    aligned = node.alignment
+    return f"{aligned.group} within {aligned.max_drift_ms} ms" if aligned is not None else ""
 
 
 def _is_by_source(node: Watermark) -> bool:

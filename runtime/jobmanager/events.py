@@ -259,6 +259,11 @@ class SplitsRequested:
 
 
 @dataclass(frozen=True)
+class WatermarkReported:
+    report: rpc.ReportWatermark
+
+
+@dataclass(frozen=True)
 class CheckpointAcknowledged:
     acknowledgement: rpc.AcknowledgeCheckpoint
 
@@ -292,6 +297,7 @@ JobMasterEvent = (
     | TaskStateChanged
     | MetricsReceived
     | SplitsRequested
+    | WatermarkReported
     | SplitsDiscovered
     | DiscoveryFailed
     | TaskManagerLost

@@ -185,6 +185,8 @@ class JobManager:
                 return self._on_update(message, address, now_ms)
             case rpc.RequestSplits():
                 return self._tell_master(message.job_id, events.SplitsRequested(message), now_ms)
+            case rpc.ReportWatermark():
+                return self._tell_master(message.job_id, events.WatermarkReported(message), now_ms)
             case rpc.AcknowledgeCheckpoint():
                 return self._tell_master(message.job_id, events.CheckpointAcknowledged(message), now_ms)
             case rpc.DeclineCheckpoint():

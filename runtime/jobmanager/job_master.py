@@ -284,6 +284,7 @@ _ACTIVE: dict[type, Handler] = {
     events.SplitsDiscovered: lambda m, e, now_ms: m._reports.on_splits_discovered(e, now_ms),
     events.DiscoveryFailed: lambda m, e, now_ms: m._reports.on_discovery_failed(e, now_ms),
     events.SplitsRequested: lambda m, e, now_ms: m._reports.on_splits_requested(e, now_ms),
+    events.WatermarkReported: lambda m, e, now_ms: m._reports.on_watermark_reported(e, now_ms),
     events.CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
     events.JobStored: lambda m, e, now_ms: m.rescaling.on_stored(now_ms),
     events.JobStoreFailed: lambda m, e, now_ms: m.rescaling.on_store_failed(e.error, now_ms),

@@ -1,14 +1,15 @@
-"""What the TaskManagers of one job report: the states of its tasks, their figures, and what splits they need."""
+"""What the TaskManagers of one job report: the states of its tasks, their figures, what splits they need, and where they are."""
 
 from __future__ import annotations
 
 from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import AssignSplits, RequestMetrics, TaskStateAck
+from sqlstream.messages.rpc import AlignWatermark, AssignSplits, RequestMetrics, TaskStateAck
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
+from sqlstream.runtime.jobmanager.sources.watermark_alignment import WatermarkAlignment
 from sqlstream.spi.connector import AssignedSplits
 
 METRICS_REQUEST_INTERVAL_MS = 1000
@@ -23,6 +24,7 @@ class TaskReports:
         self._parts = parts
         self._regions = regions
         self._graph = parts.graph
+        self._alignment = WatermarkAlignment(parts.graph)
         self._metrics_requested_ms = 0
 
     # --- states
@@ -112,6 +114,16 @@ class TaskReports:
             self._parts.emit(give_back)
         if assigned is not None:
             self._send_splits(subtask.execution, request.number, assigned)
+
+    def on_watermark_reported(self, event: events.WatermarkReported, now_ms: int) -> None:
+        report = event.report
+        subtask = self._graph.find(report.execution_id)
+        if subtask is None or subtask.execution.task_manager_id != report.task_manager_id:
+            return
+        for reader, allowed_ms in self._alignment.on_report(subtask, report):
+            execution = reader.execution
+            message = AlignWatermark(execution.task_manager_id, execution.execution_id, allowed_ms)
+            self._parts.tasks.send(execution.address, message)
 
     def _send_splits(self, execution: Execution, number: int, assigned: AssignedSplits) -> None:
         message = AssignSplits(execution.task_manager_id, execution.execution_id, number, assigned)

@@ -40,6 +40,11 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         # Whether those behind may take this subtask for idle, as what they go on from says.
         self._may_count_as_idle = False
 
+    @property
+    def progress(self) -> tuple[int, bool]:
+        """The watermark, and whether the output is idle."""
+        return self._watermark.value_ms, self._watermark.is_idle
+
     def on_restored(self) -> None:
         self._may_count_as_idle = True
 

@@ -45,7 +45,16 @@ class Tick:
     """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
 
-TaskReport = TaskStateChanged | SplitsRequested | CheckpointReport
+@dataclass(frozen=True)
+class WatermarkReported:
+    """Where the reader of a task is: its watermark, and whether it is idle. It is told how far it may go."""
+
+    execution_id: str
+    watermark_ms: int
+    is_idle: bool
+
+
+TaskReport = TaskStateChanged | SplitsRequested | WatermarkReported | CheckpointReport
 """What tasks report by themselves."""
 
 TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Tick
@@ -78,6 +87,14 @@ class GiveSplits:
     execution_id: str
     number: int
     assigned: AssignedSplits
+
+
+@dataclass(frozen=True)
+class AlignSource:
+    """Tell a running task how far its reader may go."""
+
+    execution_id: str
+    watermark_ms: int
 
 
 CheckpointMessage = rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
@@ -121,6 +138,7 @@ TaskExecutorInstruction = (
     | StartTask
     | StopTask
     | GiveSplits
+    | AlignSource
     | TellOfCheckpoint
     | ForgetJob
     | AbandonTask

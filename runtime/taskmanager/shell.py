@@ -33,6 +33,9 @@ class TaskRunner(Protocol):
     def give_splits(self, execution_id: str, number: int, assigned: AssignedSplits) -> None:
         """Hand a task splits that it has requested; does nothing when it ended already."""
 
+    def align(self, execution_id: str, watermark_ms: int) -> None:
+        """Tell a task how far its reader may go; does nothing when it ended already."""
+
     def tell_of_checkpoint(self, message: events.CheckpointMessage) -> None:
         """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
 
@@ -107,6 +110,8 @@ class TaskExecutorShell:
                 self._runner.cancel(execution_id)
             case events.GiveSplits(execution_id, number, assigned):
                 self._runner.give_splits(execution_id, number, assigned)
+            case events.AlignSource(execution_id, watermark_ms):
+                self._runner.align(execution_id, watermark_ms)
             case events.TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
             case events.ForgetJob(job_id):

@@ -165,6 +165,10 @@ class Task:
         """Hand the source splits that it has requested. Called by any thread."""
         self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
 
+    def align(self, watermark_ms: int) -> None:
+        """Tell the source how far it may go. Called by any thread."""
+        self._mailbox.post(lambda: self._opened.source().on_allowed(watermark_ms))
+
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         """Have the task take a checkpoint, or tell it the fate of one. Called by any thread."""
         self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))

@@ -78,6 +78,8 @@ class TaskExecutor:
                 self._on_task_state(event, now_ms)
             case SplitsRequested():
                 self._on_splits_requested(event, now_ms)
+            case events.WatermarkReported():
+                self._on_watermark_reported(event)
             case CheckpointTaken() | CheckpointRefused():
                 self._on_checkpoint_report(event, now_ms)
             case events.MetricsCollected(metrics):
@@ -226,6 +228,10 @@ class TaskExecutor:
                 events.GiveSplits(message.execution_id, message.number, message.assigned)
             )
 
+    def _on_align(self, message: rpc.AlignWatermark, now_ms: int) -> None:
+        if self._is_running(message.execution_id):
+            self._instructions.append(events.AlignSource(message.execution_id, message.watermark_ms))
+
     def _on_trigger_checkpoint(self, message: rpc.TriggerCheckpoint, now_ms: int) -> None:
         reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
@@ -261,6 +267,7 @@ class TaskExecutor:
         rpc.CancelTask: _on_cancel,
         rpc.TaskStateAck: _on_ack,
         rpc.AssignSplits: _on_assign_splits,
+        rpc.AlignWatermark: _on_align,
         rpc.TriggerCheckpoint: _on_trigger_checkpoint,
         rpc.CheckpointCompleted: _on_checkpoint_fate,
         rpc.CheckpointAborted: _on_checkpoint_fate,
@@ -307,6 +314,11 @@ class TaskExecutor:
             return
         self._split_requests.ask(event, now_ms)
         self._send_splits_request(event)
+
+    def _on_watermark_reported(self, event: events.WatermarkReported) -> None:
+        if self._is_running(event.execution_id):
+            job_id, progress = self.tasks[event.execution_id].job_id, (event.watermark_ms, event.is_idle)
+            self._send(rpc.ReportWatermark(self.task_manager_id, job_id, event.execution_id, *progress))
 
     def _is_running(self, execution_id: str) -> bool:
         task = self.tasks.get(execution_id)

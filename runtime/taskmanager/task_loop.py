@@ -13,7 +13,6 @@ from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheck
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
 from sqlstream.runtime.taskmanager.inputs.task_input import (
-    UNTIL_DECIDED,
     UNTIL_ROOM,
     FinishedInput,
     Pause,
@@ -39,7 +38,7 @@ class TaskLoop:
         loop.finish()
 
     It takes input only while its outputs have room, so that it waits between two items and not within an operator.
-    State: that of the input and the operators, and when consumers were last woken.
+    State: that of the input and the operators, when consumers were last woken, and whether the last pause holds input back.
     """
 
     def __init__(
@@ -54,6 +53,7 @@ class TaskLoop:
         self._outputs = outputs
         self._now_ms = now_ms
         self._woke_ms = 0
+        self._is_held = False
 
     @property
     def is_finished(self) -> bool:
@@ -69,13 +69,15 @@ class TaskLoop:
         return all(output.has_room for output in self._outputs)
 
     def take(self) -> Pause:
+        pause = self._take()
+        self._is_held = pause.is_held
+        return pause
+
+    def _take(self) -> Pause:
         if not self.has_room:
             self.wake_consumers()
-            self.chain.hold_back(self._now_ms())
             return UNTIL_ROOM
         pause = self.input.take()
-        if pause is UNTIL_DECIDED:
-            self.chain.hold_back(self._now_ms())
         # Consumers that wait are not woken for every batch, but every now and then, and before this task waits.
         if self._outputs and not 0 <= self._now_ms() - self._woke_ms < WAKE_INTERVAL_MS:
             self.wake_consumers()
@@ -98,6 +100,8 @@ class TaskLoop:
         self.wake_consumers()
 
     def fire_timers(self) -> None:
+        if self._is_held:
+            self.chain.hold_back(self._now_ms())
         self.chain.timers.fire_due()
         self.input.fire_timers()
 

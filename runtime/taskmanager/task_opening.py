@@ -31,6 +31,7 @@ from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Unaligne
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
+from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment, source_alignment
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, SplitSource
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
@@ -166,7 +167,14 @@ class TaskOpening:
         assignment = 0 if self._descriptor.splits is not None else -1
         self._set_input(
             SourceInput(
-                SourceHead(head, reader, self._split_source(reader), assignment, self._waiting(reader)),
+                SourceHead(
+                    head,
+                    reader,
+                    self._split_source(reader),
+                    assignment,
+                    self._waiting(reader),
+                    self._alignment(reader),
+                ),
                 self._chain.output(head.id),
                 self._chain.counters[head.id].add_records_in,
                 self._opened.position,
@@ -174,6 +182,9 @@ class TaskOpening:
                 self._opened.checkpoints.take,
             )
         )
+
+    def _alignment(self, reader: SourceReader) -> SourceAlignment | None:
+        return source_alignment(self._descriptor, reader, self._chain, self._context.report)
 
     def _waiting(self, reader: SourceReader) -> DescriptorWait | None:
         if not isinstance(reader, WaitsForDescriptor):

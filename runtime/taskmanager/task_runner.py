@@ -65,6 +65,12 @@ class ThreadTaskRunner:
         if task is not None:
             task.give_splits(number, assigned)
 
+    def align(self, execution_id: str, watermark_ms: int) -> None:
+        with self._lock:
+            task = self._tasks.get(execution_id)
+        if task is not None:
+            task.align(watermark_ms)
+
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         with self._lock:
             task = self._tasks.get(message.execution_id)

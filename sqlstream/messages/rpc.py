@@ -21,6 +21,7 @@ Repetition is safe because:
     JobMaster        CancelTask             TaskStateUpdate (a final state)
     TaskManager      TaskStateUpdate        TaskStateAck
     TaskManager      RequestSplits          AssignSplits, at once or when there are any
+    TaskManager      ReportWatermark        AlignWatermark; a later one replaces it
     JobMaster        TriggerCheckpoint      AcknowledgeCheckpoint | DeclineCheckpoint (of a task that reads a source)
     TaskManager      AcknowledgeCheckpoint  CheckpointCompleted | CheckpointAborted, when it is known
     TaskManager      DeclineCheckpoint      CheckpointAborted
@@ -261,6 +262,16 @@ class RequestSplits(RpcMessage, frozen=True):
     returned_earlier: Count = 0
 
 
+class ReportWatermark(RpcMessage, frozen=True):
+    """The reader of a table that others wait for has come to this watermark."""
+
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+    watermark_ms: Int64
+    is_idle: bool = False
+
+
 LATE_CHANNELS_MAX = 8
 """How many channels the figures of a subtask's checkpoint name."""
 
@@ -403,6 +414,14 @@ class AssignSplits(RpcMessage, frozen=True):
     assigned: AssignedSplits
 
 
+class AlignWatermark(RpcMessage, frozen=True):
+    """The reader may go on up to this watermark."""
+
+    task_manager_id: str
+    execution_id: str
+    watermark_ms: Int64
+
+
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
     drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
@@ -454,6 +473,7 @@ ToJobManager = (
     | SlotFreed
     | TaskStateUpdate
     | RequestSplits
+    | ReportWatermark
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
     | MetricsReport
@@ -470,6 +490,7 @@ ToTaskManager = (
     | CancelTask
     | TaskStateAck
     | AssignSplits
+    | AlignWatermark
     | TriggerCheckpoint
     | CheckpointCompleted
     | CheckpointAborted

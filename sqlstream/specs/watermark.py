@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
+import msgspec
+
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.expressions import Expression
 from sqlstream.specs.spec import OperatorSpec
 
@@ -13,6 +17,32 @@ class EmitStrategy(enum.Enum):
 
     ON_PERIODIC = "on-periodic"
     ON_EVENT = "on-event"
+
+
+ALIGNMENT_GROUP, ALIGNMENT_MAX_DRIFT, ALIGNMENT_UPDATE_INTERVAL = (
+    f"scan.watermark.alignment.{name}" for name in ("group", "max-drift", "update-interval")
+)
+UPDATE_INTERVAL = "1 s"
+
+
+class Alignment(msgspec.Struct, frozen=True):
+    """A table waits for the others of its group: its watermark is at most `max_drift_ms` ahead of the lowest among theirs, which
+    its readers ask for each `update_interval_ms`."""
+
+    group: str
+    max_drift_ms: int
+    update_interval_ms: int
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> Alignment | None:
+        """As the options of a table say; None without a group."""
+        if ALIGNMENT_GROUP not in options:
+            return None
+        return Alignment(
+            options[ALIGNMENT_GROUP],
+            parse_duration_ms(options[ALIGNMENT_MAX_DRIFT]),
+            parse_duration_ms(options.get(ALIGNMENT_UPDATE_INTERVAL, UPDATE_INTERVAL)),
+        )
 
 
 ROW_WATERMARK_COLUMN = "$watermark"

@@ -356,6 +356,15 @@ class TurnsIdle(MakesWatermarks, Protocol):
 
 
 @runtime_checkable
+class AlignsSplits(MakesWatermarks, Protocol):
+    """A reader that can leave alone the splits that are ahead of others, while it reads these."""
+
+    def align(self, watermark_ms: int) -> None:
+        """Until the next call, read no split whose watermark is above this one. Such a split is not idle. It is called between
+        two polls, also with the same watermark again. A reader whose own watermark is above it is not polled."""
+
+
+@runtime_checkable
 class NotesCheckpoints(Protocol):
     """A reader that tells the place that it reads how far jobs have come."""
 

@@ -18,6 +18,12 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.habits import option_hint
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.secrets import masked
+from sqlstream.specs.watermark import (
+    ALIGNMENT_GROUP,
+    ALIGNMENT_MAX_DRIFT,
+    ALIGNMENT_UPDATE_INTERVAL,
+    UPDATE_INTERVAL,
+)
 from sqlstream.spi.changelog_options import (
     APPEND,
     COMPACTED,
@@ -41,6 +47,21 @@ _WATERMARK_OPTIONS = (
     ),
     OptionDescriptor(
         "scan.watermark.idle-timeout", OptionType.DURATION, "Turn idle after this long without rows."
+    ),
+    OptionDescriptor(
+        ALIGNMENT_GROUP, OptionType.STRING, "Tables of a group wait for each other by their watermarks."
+    ),
+    OptionDescriptor(
+        ALIGNMENT_MAX_DRIFT,
+        OptionType.DURATION,
+        "How far a table's watermark may be ahead of the lowest of its group.",
+    ),
+    OptionDescriptor(
+        ALIGNMENT_UPDATE_INTERVAL,
+        OptionType.DURATION,
+        "How often readers say where they are, and are told how far they may go.",
+        default=UPDATE_INTERVAL,
+        minimum=1,
     ),
 )
 
@@ -188,6 +209,28 @@ def _check(
                 span=spans.all,
                 hint=f"add '{option.key}' = '…': {_as_clause(option.description)}",
             )
+    _check_alignment(values, spans)
+
+
+def _check_alignment(values: dict[str, str], spans: _Spans) -> None:
+    given = [
+        key for key in (ALIGNMENT_GROUP, ALIGNMENT_MAX_DRIFT, ALIGNMENT_UPDATE_INTERVAL) if key in values
+    ]
+    for key in (ALIGNMENT_GROUP, ALIGNMENT_MAX_DRIFT):
+        if given and key not in given:
+            raise UserError(
+                "SS4005",
+                f'option "{given[0]}" needs the option "{key}"',
+                span=spans.keys.get(given[0]) or spans.all,
+                hint=f"add '{key}' = '…'",
+            )
+    if given and not values[ALIGNMENT_GROUP].strip():
+        raise UserError(
+            "SS4002",
+            f'option "{ALIGNMENT_GROUP}" is empty',
+            span=spans.values.get(ALIGNMENT_GROUP) or spans.all,
+            hint="give the name that the tables of the group share",
+        )
 
 
 def _as_clause(sentence: str) -> str:

@@ -36,7 +36,7 @@ from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream.planner.relational.watermark import WATERMARK_COLUMN, watermark_type
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.specs.watermark import ALIGNMENT_GROUP, Alignment, EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
 from sqlstream.spi.format import value_format
 from sqlstream.spi.inspection import FileInference
@@ -227,8 +227,15 @@ def _with_watermark(
     namespace: Namespace,
     span: Span | None,
 ) -> RelationalNode:
-    definition = table.watermark
+    definition, alignment = table.watermark, Alignment.of(options)
     if definition is None:
+        if alignment is not None:
+            raise UserError(
+                "SS4003",
+                f'table "{table.path.name}" has no watermark by which it could be aligned',
+                span=span,
+                hint=f"declare WATERMARK FOR a column, or leave out '{ALIGNMENT_GROUP}'",
+            )
         return node
 
     def bind() -> Expression:
@@ -248,6 +255,7 @@ def _with_watermark(
         idle_timeout_ms=parse_duration_ms(idle)
         if idle is not None
         else int(config.get(namespace.context.config, "table.exec.source.idle-timeout")),
+        alignment=alignment,
         schema=Schema(tuple(fields)),
         span=span,
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_changelog, row_kinds
 from sqlstream.changelog import RowKind
-from sqlstream.elements import WATERMARK_MIN
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import table_root
 from sqlstream.runtime.connectors.files.file_queue import FileQueue, FileSplit
@@ -36,7 +36,8 @@ class FileSourceReader:
     Without a watermark, and with changes of rows, files are read one after another, in the order in which they are assigned.
     Else each file has a watermark of its own, and the file with the lowest watermark is read next. A file that is not open yet
     counts with the lower bound from its first rows (`FileSplit.least_ms`). It is opened in its turn, unless
-    `source.open-files.max` files are open.
+    `source.open-files.max` files are open. A file that is ahead of other tables (`align`) is read up to the row that brings its
+    watermark there.
 
     State: a position and a watermark per file, in the queue; an open file's decoded rows, one block at most.
     """
@@ -63,6 +64,11 @@ class FileSourceReader:
         self._queue.add(splits, WATERMARK_MIN)
         self._has_all = True
         self._holds_watermark = False
+        self._aligned_ms = WATERMARK_MAX
+        self._is_ahead = False
+
+    def align(self, watermark_ms: int) -> None:
+        self._aligned_ms = watermark_ms
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         wanted = self._context.batch_rows
@@ -76,7 +82,7 @@ class FileSourceReader:
         self._advance_watermark()
         if batch is not None:
             return batch
-        return SourceStatus.END if self._has_all else SourceStatus.NOTHING_YET
+        return SourceStatus.END if self._has_all and not self._is_ahead else SourceStatus.NOTHING_YET
 
     def add_splits(self, assigned: AssignedSplits) -> None:
         self._queue.add(assigned.positions, self._watermark_ms)
@@ -122,11 +128,15 @@ class FileSourceReader:
         return pa.concat_batches(pieces) if pieces[0].num_columns else empty_columns(rows)
 
     def _turn(self, rows_max: int) -> pa.RecordBatch | None:
-        """Rows of the file whose watermark is the lowest; None when no file has any more."""
+        """Rows of the file whose watermark is the lowest; None when no file has any more, or it is ahead of other tables."""
         while (file := self._next_file()) is not None:
+            self._is_ahead = file.split.progress_ms > self._aligned_ms
+            if self._is_ahead:
+                return None
             if file.fill():
                 rows_min = max(1, self._context.batch_rows // _TURNS_A_BATCH)
-                return file.take(min(rows_max, file.rows_behind(self._rival_ms(file), rows_min)))
+                rows = min(rows_max, file.rows_behind(self._rival_ms(file), rows_min))
+                return file.take(min(rows, file.rows_behind(self._aligned_ms, 1)))
             self._finish(file)
         return None
 

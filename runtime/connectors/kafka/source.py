@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sqlstream import config
 from sqlstream.config_option import parse_duration_ms
-from sqlstream.elements import WATERMARK_MIN
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import offset_in_place_of
@@ -55,7 +55,8 @@ class Split:
 class KafkaReader:
     """Emits what has come of all its partitions, at most about `batch_rows` rows at once, in the order of each partition.
 
-    Each partition has a watermark of its own, if the table has one. State: a position and a watermark for each partition."""
+    Each partition has a watermark of its own, if the table has one. One that is ahead of others (`align`) is not fetched.
+    State: a position and a watermark for each partition, and which are ahead."""
 
     def __init__(
         self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext, splits: list[dict[str, Any]]
@@ -71,6 +72,8 @@ class KafkaReader:
         )
         self._limit = spec.limit
         self._splits: dict[Partition, Split] = {}
+        self._ahead: set[Partition] = set()
+        self._aligned_ms = WATERMARK_MAX
         self._finished_ms = WATERMARK_MIN
         self._watermark_ms = WATERMARK_MIN
         self._has_all = True
@@ -124,13 +127,14 @@ class KafkaReader:
         finally:
             taken.release()
         self._advance_watermark()
+        self._leave_alone()
         return SourceStatus.NOTHING_YET if batch is None else batch
 
     def _read(self, taken: Taken) -> pa.RecordBatch | None:
         pieces = []
         for run in taken.runs:
             split = self._splits.get(run.partition)
-            if split is None:
+            if split is None or run.partition in self._ahead:
                 continue
             if run.is_gone:
                 self._go_on_behind_gone(run.partition, split)
@@ -195,6 +199,27 @@ class KafkaReader:
         self._finished_ms = max(self._finished_ms, split.watermark_ms)
         del self._splits[partition]
 
+    def align(self, watermark_ms: int) -> None:
+        now_ms = self._context.now_ms()
+        for split in self._splits.values():
+            # That it had no rows while it waited does not make it idle.
+            if split.watermark_ms > self._aligned_ms:
+                split.active_ms = now_ms
+        self._aligned_ms = watermark_ms
+        self._leave_alone()
+
+    def _leave_alone(self) -> None:
+        """Fetch nothing of the partitions that are ahead. When all are, the reader is not polled, and keeps what it has."""
+        ahead = {p for p, split in self._splits.items() if split.watermark_ms > self._aligned_ms}
+        if ahead == self._ahead or (len(ahead) == len(self._splits) and self._ahead <= ahead):
+            return
+        begun, ended = ahead - self._ahead, self._ahead - ahead
+        self._ahead = ahead
+        if begun:
+            self._consumer.unassign(list(begun))
+        if ended & self._splits.keys():
+            self._consumer.assign([(*p, self._splits[p].offset) for p in ended if p in self._splits])
+
     def _advance_watermark(self) -> None:
         """To the lowest of the partitions, without those that have been idle for long, as long as another one is not."""
         if self._watermarks is None:
@@ -202,7 +227,9 @@ class KafkaReader:
         splits = list(self._splits.values())
         if self._idle_timeout_ms > 0:
             since_ms = self._context.now_ms() - self._idle_timeout_ms
-            splits = [s for s in splits if s.active_ms > since_ms] or splits
+            splits = [
+                s for s in splits if s.active_ms > since_ms or s.watermark_ms > self._aligned_ms
+            ] or splits
         progress = (split.watermark_ms for split in splits)
         self._watermark_ms = max(self._watermark_ms, min(progress, default=self._finished_ms))
 

@@ -12,6 +12,7 @@ from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
+from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
 from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
@@ -90,13 +91,15 @@ def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
 @dataclasses.dataclass(frozen=True)
 class SourceHead:
     """The operator that begins a chain, its reader, and what asks for further splits. `assignment` is the number of the splits
-    that came with the deployment, -1 if none did. `waiting`: for a reader that waits for a descriptor."""
+    that came with the deployment, -1 if none did. `waiting`: for a reader that waits for a descriptor; `alignment`: for a
+    table that waits for others."""
 
     chained: ChainedOperator
     reader: SourceReader
     splits: SplitSource | None = None
     assignment: int = -1
     waiting: DescriptorWait | None = None
+    alignment: SourceAlignment | None = None
 
 
 class SourceInput:
@@ -122,6 +125,7 @@ class SourceInput:
         self._chained = head.chained
         self._splits = head.splits
         self._waiting = head.waiting
+        self._alignment = head.alignment
         self._reader = head.reader
         self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
         self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
@@ -142,6 +146,8 @@ class SourceInput:
     def take(self) -> Pause:
         if self._drained_for or self._stopped_for:
             return UNTIL_DECIDED
+        if self._alignment is not None and not self._alignment.may_read():
+            return Pause(self._alignment.due_s(), is_held=True)
         if self._waiting is not None:
             if early_s := self._waiting.early_s():
                 return Pause(early_s)
@@ -152,6 +158,8 @@ class SourceInput:
             self._splits.request_when_wanted()
         if polled is SourceStatus.END:
             self.is_finished = True
+            if self._alignment is not None:
+                self._alignment.on_end()
             return NO_PAUSE
         if polled is not SourceStatus.NOTHING_YET:
             self._count_rows(polled.num_rows)
@@ -165,7 +173,8 @@ class SourceInput:
             return NO_PAUSE
         if self._waiting is not None:
             self._waiting.begin()
-        return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
+        pause_s = poll_pause_s(self._reader.next_poll_ms(), self._now_ms())
+        return Pause(pause_s if self._alignment is None else min(pause_s, self._alignment.due_s()))
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
         if not self.is_finished and not self._drained_for:
@@ -204,6 +213,11 @@ class SourceInput:
         assert self._splits is not None
         self._position.current = self._chained
         self._splits.on_assigned(number, assigned)
+
+    def on_allowed(self, watermark_ms: int) -> None:
+        """How far it may go, as the JobMaster says."""
+        if self._alignment is not None and not self.is_finished:
+            self._alignment.on_allowed(watermark_ms)
 
     def finish(self, now_ms: int) -> None:
         self._output.finish(now_ms)

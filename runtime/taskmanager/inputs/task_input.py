@@ -13,19 +13,19 @@ from sqlstream.runtime.taskmanager.result_partition import ResultPartition
 
 class Pause:
     """What a task does next: go on at once (`NO_PAUSE`), or wait for mail, input or a timer, for `longest_s` at most (None: for
-    as long as it takes)."""
+    as long as it takes). `is_held`: it takes no input though there may be some, so that the wait makes nothing idle."""
 
-    __slots__ = ("longest_s",)
+    __slots__ = ("is_held", "longest_s")
 
-    def __init__(self, longest_s: float | None) -> None:
-        self.longest_s = longest_s
+    def __init__(self, longest_s: float | None, *, is_held: bool = False) -> None:
+        self.longest_s, self.is_held = longest_s, is_held
 
 
 NO_PAUSE = Pause(0.0)
 UNTIL_INPUT = Pause(None)
-UNTIL_ROOM = Pause(None)
+UNTIL_ROOM = Pause(None, is_held=True)
 """No input is taken until all outputs have room."""
-UNTIL_DECIDED = Pause(None)
+UNTIL_DECIDED = Pause(None, is_held=True)
 """No input is taken until the checkpoint is decided for which the source has stopped: that no row comes means nothing."""
 
 
