@@ -71,6 +71,7 @@ class TaskLoop:
     def take(self) -> Pause:
         pause = self._take()
         self._is_held = pause.is_held
+        self._hold_back()
         return pause
 
     def _take(self) -> Pause:
@@ -82,6 +83,11 @@ class TaskLoop:
         if self._outputs and not 0 <= self._now_ms() - self._woke_ms < WAKE_INTERVAL_MS:
             self.wake_consumers()
         return pause
+
+    def _hold_back(self) -> None:
+        """No row comes since none is taken: that makes nothing idle, however long it lasts."""
+        if self._is_held:
+            self.chain.hold_back(self._now_ms())
 
     def wake_consumers(self) -> None:
         """Before the task waits: consumers that wait too are told what is queued for them."""
@@ -100,8 +106,7 @@ class TaskLoop:
         self.wake_consumers()
 
     def fire_timers(self) -> None:
-        if self._is_held:
-            self.chain.hold_back(self._now_ms())
+        self._hold_back()
         self.chain.timers.fire_due()
         self.input.fire_timers()
 

@@ -40,6 +40,7 @@ from sqlstream.messages.rpc import (
     MetricsReport,
     OfferSlots,
     RegisterTaskManager,
+    ReportWatermark,
     RequestSlot,
     RequestSplits,
     SinkCommittables,
@@ -274,6 +275,7 @@ def messages() -> list[Any]:
             TM, 1, {TARGET: (TaskMetrics(execution, {"numRecordsIn": 1}, {0: {"numRecordsOut": 2}}),)}
         ),
         RequestSplits(TM, TARGET, execution, 1, ({"split": 1},), 0),
+        ReportWatermark(TM, TARGET, execution, 1_000),
         DeclineCheckpoint(TM, TARGET, execution, 1, ErrorInfo("SS5001", "disk full")),
         SlotRefused(TM, 0, "a"),
         SlotFreed(TM, "a"),

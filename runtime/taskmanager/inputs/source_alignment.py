@@ -42,6 +42,7 @@ class SourceAlignment:
         self._progress, self._report, self._steady_ms = progress, report, steady_ms
         self._reported_at_ms = steady_ms() - self._interval_ms
         self._reported_ms = self._allowed_ms = WATERMARK_MIN
+        self.on_allowed(WATERMARK_MIN)
 
     def may_read(self) -> bool:
         """Report if it is time to, before each poll."""

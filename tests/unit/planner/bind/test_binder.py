@@ -45,6 +45,9 @@ def test_watermark_options_come_from_the_table_and_the_session(planner: Planner)
     assert "emit=[on-event], idle_timeout=[3000 ms]" in planner.plan(f"SELECT id FROM e {hint}")
     hint = "/*+ OPTIONS('scan.watermark.idle-timeout' = '1 s') */"
     assert "idle_timeout=[1000 ms]" in planner.plan(f"SELECT id FROM e {hint}")
+    names = ("group' = 'g'", "max-drift' = '1 min'")
+    hint = f"/*+ OPTIONS({', '.join(chr(39) + 'scan.watermark.alignment.' + name for name in names)}) */"
+    assert "aligned=[g within 60000 ms]" in planner.plan(f"SELECT id FROM e {hint}")
     planner.set("table.dynamic-table-options.enabled", "false")
     with pytest.raises(UserError, match="OPTIONS hints are switched off") as caught:
         planner.plan(f"SELECT id FROM e {hint}")
