@@ -46,9 +46,11 @@ ROWS = pa.record_batch({"v": [1, 2, 3]})
 class Log:
     """The first operator of a chain, the chain, and the output of a source: each call is noted."""
 
+    side_input = None
+
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.head = self
+        self.head = self.operator = self
         self.wall_ms = 1_000
         self.timers = ProcessingTimers(lambda: self.wall_ms)
         self.now_ms = 0
@@ -714,6 +716,50 @@ def test_a_source_that_has_stopped_for_a_checkpoint_is_not_taken_for_idle() -> N
     made.on_trigger(barrier(2, is_last=True))
     log.taken()
     assert (loop.take(), log.taken()) == (UNTIL_DECIDED, [("hold_back", 9)])
+
+
+class ManualAlignment:
+    """Whether the source may read, and when it reports next, as the test says."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.has_ended = False
+
+    def may_read(self) -> bool:
+        return self.is_open
+
+    def due_s(self) -> float:
+        return 0.3
+
+    def on_allowed(self, watermark_ms: int) -> None:
+        self.is_open = watermark_ms > 0
+
+    def on_end(self) -> None:
+        self.has_ended = True
+
+
+def test_a_source_that_waits_for_other_tables_is_not_polled_and_not_taken_for_idle() -> None:
+    log, alignment = Log(), ManualAlignment()
+    reader = Reader(ROWS, SourceStatus.NOTHING_YET, SourceStatus.END)
+    head: Any = SourceHead("c", reader, alignment=alignment)  # type: ignore[arg-type]
+    made = SourceInput(head, log, lambda n: None, ChainPosition(), lambda: 7, log.checkpoint)  # type: ignore[arg-type]
+    loop = TaskLoop(made, log, [], lambda: 9)  # type: ignore[arg-type]
+    pause = loop.take()
+    assert (pause.longest_s, pause.is_held, reader.polls) == (0.3, True, 0)
+    assert log.taken() == [("hold_back", 9)]
+    # A timer that makes an output idle would be due now, though its rows are only held.
+    loop.fire_timers()
+    assert log.taken() == [("hold_back", 9)]
+    made.on_allowed(1)
+    assert (loop.take(), log.taken()) == (NO_PAUSE, [("emit", ROWS)])
+    # It reports again before its reader is polled.
+    assert loop.take().longest_s <= 0.3
+    loop.fire_timers()
+    assert log.taken() == []
+    assert (loop.take(), alignment.has_ended) == (NO_PAUSE, True)
+    # What it is told then comes too late.
+    made.on_allowed(0)
+    assert alignment.is_open
 
 
 def test_the_loop_wakes_consumers_before_it_waits_and_every_now_and_then() -> None:
