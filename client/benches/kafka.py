@@ -19,7 +19,7 @@ from sqlstream.client.benches.script import run_script
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.kafka.consumer import Consumer
 from sqlstream.runtime.connectors.kafka.partitions import SILENT
-from sqlstream.runtime.connectors.kafka.producer import Producer
+from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
 from sqlstream.runtime.connectors.kafka.source import CONSUMER
 from sqlstream.runtime.formats import format_of
 from sqlstream.schema import Schema
@@ -237,7 +237,7 @@ class KafkaBench:
         def send() -> None:
             sent, since_s = 0, time.monotonic()
             while not is_over.wait(max(0.0, since_s + sent / LATENCY_RATE - time.monotonic())):
-                producer.send(topic, pa.array([b'{"sent": %d}' % time.time_ns()]))
+                producer.send(topic, Messages(pa.array([b'{"sent": %d}' % time.time_ns()])))
                 sent += 1
 
         sender = threading.Thread(target=send)
@@ -290,7 +290,7 @@ class KafkaBench:
             with contextlib.closing(producer):
                 rows = self._rows + min(BEHIND_ROWS_MAX, self._rows)
                 for first in range(0, rows, BATCH_ROWS):
-                    producer.send(topic, messages(first, min(first + BATCH_ROWS, rows)))
+                    producer.send(topic, Messages(messages(first, min(first + BATCH_ROWS, rows))))
                 producer.flush()
             self._filled = topic
         return self._filled
