@@ -23,6 +23,7 @@ FORMATS: dict[str, str] = {
     "json": "sqlstream.runtime.formats.json:Json",
     "maxwell-json": "sqlstream.runtime.formats.change_events.formats:MaxwellJson",
     "ogg-json": "sqlstream.runtime.formats.change_events.formats:OggJson",
+    "orc": "sqlstream.runtime.formats.orc:Orc",
     "parquet": "sqlstream.runtime.formats.parquet:Parquet",
     "protobuf": "sqlstream.runtime.formats.protobuf.format:Protobuf",
     "protobuf-confluent": "sqlstream.runtime.formats.protobuf.confluent:ProtobufConfluent",

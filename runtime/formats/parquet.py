@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.formats.file_rows import FileRows, absent_column, empty_columns
+from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.flat_types import refuse_types
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.formats.stored_rows import StoredRows
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
@@ -51,86 +50,30 @@ class Parquet:
         refuse_types("parquet", schema, allows_nested=True)
 
 
-class ParquetReader(FileRows):
+class ParquetReader(StoredRows):
     """Reads row group by row group, at most `batch_rows` rows at once; skipped groups are not read at all."""
 
-    def __init__(self, request: ReadRequest) -> None:
-        from sqlstream.arrow import to_arrow_type
+    kind = "parquet"
 
-        super().__init__(request)
-        self._targets = {c: to_arrow_type(t) for c, t in self._types.items()}
-        self._declared = request.schema.names
-        self._batch_rows = request.batch_rows
-
-    def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        import pyarrow as pa
-
-        # What pyarrow raises for broken files is of many kinds, and none of them names the file.
-        kinds = (pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, MemoryError, TypeError)
-        stored = self._stored()
-        while True:
-            try:
-                batch = next(stored, None)
-            except kinds as error:
-                raise self._unreadable(error) from error
-            if batch is None:
-                return
-            yield self._cast(batch), []
-
-    def _unreadable(self, error: Exception) -> SqlStreamError:
-        if isinstance(error, OSError) and error.errno is not None:
-            return file_error("read", self._path, error)
-        reason = str(error).strip().split("\n", 1)[0].rstrip(". ") or type(error).__name__
-        return UserError(
-            "SS5011",
-            f'could not read "{self._path}" as parquet: {reason}',
-            hint="check that the file is a whole parquet file",
-        )
-
-    def _stored(self) -> Iterator[pa.RecordBatch]:
+    def stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         # Spark's old INT96 holds years outside the range of nanoseconds, which would silently become other years.
-        unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
+        unit = "ns" if any("timestamp[ns" in str(t) for t in self.targets.values()) else "us"
         file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit=unit)
-        self._check_columns(file.schema_arrow)
+        self.check_columns(file.schema_arrow)
         rows = rows_of_groups(file.metadata)
         groups = self._groups_left(rows)
-        present = [name for name in self._targets if name in file.schema_arrow.names]
+        present = [name for name in self.targets if name in file.schema_arrow.names]
         if not present:
             yield from (empty_columns(rows[group]) for group in groups)
         elif groups:
             for batch in file.iter_batches(
-                batch_size=self._batch_rows, row_groups=groups, columns=present, use_threads=False
+                batch_size=self.batch_rows, row_groups=groups, columns=present, use_threads=False
             ):
                 # Arrow does not check texts and offsets of a file.
                 batch.validate(full=True)
                 yield batch
-
-    def _check_columns(self, schema: pa.Schema) -> None:
-        from sqlstream.runtime.formats.parquet_types import may_be_declared
-
-        names = schema.names
-        for wanted in self._targets:
-            if wanted not in names:
-                self._check_came_later(wanted, names)
-                continue
-            if names.count(wanted) > 1:
-                raise UserError(
-                    "SS5012",
-                    f'the parquet file "{self._path}" has several columns "{wanted}"',
-                    hint="write the file with other names, or leave the column out of the table",
-                )
-            stored, t = schema.field(wanted).type, self._types[wanted]
-            if not may_be_declared(stored, t):
-                raise self._misfit(wanted, stored)
-
-    def _check_came_later(self, wanted: str, names: list[str]) -> None:
-        """A column that a file lacks came to the table later, and is NULL. UserError SS5012 where that cannot be: the column is
-        NOT NULL, its name is written otherwise there, or the file has no column of the table at all."""
-        is_other_case = wanted.lower() in (name.lower() for name in names)
-        if not self._types[wanted].nullable or is_other_case or not set(names) & set(self._declared):
-            raise absent_column(f'the parquet file "{self._path}"', wanted, names)
 
     def _groups_left(self, rows: list[int]) -> list[int]:
         """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""
@@ -139,64 +82,6 @@ class ParquetReader(FileRows):
             self._skip_rows -= rows[first]
             first += 1
         return list(range(first, len(rows)))
-
-    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        if not self._targets:
-            return batch
-        columns = [
-            self._cast_column(batch.column(name), name, t)
-            if name in batch.schema.names
-            else pa.nulls(batch.num_rows, t)
-            for name, t in self._targets.items()
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=list(self._targets))
-
-    def _cast_column(self, column: pa.Array, name: str, target: pa.DataType) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from sqlstream.runtime.evaluate.time.time_parts import in_unit
-
-        if column.type == target:
-            return self._held(column, name)
-        try:
-            if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
-                # A finer timestamp is cut to the table's precision, as everywhere.
-                column = in_unit(self._held(column, name, target.unit), target.unit)
-            return self._held(pc.cast(column, target), name)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise self._misfit(name, column.type, str(error).split("\n", 1)[0].rstrip(".")) from error
-
-    def _misfit(self, name: str, stored: pa.DataType, reason: str = "") -> UserError:
-        """`reason` is Arrow's, where the types fit and a value does not."""
-        from sqlstream.runtime.formats.parquet_types import sql_name
-
-        declared = self._types[name].without_time_attribute().with_nullable(True)
-        which = ", and a value does not fit" if reason else ""
-        return UserError(
-            "SS5012",
-            f'column "{name}" of file "{self._path}" is {sql_name(stored)}, the table declares {declared}{which}',
-            detail=reason,
-            hint="declare the column with the type that it has in the file",
-        )
-
-    def _held(self, column: pa.Array, name: str, unit: str = "") -> pa.Array:
-        """The column, whose dates and timestamps lie in the range of their type (and of `unit`)."""
-        import pyarrow as pa
-
-        from sqlstream.runtime.evaluate.time.time_range import are_within_range, out_of_range
-
-        is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
-        if is_time and not are_within_range(column, unit):
-            beyond = out_of_range(pa.timestamp(unit, column.type.tz) if unit else column.type)
-            raise UserError(
-                "SS5012",
-                f'column "{name}" of "{self._path}" has a value beyond its type: {beyond.message}',
-                hint=beyond.hint,
-            )
-        return column
 
 
 def rows_of_groups(metadata: Any) -> list[int]:

@@ -177,6 +177,7 @@ OURS = checks(
     ConnectorCase("websocket", COLUMNS, lambda place: {"url": _messages(), "format": "csv"}, rows=SENT),
     FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
     FormatCase("json", COLUMNS, ROWS),
+    FormatCase("orc", COLUMNS, ROWS, {"compress": "ZSTD"}, ("TIME(3)", "ARRAY<TIME(0)>")),
     FormatCase("parquet", COLUMNS, ROWS),
     FormatCase("raw", {"line": "STRING"}, (("a",), ("ö b",), ("c",)), refused_columns=("INT",)),
     CatalogCase("generic_in_memory"),

@@ -60,7 +60,7 @@ from sqlstream.spi.table_options import descriptors_of
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
 
-_PACKED_FORMATS = ("parquet",)
+_PACKED_FORMATS = ("parquet", "orc")
 _PACKED_FACTOR = 10
 """How much larger rows are than a file that is compressed, at most in most cases."""
 

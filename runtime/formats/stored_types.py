@@ -1,4 +1,4 @@
-"""The SQL types of a Parquet file's columns, and the types that a table may declare for each."""
+"""The SQL types of the columns of a file that brings its types, and the types that a table may declare for each."""
 
 from __future__ import annotations
 
