@@ -88,7 +88,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      "A regular expression with look-around, a back-reference or a possessive quantifier that takes longer for"
                      " one text fails the job; others are matched in linear time.", minimum=1),
         ConfigOption("pipeline.operator-chaining.enabled", _B, "true", "Run operators joined by FORWARD edges in one task.",
-                     scope=Scope.SESSION),
+                     scope=Scope.SESSION, deprecated=("pipeline.operator-chaining",)),
         ConfigOption("execution.batch-rows", _I, "65536", "Rows a source aims to put in one batch.",
                      minimum=1, maximum=1_048_576),
         ConfigOption("taskmanager.network.memory.max-buffered-bytes", _M, "32 mb",

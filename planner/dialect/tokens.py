@@ -205,12 +205,12 @@ class FlinkTokenizer(Tokenizer):
             if refusal is not None:
                 raw = tokens.statements_before()
         position, in_hint = 0, False
-        pattern = _PatternExtent()
+        pattern, setting = _PatternExtent(), _SetExtent()
         for token in _joined(raw):
             check_not_given_up()
             _check_gap(text, position, token.start, offset)
             position = token.end + 1
-            checked = _checked(text, token, offset, pattern.holds(token))
+            checked = _checked(text, token, offset, pattern.holds(token), setting.holds(token))
             if checked.token_type is TokenType.BLOCK_END and not in_hint:
                 raise UserError(
                     "SS1001", 'unexpected "*/"', span=span(checked), hint="no comment is open here"
@@ -311,11 +311,28 @@ class _PatternExtent:
         return self._depth > 0
 
 
-def _checked(text: str, token: Token, offset: int, in_pattern: bool) -> Token:
+class _SetExtent:
+    """Whether tokens are inside of `SET key = value` without quotes, whose words are no numbers: `10s`, `3-4`."""
+
+    def __init__(self) -> None:
+        self._is_first, self._holds = True, False
+
+    def holds(self, token: Token) -> bool:
+        """Whether the next token belongs to such a value."""
+        if token.token_type is TokenType.SEMICOLON:
+            self._is_first, self._holds = True, False
+        elif self._is_first:
+            self._is_first, self._holds = False, word(token) == "SET"
+        return self._holds
+
+
+def _checked(text: str, token: Token, offset: int, in_pattern: bool, in_set: bool) -> Token:
     """The token, shifted and decoded, without the comments around it."""
     raw = text[token.start : token.end + 1]
     kind, value, place = token.token_type, token.text, Span(token.start + offset, token.end + 1 + offset)
-    if kind is TokenType.NUMBER or raw[0] == "0":  # sqlglot reads 0x1F in many ways, Flink in none.
+    if not in_set and (
+        kind is TokenType.NUMBER or raw[0] == "0"
+    ):  # sqlglot reads 0x1F in many ways, Flink in none.
         is_followed = token.end + 1 < len(text) and _WORD.match(text[token.end + 1])
         if is_followed or not _NUMBER.fullmatch(raw):
             stop = place.end + 1 if is_followed else place.end

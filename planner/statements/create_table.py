@@ -59,7 +59,10 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
         return _table_of_files(statement, statement.like, context)
     written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
     span = statement.name.span
-    descriptor = table_options.check_table_options(statement.options, written_physical, context, span)
+    computed = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.COMPUTED)
+    descriptor = table_options.check_table_options(
+        statement.options, written_physical, context, span, computed
+    )
     options = table_options.written_options(statement.options)
     fixed = _fixed_schema(descriptor, options)
     _check_partitions(statement, descriptor)

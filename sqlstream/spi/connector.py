@@ -38,7 +38,8 @@ class OptionType(enum.Enum):
 
 class OptionDescriptor(msgspec.Struct, frozen=True):
     """One option of a connector or format. `key` may hold `#` for a column name (datagen: `fields.#.min`). `default` is
-    text, None when there is none. `choices` is set for ENUM. `minimum` bounds numbers."""
+    text, None when there is none. `choices` is set for ENUM. `minimum` bounds numbers. `takes_computed`: the column may be a
+    computed one, for which the option has no effect."""
 
     key: str
     type: OptionType
@@ -47,6 +48,7 @@ class OptionDescriptor(msgspec.Struct, frozen=True):
     is_required: bool = False
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    takes_computed: bool = False
 
     def parse(self, text: str) -> Any:
         """The value: a DURATION in milliseconds, a MEMORY_SIZE in bytes, an ENUM as its choice is written in the descriptor.

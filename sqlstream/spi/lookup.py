@@ -123,6 +123,53 @@ class _Given:
 LOOKUP_OPTIONS = descriptors_of(_Given)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Earlier:
+    """The names that options of a PARTIAL cache had before Flink 1.16, and still have in connector jdbc."""
+
+    rows_max: int | None = option(
+        "lookup.cache.max-rows",
+        OptionType.LONG,
+        f"The same as `{_PARTIAL}max-rows`, and a PARTIAL cache.",
+        minimum=1,
+    )
+    ttl_ms: int | None = option(
+        "lookup.cache.ttl",
+        OptionType.DURATION,
+        f"The same as `{_PARTIAL}expire-after-write`, and a PARTIAL cache.",
+        minimum=1,
+    )
+    keeps_missing_keys: bool | None = option(
+        "lookup.cache.caching-missing-key",
+        OptionType.BOOLEAN,
+        f"The same as `{_PARTIAL}cache-missing-key`, and a PARTIAL cache.",
+    )
+
+
+EARLIER_LOOKUP_OPTIONS = descriptors_of(_Earlier)
+_TODAY = {
+    "lookup.cache.max-rows": f"{_PARTIAL}max-rows",
+    "lookup.cache.ttl": f"{_PARTIAL}expire-after-write",
+    "lookup.cache.caching-missing-key": f"{_PARTIAL}cache-missing-key",
+}
+
+
+def _as_named_today(options: Mapping[str, str]) -> Mapping[str, str]:
+    """UserError SS4003 for an option that is given by both of its names."""
+    earlier = {key: name for key, name in _TODAY.items() if key in options}
+    if not earlier:
+        return options
+    doubled = next((key for key, name in earlier.items() if name in options), None)
+    if doubled is not None:
+        raise UserError(
+            "SS4003",
+            f'option "{doubled}" is given twice, by two names',
+            hint=f"leave it out, and keep '{earlier[doubled]}'",
+        )
+    renamed = {earlier.get(key, key): value for key, value in options.items()}
+    return {"lookup.cache": CacheKind.PARTIAL.value, **renamed}
+
+
 class Reload(msgspec.Struct, frozen=True):
     """When a FULL cache is loaded again: `interval_ms` after a load, or (`time_of_day_ms` ≥ 0) at a time of the day, UTC,
     every `interval_ms` of whole days."""
@@ -160,6 +207,7 @@ class LookupOptions(msgspec.Struct, frozen=True):
     @staticmethod
     def of(options: Mapping[str, str]) -> LookupOptions:
         """UserError SS4003 for an option that the cache has no use for, SS4002 and SS4005 for values that do not fit."""
+        options = _as_named_today(options)
         given = parse_options(_Given, options)
         cache = CacheKind(given.cache)
         _check_use(options, cache)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import sqlstream
 from sqlstream.client.dbapi.errors import ProgrammingError
 from sqlstream.testing.check import rows_of
 
@@ -68,3 +69,14 @@ def test_an_error_stands_at_its_option(statement: str) -> None:
     assert "SS4002" in shown[0]
     assert shown[2].index("^") == shown[1].index("'#{colour")
     assert "color.name" in shown[3]
+
+
+def test_a_lookup_join_may_name_the_time_of_the_table_that_is_looked_up() -> None:
+    expression = "'connector' = 'faker', 'number-of-rows' = '2', 'fields.k.expression' = '1'"
+    with sqlstream.connect("embedded://") as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"CREATE TABLE o (k STRING) WITH ({expression})")
+        more = "'fields.name.expression' = 'a', 'fields.p.expression' = '#{date.past ''1'',''DAYS''}'"
+        cursor.execute(f"CREATE TABLE t (k STRING, name STRING, p AS PROCTIME()) WITH ({expression}, {more})")
+        cursor.execute("SELECT o.k, t.name FROM o JOIN t FOR SYSTEM_TIME AS OF p AS t ON o.k = t.k")
+        assert [tuple(row) for row in cursor] == [("1", "a"), ("1", "a")]

@@ -10,7 +10,7 @@ from typing import NoReturn
 import msgspec
 
 from sqlstream import config
-from sqlstream.catalog import CatalogTable
+from sqlstream.catalog import CatalogTable, ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
@@ -109,7 +109,11 @@ def find_connector(
 
 
 def check_table_options(
-    options: tuple[Option, ...], columns: tuple[str, ...], context: BindContext, span: Span | None
+    options: tuple[Option, ...],
+    columns: tuple[str, ...],
+    context: BindContext,
+    span: Span | None,
+    computed: tuple[str, ...] = (),
 ) -> ConnectorDescriptor:
     """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
     values = written_options(options)
@@ -121,7 +125,7 @@ def check_table_options(
             message, place = f'unknown option "{misspelled}"', spans.keys.get(misspelled)
             raise UserError("SS4003", message, span=place, hint=hints[misspelled])
     descriptor = find_connector(values, context, span, spans.values.get("connector"))
-    _check(values, descriptor, columns, context, spans)
+    _check(values, descriptor, columns, context, spans, computed)
     return descriptor
 
 
@@ -146,8 +150,12 @@ def check_hints(
         raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
     merged = {**table.options, **overrides}
     descriptor = find_connector(merged, context, spans.all)
-    _check(merged, descriptor, table.physical_schema().names, context, spans)
+    _check(merged, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))
     return overrides
+
+
+def _computed_columns(table: CatalogTable) -> tuple[str, ...]:
+    return tuple(c.name for c in table.columns if c.kind is ColumnKind.COMPUTED)
 
 
 def check_altered_options(
@@ -178,7 +186,7 @@ def check_altered_options(
         )
     after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
     descriptor = find_connector(after, context, span)
-    _check(after, descriptor, table.physical_schema().names, context, spans)
+    _check(after, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))
     return after
 
 
@@ -192,12 +200,15 @@ def _check(
     columns: tuple[str, ...],
     context: BindContext,
     spans: _Spans,
+    computed: tuple[str, ...],
 ) -> None:
     known = _known_options(values, descriptor, context, spans)
     for key, value in values.items():
         if key == "connector" or key in _format_keys(descriptor):
             continue
-        option = _find_option(key, known, columns)
+        option = _find_option(key, known, columns) or _find_option(
+            key, [o for o in known if o.takes_computed], computed
+        )
         if option is None:
             _fail_unknown(key, known, descriptor, columns, spans)
         _check_value(key, value, option, spans.values.get(key) or spans.all)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 
@@ -328,7 +329,7 @@ def bind_lookup_join(
     time. UserError SS3001 for kinds of joins that need the whole table."""
     version = join.this.args["version"]
     span = namespace.span(version)
-    time = _time(left, version, namespace)
+    time = _time(left, right, version, namespace)
     kind = str(join.args.get("side") or join.args.get("kind") or "INNER").replace("CROSS", "INNER")
     if kind not in JOIN_KINDS:
         raise UserError(
@@ -357,8 +358,11 @@ def bind_lookup_join(
     return FromItem(lookup, joined.scope)
 
 
-def _time(left: FromItem, version: exp.Expr, namespace: Namespace) -> Expression:
-    time = ScalarBinder(namespace, left.scope, "FOR SYSTEM_TIME AS OF").bind(version.this)
+def _time(left: FromItem, right: FromItem, version: exp.Expr, namespace: Namespace) -> Expression:
+    try:
+        time = ScalarBinder(namespace, left.scope, "FOR SYSTEM_TIME AS OF").bind(version.this)
+    except UserError as error:
+        time = _processing_time_of(right, version, namespace, error)
     if not is_proctime(time.type) and not is_rowtime(time.type):
         raise UserError(
             "SS2010",
@@ -367,6 +371,18 @@ def _time(left: FromItem, version: exp.Expr, namespace: Namespace) -> Expression
             hint="declare a column AS PROCTIME() in the left table, or a WATERMARK for the column",
         )
     return time
+
+
+def _processing_time_of(
+    right: FromItem, version: exp.Expr, namespace: Namespace, error: UserError
+) -> Expression:
+    """A column AS PROCTIME() of the right table: it says no more than PROCTIME() does. `error` for anything else."""
+    if error.code == "SS2003":
+        with contextlib.suppress(UserError):
+            time = ScalarBinder(namespace, right.scope, "FOR SYSTEM_TIME AS OF").bind(version.this)
+            if is_proctime(time.type):
+                return time
+    raise error
 
 
 def without_times(right: FromItem) -> FromItem:

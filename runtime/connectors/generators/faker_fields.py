@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
     from sqlstream.runtime.connectors.generators.datagen_generators import Generator, Numbers
 
-_LENGTH = OptionDescriptor("fields.#.length", OptionType.INTEGER, "Elements of a collection.", "1", minimum=0)
+_LENGTH = OptionDescriptor(
+    "fields.#.length", OptionType.INTEGER, "Elements of a collection.", "1", minimum=0, takes_computed=True
+)
 _NULL_RATE = OptionDescriptor(
-    "fields.#.null-rate", OptionType.DOUBLE, "The part of values that are NULL.", "0", minimum=0
+    "fields.#.null-rate",
+    OptionType.DOUBLE,
+    "The part of values that are NULL.",
+    "0",
+    minimum=0,
+    takes_computed=True,
 )
 FIELD_OPTIONS = (
     OptionDescriptor(
-        "fields.#.expression", OptionType.STRING, "The value: text with `#{Provider.method 'a','b'}` in it."
+        "fields.#.expression",
+        OptionType.STRING,
+        "The value: text with `#{Provider.method 'a','b'}` in it.",
+        takes_computed=True,
     ),
     _NULL_RATE,
     _LENGTH,
@@ -77,6 +87,8 @@ class _Fields:
 
     def columns(self, schema: Schema) -> list[Generator]:
         made = [self._make(f.name, f.type) for f in schema.fields]
+        # Those of computed columns, as the planner knows all columns, have no effect.
+        self._left = {key: value for key, value in self._left.items() if key.split(".")[1] in schema.names}
         for key in self._left:
             raise UserError(
                 "SS4003",

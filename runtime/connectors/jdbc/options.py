@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.jdbc.database import Database, DatabaseKind, TableName, parse_url
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.lookup import LOOKUP_OPTIONS
+from sqlstream.spi.lookup import EARLIER_LOOKUP_OPTIONS, LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _DRIVERS = {
@@ -119,7 +119,7 @@ class _Given:
     )
 
 
-OPTIONS = (*descriptors_of(_Given), *LOOKUP_OPTIONS)
+OPTIONS = (*descriptors_of(_Given), *LOOKUP_OPTIONS, *EARLIER_LOOKUP_OPTIONS)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,16 @@ CREATE TABLE t (id BIGINT) WITH ({kafka}); EXPLAIN SELECT * FROM t /*+ OPTIONS('
 CREATE TABLE t (id BIGINT) WITH ({kafka}); EXPLAIN INSERT INTO t /*+ OPTIONS('sink.partitioner' = 'round-robin', 'sink.parallelism' = '2') */ VALUES (1);
 -- : lines of a socket
 CREATE TABLE t (name STRING, score INT) WITH ('connector' = 'socket', 'hostname' = 'localhost', 'port' = '9999', 'byte-delimiter' = '10', 'format' = 'csv'); EXPLAIN SELECT * FROM t;
+-- : the time of a lookup join, declared in the table that is looked up
+CREATE TABLE o (id STRING) WITH ('connector' = 'datagen'); CREATE TABLE t (id STRING, name STRING, p AS PROCTIME()) WITH ('connector' = 'faker', 'fields.id.expression' = '1', 'fields.name.expression' = '#{name.name}'); EXPLAIN SELECT o.id, t.name FROM o JOIN t FOR SYSTEM_TIME AS OF p AS t ON o.id = t.id;
+-- : an expression of faker for a computed column
+CREATE TABLE t (id INT, ts AS PROCTIME()) WITH ('connector' = 'faker', 'fields.id.expression' = '1', 'fields.ts.expression' = '#{date.past ''1'',''SECONDS''}'); EXPLAIN SELECT * FROM t;
+-- : settings without quotes
+SET execution.checkpointing.interval = 3s; SET table.local-time-zone=UTC; SET 'pipeline.operator-chaining' = 'false';
+-- : answers of HTTP by key
+CREATE TABLE o (id STRING, p AS PROCTIME()) WITH ('connector' = 'datagen'); CREATE TABLE t (id STRING, msg STRING, details ROW<active BOOLEAN>) WITH ('connector' = 'rest-lookup', 'url' = 'http://localhost:8080/client', 'format' = 'json', 'asyncPolling' = 'true', 'gid.connector.http.source.lookup.header.Origin' = '*'); EXPLAIN SELECT o.id, t.msg, t.details.active FROM o JOIN t FOR SYSTEM_TIME AS OF o.p ON o.id = t.id;
+-- : rows sent over HTTP
+CREATE TABLE t (id BIGINT) WITH ('connector' = 'http-sink', 'url' = 'http://localhost:8080/rows', 'format' = 'json', 'insert-method' = 'PUT', 'gid.connector.http.sink.request.timeout' = '10'); EXPLAIN INSERT INTO t VALUES (1);
 -- : DISTRIBUTED BY
 CREATE TABLE t (id BIGINT) DISTRIBUTED BY HASH(id) INTO 4 BUCKETS WITH ({kafka});
 -- : a service's time of messages

@@ -132,9 +132,9 @@ CREATE CATALOG c WITH ('type'='hive')
 CREATE CATALOG c WITH ('type'='jdbc')
 DROP CATALOG default_catalog
 DROP DATABASE default_database
-CREATE TABLE x (a INT) WITH ('connector'='jdbc', 'url'='jdbc:sqlite:/nowhere', 'table-name'='t', 'lookup.cache.max-rows'='5')
+CREATE TABLE x (a INT) WITH ('connector'='duckdb', 'path'='nowhere.db', 'lookup.cache.max-rows'='5')
 -- instead: CREATE TABLE x (a INT) WITH ('connector'='jdbc', 'url'='jdbc:sqlite:/nowhere', 'table-name'='t', 'lookup.cache'='PARTIAL', 'lookup.partial-cache.max-rows'='5')
-CREATE TABLE x (a INT) WITH ('connector'='jdbc', 'url'='jdbc:sqlite:/nowhere', 'table-name'='t', 'lookup.cache.ttl'='5s')
+CREATE TABLE x (a INT) WITH ('connector'='duckdb', 'path'='nowhere.db', 'lookup.cache.ttl'='5s')
 CREATE TABLE x (a INT) WITH ('connector'='jdbc', 'url'='jdbc:sqlite:/nowhere', 'connector.table'='t')
 CREATE TABLE x (a INT) WITH ('connector.type'='filesystem', 'connector.path'='/nowhere', 'format.type'='csv')
 -- instead: CREATE TABLE x (a INT) WITH ('connector'='filesystem', 'path'='/nowhere', 'format'='csv')

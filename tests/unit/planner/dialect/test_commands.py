@@ -60,6 +60,28 @@ def test_set_keeps_key_value_and_their_positions() -> None:
     assert (found.option.key_span, found.option.value_span) == (Span(14, 19), Span(22, 29))
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("SET execution.checkpointing.interval = 3s;", "execution.checkpointing.interval", "3s"),
+        ("SET table.local-time-zone=Asia/Shanghai", "table.local-time-zone", "Asia/Shanghai"),
+        ("set a.b = 10min -- a comment", "a.b", "10min"),
+        ("SET a.2b = 3-4x", "a.2b", "3-4x"),
+    ],
+)
+def test_set_without_quotes_takes_what_has_no_gap(text: str, key: str, value: str) -> None:
+    found = parse_script(f"{text}\n; SELECT 1")[0]
+    assert isinstance(found, SetOption)
+    assert found.option is not None
+    assert (found.option.key, found.option.value) == (key, value)
+
+
+@pytest.mark.parametrize("text", ["SET a = 1s; SELECT 1s", "EXPLAIN SELECT 1s", "UPDATE t SET a = 3s"])
+def test_a_number_elsewhere_is_none_with_letters_behind_it(text: str) -> None:
+    with pytest.raises(UserError, match="malformed number"):
+        parse_script(text)
+
+
 def test_set_and_reset_alone_mean_all() -> None:
     found = parse_script("SET; RESET; RESET 'k'")
     assert isinstance(found[0], SetOption)

@@ -296,6 +296,15 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], t: str, co
     assert said in f"{caught.value.message} {caught.value.hint}"
 
 
+def test_expressions_of_computed_columns_have_no_effect() -> None:
+    options = {
+        "fields.v.expression": "a",
+        "fields.computed.expression": "#{no.such}",
+        "fields.computed.length": "3",
+    }
+    CONNECTOR.validate("t", Schema.of(("v", sql.STRING)), options)
+
+
 def test_a_whole_table_cannot_be_loaded() -> None:
     with pytest.raises(UserError) as caught:
         CONNECTOR.validate(

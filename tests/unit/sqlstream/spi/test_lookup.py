@@ -42,6 +42,17 @@ def test_a_partial_cache_has_its_own_options() -> None:
     )
 
 
+def test_options_of_a_partial_cache_have_names_from_before_flink_1_16() -> None:
+    earlier = {
+        "lookup.cache.max-rows": "7",
+        "lookup.cache.ttl": "2 s",
+        "lookup.cache.caching-missing-key": "false",
+    }
+    assert LookupOptions.of(earlier) == LookupOptions(
+        cache=CacheKind.PARTIAL, partial_rows_max=7, expire_after_write_ms=2_000, keeps_missing_keys=False
+    )
+
+
 def test_a_full_cache_is_loaded_once_unless_it_says_when_again() -> None:
     once = LookupOptions.of({**FULL, "lookup.full-cache.max-rows": "5"})
     assert (once.full_rows_max, once.reload, once.is_constant) == (5, None, True)
@@ -118,6 +129,16 @@ def test_the_next_load_is_due_after_the_last_one(reload: Reload, next_ms: int) -
             {**FULL, "lookup.full-cache.periodic-reload.schedule-mode": "FIXED_RATE"}, "SS4005",
             'option "lookup.full-cache.periodic-reload.schedule-mode" needs an interval',
             "add 'lookup.full-cache.periodic-reload.interval' = '10 min'",
+        ),
+        (
+            {"lookup.cache.max-rows": "1", "lookup.partial-cache.max-rows": "2"}, "SS4003",
+            'option "lookup.cache.max-rows" is given twice, by two names',
+            "leave it out, and keep 'lookup.partial-cache.max-rows'",
+        ),
+        (
+            {"lookup.cache": "NONE", "lookup.cache.ttl": "2 s"}, "SS4003",
+            "option \"lookup.partial-cache.expire-after-write\" has no use with 'lookup.cache' = 'NONE'",
+            "add 'lookup.cache' = 'PARTIAL', or leave the option out",
         ),
         (
             TIMED, "SS4005", "'lookup.full-cache.reload-strategy' = 'TIMED' needs a time",
