@@ -36,6 +36,8 @@ from sqlstream.spi.table_options import descriptors_of, option, parse_options
 _CONNECTING_MS = 10_000
 _AWAITING_MS = 10
 """How long one call waits for bytes."""
+_LEFT_ALONE_MS = 1_000
+"""How long a reader is left alone at most while nothing comes."""
 _PORT_MAX = 65_535
 _RECEIVED_BYTES = 1 << 20
 _MESSAGE_BYTES_MAX = 64 << 20
@@ -145,7 +147,10 @@ class SocketReader:
             )
 
     def next_poll_ms(self) -> int | None:
-        return None
+        return None if self.wait_fileno() is None else self._context.now_ms() + _LEFT_ALONE_MS
+
+    def wait_fileno(self) -> int | None:
+        return self._connection.fileno
 
     def snapshot(self) -> list[dict[str, Any]]:
         return list(self._splits)
@@ -195,6 +200,11 @@ class Connection:
         self._socket: socket.socket | None = None
         self._is_connected = False
         self._give_up_ms = 0
+
+    @property
+    def fileno(self) -> int | None:
+        """Of the connection, once it is there."""
+        return self._socket.fileno() if self._socket is not None and self._is_connected else None
 
     def receive(self) -> bytes | None:
         """What has come; empty at the end, None when nothing has. ExternalError SS5331 for a connection that fails."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -15,6 +16,9 @@ from sqlstream.specs import SourceSpec
 
 _PARTS_MAX = 8
 _AWAITING_S = 0.01
+AWAITING_MS = 1_000
+"""How long a reader is left alone at most while nothing comes."""
+_WAKING_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,16 @@ class Received:
 
 
 class Receiver:
-    """Runs `receive` in a thread, which hands on what comes until `is_closed`. State: a few parts that nobody has taken."""
+    """Runs `receive` in a thread, which hands on what comes until `is_closed`. State: a few parts that nobody has taken, and a
+    pipe that can be read when one has come since `take` found none."""
 
     def __init__(self, name: str, receive: Callable[[Receiver], None]) -> None:
         self._parts: queue.Queue[Received | BaseException] = queue.Queue(_PARTS_MAX)
         self._receive = receive
         self.is_closed = threading.Event()
+        self.fileno, self._woken = os.pipe()
+        for end in (self.fileno, self._woken):
+            os.set_blocking(end, False)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def _run(self) -> None:
@@ -50,6 +58,8 @@ class Receiver:
         while not self.is_closed.is_set():
             with contextlib.suppress(queue.Full):
                 self._parts.put(part, timeout=0.1)
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._woken, b"!")
                 return
 
     def take(self) -> Received | None:
@@ -57,6 +67,9 @@ class Receiver:
         if self._thread.ident is None:
             self._thread.start()
         try:
+            if self._parts.empty():
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self.fileno, _WAKING_BYTES)
             part = self._parts.get(timeout=_AWAITING_S)
         except queue.Empty:
             return None
@@ -69,6 +82,10 @@ class Receiver:
         self.is_closed.set()
         if self._thread.ident is not None:
             self._thread.join()
+        for end in (self.fileno, self._woken):
+            if end >= 0:
+                os.close(end)
+        self.fileno = self._woken = -1
 
 
 def metadata_of(spec: SourceSpec, received: Received) -> dict[str, pa.Array]:

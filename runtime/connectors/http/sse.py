@@ -21,7 +21,7 @@ from sqlstream.runtime.connectors.http.options import (
     check_headers,
     headers_of,
 )
-from sqlstream.runtime.connectors.http.received import Received, Receiver, metadata_of
+from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver, metadata_of
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -214,7 +214,10 @@ class SseReader:
             )
 
     def next_poll_ms(self) -> int | None:
-        return None
+        return self._context.now_ms() + AWAITING_MS
+
+    def wait_fileno(self) -> int | None:
+        return self._receiver.fileno
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [dict(split) for split in self._splits]

@@ -20,7 +20,7 @@ from sqlstream.runtime.connectors.http.options import (
     check_headers,
     headers_of,
 )
-from sqlstream.runtime.connectors.http.received import Received, Receiver
+from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver
 from sqlstream.runtime.connectors.http.sse import certificate_paths, with_absolute_certificates
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
 from sqlstream.schema import Schema
@@ -211,7 +211,10 @@ class WebSocketReader:
             raise ExternalError("SS5342", f'could not connect to "{self._place}": {error}') from error
 
     def next_poll_ms(self) -> int | None:
-        return None
+        return self._context.now_ms() + AWAITING_MS
+
+    def wait_fileno(self) -> int | None:
+        return self._receiver.fileno
 
     def snapshot(self) -> list[dict[str, Any]]:
         return list(self._splits)
