@@ -21,6 +21,7 @@ FORMATS: dict[str, str] = {
     "debezium-avro-confluent": "sqlstream.runtime.formats.change_events.debezium_avro:DebeziumAvroConfluent",
     "debezium-json": "sqlstream.runtime.formats.change_events.formats:DebeziumJson",
     "json": "sqlstream.runtime.formats.json:Json",
+    "json-registry": "sqlstream.runtime.formats.json_registry:JsonRegistry",
     "maxwell-json": "sqlstream.runtime.formats.change_events.formats:MaxwellJson",
     "ogg-json": "sqlstream.runtime.formats.change_events.formats:OggJson",
     "orc": "sqlstream.runtime.formats.orc:Orc",

@@ -208,6 +208,20 @@ def test_rows_are_messages_of_protocol_buffers_with_schemas_of_a_registry(broker
         assert select(options, columns, query) == [(1, True), (2, False), (3, True)]
 
 
+def test_rows_are_objects_with_schemas_of_a_registry(broker: Broker) -> None:
+    topic = broker.topic()
+    with running_registry() as registry:
+        options = {**broker.options(topic), "format": "json-registry", "json-registry.url": registry.url}
+        columns = "n BIGINT, tags ARRAY<STRING>"
+        rows_of([table("t", columns, options), "INSERT INTO t VALUES (1, ARRAY['a']), (2, NULL)", "SELECT 1"])
+        assert set(registry.subjects) == {f"{topic}-value"}
+        broker.send(topic, [b'\0\0\0\0\1{"n": 3}', b'{"n": 4}'])
+        with pytest.raises(sqlstream.Error, match="it does not begin with a zero and the id of a schema"):
+            select(options, columns)
+        skipping = {**options, "json-registry.ignore-parse-errors": "true"}
+        assert select(skipping, columns, "SELECT * FROM t") == [(1, ["a"]), (2, None), (3, None)]
+
+
 def test_changes_are_events_of_debezium_in_avro(broker: Broker) -> None:
     topic = broker.topic()
     with running_registry() as registry:

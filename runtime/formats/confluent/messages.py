@@ -17,7 +17,7 @@ from sqlstream.spi.format import DecodedMessages, MessageRequest
 
 MAGIC = b"\0"
 HEADER_BYTES = 5
-_NO_HEADER = "it does not begin with a zero and the id of a schema"
+NO_HEADER = "it does not begin with a zero and the id of a schema"
 
 
 class FramedMessages(ABC):
@@ -42,8 +42,7 @@ class FramedMessages(ABC):
         filled = messages if len(there) == len(messages) else messages.take(pa.array(there))
         headers, begins = self.headers(filled)
         rejected = [
-            rejected_message(filled, m, int(there[m]), _NO_HEADER)
-            for m in np.flatnonzero(begins < 0).tolist()
+            rejected_message(filled, m, int(there[m]), NO_HEADER) for m in np.flatnonzero(begins < 0).tolist()
         ]
         lines = np.column_stack([headers, begins])
         kinds, numbers = lines[:1], np.zeros(len(lines), dtype=np.int64)
@@ -80,11 +79,16 @@ class FramedMessages(ABC):
         return self._programs[header]
 
 
+def are_framed(messages: pa.Array) -> np.ndarray[Any, Any]:
+    """Which messages begin with a zero and an id."""
+    length = pc.fill_null(pc.binary_length(messages), 0).to_numpy()
+    starts = pc.fill_null(pc.starts_with(messages, MAGIC), False).to_numpy(zero_copy_only=False)
+    return np.asarray(starts, dtype=bool) & (length >= HEADER_BYTES)
+
+
 def framed_ids(messages: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The ids of the schemas of messages (0 where there is none), and which of them have one."""
-    is_framed = np.asarray(pc.starts_with(messages, MAGIC)) & (
-        pc.binary_length(messages).to_numpy() >= HEADER_BYTES
-    )
+    is_framed = are_framed(messages)
     starts, data = bytes_of(messages)
     ids = np.zeros(len(messages), dtype=np.int64)
     if is_framed.any():

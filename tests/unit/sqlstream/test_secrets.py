@@ -73,7 +73,7 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
         "bearer-auth.token",
         "ssl.keystore.password",
     )
-    confluent = ("avro-confluent", "debezium-avro-confluent", "protobuf-confluent")
+    confluent = ("avro-confluent", "debezium-avro-confluent", "json-registry", "protobuf-confluent")
     secrets |= {f"{name}.{key}" for name in confluent for key in access}
     headers = {f"http.{of}.header.*" for of in ("source", "source.lookup", "sink")}
     secrets |= headers | {f"gid.connector.{key}" for key in headers if key != "http.source.header.*"}
