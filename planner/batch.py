@@ -164,7 +164,7 @@ def _vertex(
     uid = _uid(number, query, sources, spec)
     title = f"Batch({engine})[{', '.join(dict.fromkeys(s.table for s in sources))}]"
     # The result of a SELECT may have other names than the table's columns; types are those of the sink.
-    schema = spec.schema
+    schema = Schema(spec.fields)
     operators = (
         _operator(first, f"{uid}-query", title, query, schema, sink),
         *(
@@ -186,10 +186,8 @@ def _operator(
 
 def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink) -> ChainedOperator:
     mode = ChangelogMode.INSERT_ONLY
-    name = f"Sink: {spec.table}"
-    return ChainedOperator(
-        id, uid, name, spec, query_id, (spec.schema,), (mode,), spec.schema, mode, name, node.span
-    )
+    name, schema = f"Sink: {spec.table}", Schema(spec.fields)
+    return ChainedOperator(id, uid, name, spec, query_id, (schema,), (mode,), schema, mode, name, node.span)
 
 
 def _lowered(

@@ -15,10 +15,10 @@ from kafka_harness import Broker
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.library import library
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
-"""Requests."""
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, BEGIN_TRANSACTION = 0, 1, 2, 3, 22
+"""Requests; the last is InitProducerId."""
 OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, TOO_LARGE = 1, 3, 6, 7, 10
-COORDINATOR_AWAY, TOPIC_REFUSED, STORAGE = 15, 29, 56
+TOPIC_REFUSED, ID_REFUSED, STORAGE, FENCED = 29, 53, 56, 90
 """Errors of brokers."""
 
 _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {

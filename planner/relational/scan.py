@@ -23,7 +23,7 @@ from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
 from sqlstream.spi.changelog_options import has_tombstones, reads_events_by_key
-from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.spi.connector import ConnectorDescriptor, said_options
 from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX
 from sqlstream.types import BIGINT, STRING
 
@@ -136,6 +136,7 @@ def plan_scan(planning: Planning, inputs: Inputs, node: TableScan) -> PhysicalNo
         else f"[{describe_expression(node.watermark.expression, node.schema)}]",
         bounded=str(node.is_bounded).lower(),
         changelog=str(node.mode) if holds_changes else "",
+        **said_options(descriptor.reading.said, options),
     )
     parallelism = parallelism_option(descriptor, options, "scan.parallelism", node.span)
     source = planning.node(

@@ -25,7 +25,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT, OnConflict, SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of, writes_events
-from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.spi.connector import ConnectorDescriptor, said_options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +94,7 @@ def plan_sink(planning: Planning, inputs: Inputs, node: Sink) -> PhysicalNode:
             table=f"[{name}]",
             connector=spec.connector,
             fields=f"[{', '.join(node.schema.names[: len(spec.fields)])}]",
+            **said_options(descriptor.writing.said, options),
         ),
         node.span,
         parallelism=parallelism,

@@ -42,9 +42,10 @@ def push_watermark_into_scan(
     schema = scan.schema
     if is_computed:
         schema = Schema((*schema.fields, Field(node.schema.names[node.column], rowtime.type)))
-    told = dataclasses.replace(
-        scan, schema=schema, watermark=SourceWatermark(rowtime, watermark, node.emit_strategy, is_computed)
+    made_by_source = SourceWatermark(
+        rowtime, watermark, node.emit_strategy, is_computed, node.idle_timeout_ms
     )
+    told = dataclasses.replace(scan, schema=schema, watermark=made_by_source)
     if project is None:
         return dataclasses.replace(node, input=told)
     expressions = project.expressions

@@ -92,7 +92,7 @@ class RejectedRows:
         self._number = 0
         self._bytes = 0
         self._shown = 0
-        self._kept: dict[tuple[Any, ...], int] = {}
+        self._kept: dict[tuple[Any, ...], int] | None = None
 
     def keep(
         self, origin: Origin, rows: Sequence[Rejected], contents: Sequence[dict[str, Any]] | None = None
@@ -104,10 +104,9 @@ class RejectedRows:
         if self._directory is None:
             self._show(origin, rows[: SHOWN_ROWS_MAX - self._shown])
             return
+        if self._kept is None:
+            self._kept = self._kept_before(self._directory, origin)
         now_ms = self._context.now_ms()
-        if self._stream is None or self._bytes >= self._file_bytes_max:
-            self._begin_file(self._directory, origin, now_ms)
-        assert self._stream is not None
         fixed = {"job": self._context.job_id, "rejected_at": _text_of(now_ms), **origin.columns}
         key = tuple(origin.columns.values())
         known = self._kept.get(key, -1)
@@ -117,6 +116,11 @@ class RejectedRows:
             for row, content in zip(rows, given, strict=True)
             if row.line > known
         ]
+        if not lines:
+            return
+        if self._stream is None or self._bytes >= self._file_bytes_max:
+            self._begin_file(self._directory, now_ms)
+        assert self._stream is not None
         try:
             written = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
             self._bytes += len(written)
@@ -125,10 +129,8 @@ class RejectedRows:
         except OSError as error:
             raise file_error("write", self._paths[-1], error) from error
 
-    def _begin_file(self, directory: str, origin: Origin, now_ms: int) -> None:
+    def _begin_file(self, directory: str, now_ms: int) -> None:
         files = self._context.files
-        if not self._paths:
-            self._note_kept(directory, origin)
         if not self._paths and self._retention_ms:
             for status in list_if_there(directory, files):
                 is_kept_row = os.path.basename(status.path).startswith(_PREFIX)
@@ -150,9 +152,9 @@ class RejectedRows:
         self._number += 1
         return os.path.join(directory, rejected_rows_name(self._context.job_id, self._writer + suffix))
 
-    def _note_kept(self, directory: str, origin: Origin) -> None:
+    def _kept_before(self, directory: str, origin: Origin) -> dict[tuple[Any, ...], int]:
         """What other attempts have kept of the source, by whichever subtask: a job that goes on meets it again."""
-        files = self._context.files
+        files, kept = self._context.files, dict[tuple[Any, ...], int]()
         mine = f"{_PREFIX}{self._context.job_id}-{self._context.vertex_id}-"
         for status in list_if_there(directory, files):
             if not os.path.basename(status.path).startswith(mine):
@@ -163,7 +165,8 @@ class RejectedRows:
                     with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError, AttributeError):
                         row = msgspec.json.decode(line)
                         key = tuple(row[name] for name in origin.columns)
-                        self._kept[key] = max(self._kept.get(key, -1), int(row[origin.number]))
+                        kept[key] = max(kept.get(key, -1), int(row[origin.number]))
+        return kept
 
     def _show(self, origin: Origin, rows: Sequence[Rejected]) -> None:
         if rows:

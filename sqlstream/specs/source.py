@@ -18,13 +18,15 @@ class SourceWatermark(msgspec.Struct, frozen=True):
     """The watermark of a table whose reader creates it per split (Flink: watermark push-down, FLIP-27).
 
     `rowtime` and `expression` are over the source's physical and metadata columns; computed columns are replaced by their
-    expressions. With `adds_rowtime` the source also emits the row time, so that it is computed only once.
+    expressions. With `adds_rowtime` the source also emits the row time, so that it is computed only once. A split without rows
+    for `idle_timeout_ms` (0: for ever) holds no other one back.
     """
 
     rowtime: Expression
     expression: Expression
     emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
     adds_rowtime: bool = False
+    idle_timeout_ms: int = 0
 
 
 class SourceSpec(OperatorSpec, frozen=True, tag="source"):

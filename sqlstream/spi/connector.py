@@ -95,6 +95,20 @@ class Boundedness(msgspec.Struct, frozen=True):
         return self.bounded != (is_set or is_positive)
 
 
+class Said(msgspec.Struct, frozen=True):
+    """An option that EXPLAIN names, as `label`, where the table is read or written, with `default` unless it is given."""
+
+    label: str
+    option: str
+    default: str = ""
+
+
+def said_options(said: Sequence[Said], options: Mapping[str, str]) -> dict[str, str]:
+    """Values by labels, without those that are empty."""
+    found = {each.label: options.get(each.option, each.default) for each in said}
+    return {label: value for label, value in found.items() if value}
+
+
 class Reading(msgspec.Struct, frozen=True):
     """How a connector reads tables.
 
@@ -127,6 +141,7 @@ class Reading(msgspec.Struct, frozen=True):
     rejected_rows: tuple[Field, ...] = ()
     schema_option: str = ""
     schemas: dict[str, Schema] = {}
+    said: tuple[Said, ...] = ()
     is_offered: bool = True
 
 
@@ -160,6 +175,7 @@ class Writing(msgspec.Struct, frozen=True):
     changes_rows: bool = False
     metadata: dict[str, LogicalType] = {}
     destination: Destination | None = None
+    said: tuple[Said, ...] = ()
     is_offered: bool = True
 
     def metadata_of(self, options: Mapping[str, str]) -> dict[str, LogicalType]:

@@ -11,7 +11,10 @@ import pytest
 from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
 from kafka_mock import (
+    BEGIN_TRANSACTION,
+    FENCED,
     FETCH,
+    ID_REFUSED,
     LIST_OFFSETS,
     METADATA,
     NOT_LEADER,
@@ -135,6 +138,31 @@ def test_an_error_that_stays_is_named_by_a_writer(
 ) -> None:
     options = cluster.options(cluster.topic()) | {"sink.delivery-guarantee": guarantee}
     with answering(cluster, PRODUCE, *[error] * MANY), pytest.raises(sqlstream.Error, match=f"(?s){said}"):
+        write(options, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ID_REFUSED,
+            'SS5303.*refuses access to transactional id "shop-.*TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
+        ),
+        (FENCED, 'SS5311.*commit by transactional id "shop-.* was taken over'),
+    ],
+)
+def test_an_error_of_a_transaction_is_named(
+    cluster: MockCluster, error: int, said: str, tmp_path: Path
+) -> None:
+    options = cluster.options(cluster.topic()) | {
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "shop",
+        "sink.staging-directory": str(tmp_path),
+    }
+    with (
+        answering(cluster, BEGIN_TRANSACTION, *[error] * MANY),
+        pytest.raises(sqlstream.Error, match=f"(?s){said}"),
+    ):
         write(options, 1)
 
 

@@ -59,6 +59,16 @@ def test_times_and_headers_are_those_of_the_rows(broker: Broker, guarantee: str,
     ]
 
 
+def test_a_batch_writes_metadata_too(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    made = table("t", COLUMNS, options(broker, topic, "exactly-once", tmp_path))
+    batch = "SET 'execution.runtime-mode' = 'BATCH'"
+    rows_of([batch, made, f"INSERT INTO t VALUES ({AT}, 1, MAP['a', x'00'])", "SELECT 1"])
+    (message,) = broker.messages(topic)
+    assert (message.value(), message.timestamp()) == (b'{"n":1}', (1, AT_MS))
+    assert message.headers() == [("a", b"\x00")]
+
+
 def test_a_time_that_rows_do_not_say_is_that_of_sending(broker: Broker, tmp_path: Path) -> None:
     topic = broker.topic()
     made = table("t", COLUMNS, options(broker, topic, "at-least-once", tmp_path))

@@ -50,6 +50,12 @@ _REJECTED_ROWS = (
     Field("value", BYTES),
 )
 
+_SAID_OF_READING = (connector.Said("isolation", "properties.isolation.level", "read_committed"),)
+_SAID_OF_WRITING = (
+    connector.Said("guarantee", "sink.delivery-guarantee", "at-least-once"),
+    connector.Said("transactions", "sink.transactional-id-prefix"),
+)
+
 
 class Kafka:
     """Topics: each message is a row, or a change of one."""
@@ -63,12 +69,14 @@ class Kafka:
             limits=True,
             watermarks=True,
             rejected_rows=_REJECTED_ROWS,
+            said=_SAID_OF_READING,
         ),
         writing=connector.Writing(
             is_at_least_once=True,
             unless=("sink.delivery-guarantee", "exactly-once"),
             metadata=_WRITTEN_METADATA,
             destination=_TOPIC_OF_ROWS,
+            said=_SAID_OF_WRITING,
         ),
         place=connector.Place(
             options=("topic", "topic-pattern", "properties.bootstrap.servers"),
@@ -186,6 +194,7 @@ class UpsertKafka(Kafka):
             metadata=_METADATA,
             watermarks=True,
             rejected_rows=_REJECTED_ROWS,
+            said=_SAID_OF_READING,
         ),
         writing=connector.Writing(
             mode=ChangelogMode.UPSERT,
@@ -193,6 +202,7 @@ class UpsertKafka(Kafka):
             unless=("sink.delivery-guarantee", "exactly-once"),
             metadata=_WRITTEN_METADATA,
             destination=_TOPIC_OF_ROWS,
+            said=_SAID_OF_WRITING,
         ),
         place=Kafka.descriptor.place,
     )

@@ -8,8 +8,11 @@ from sqlstream.runtime.connectors.kafka.library import error_name
 _UNKNOWN_TOPIC = (3, -188, -190)
 """UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION."""
 
-_REFUSED = (29, 30, 31, 58, -169)
-"""TOPIC, GROUP and CLUSTER_AUTHORIZATION_FAILED, SASL_AUTHENTICATION_FAILED, _AUTHENTICATION."""
+_REFUSED = (29, 30, 31, 53, 58, -169)
+"""TOPIC, GROUP, CLUSTER and TRANSACTIONAL_ID_AUTHORIZATION_FAILED, SASL_AUTHENTICATION_FAILED, _AUTHENTICATION."""
+
+_FENCED = (47, 90, -144)
+"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, _FENCED."""
 
 OUT_OF_RANGE = (1, -140)
 """OFFSETOUT_OF_RANGE, _AUTO_OFFSET_RESET."""
@@ -20,8 +23,16 @@ _TOO_LARGE = (10, 18)
 
 def error_of(code: int, text: str, topic: str, partition: int = -1) -> SqlStreamError:
     """The error for a topic, or for one of its partitions."""
-    place = f'topic "{topic}"' if partition < 0 else f'partition {partition} of topic "{topic}"'
+    return error_at(
+        code, text, f'topic "{topic}"' if partition < 0 else f'partition {partition} of topic "{topic}"'
+    )
+
+
+def error_at(code: int, text: str, place: str) -> SqlStreamError:
+    """The error for what is described so."""
     name = error_name(code)
+    if code in _FENCED:
+        return ExternalError("SS5311", f"the commit by {place} was taken over: {name}", detail=text)
     if code in _UNKNOWN_TOPIC:
         return UserError(
             "SS5302", f"{place} does not exist", detail=text, hint="create it, or correct the option 'topic'"

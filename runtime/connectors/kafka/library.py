@@ -22,7 +22,7 @@ from ctypes import (
 )
 from typing import Any
 
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, UserError, did_you_mean
 
 _ERROR_BYTES = 512
 
@@ -79,6 +79,8 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "conf_new": ([], c_void_p),
     "conf_destroy": ([c_void_p], None),
     "conf_set": ([c_void_p, c_char_p, c_char_p, c_char_p, c_size_t], c_int),
+    "conf_dump": ([c_void_p, POINTER(c_size_t)], POINTER(c_char_p)),
+    "conf_dump_free": ([POINTER(c_char_p), c_size_t], None),
     "conf_set_log_cb": ([c_void_p, LOG_CALLBACK], None),
     "new": ([c_int, c_void_p, c_char_p, c_size_t], c_void_p),
     "destroy_flags": ([c_void_p, c_int], None),
@@ -184,9 +186,26 @@ def _configuration(settings: dict[str, str]) -> int:
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     for key, value in settings.items():
         if library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES) != CONF_OK:
+            hint = "" if key in (names := _properties(conf)) else did_you_mean(key, names)
             library().conf_destroy(conf)
-            raise UserError("SS4002", f'property "{key}": {text.value.decode("utf-8", "replace")}')
+            raise UserError("SS4002", f'property "{key}": {text.value.decode("utf-8", "replace")}', hint=hint)
     return conf
+
+
+_WITHOUT_DEFAULTS = (
+    *("bootstrap.servers", "group.id", "client.id", "client.rack", "sasl.username", "sasl.password"),
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
+    *("ssl.keystore.location", "ssl.keystore.password", "ssl.cipher.suites", "group.instance.id"),
+)
+
+
+def _properties(conf: int) -> list[str]:
+    """The names of properties that the library knows."""
+    count = c_size_t()
+    listed = library().conf_dump(conf, ctypes.byref(count))
+    names = [listed[i].decode() for i in range(0, count.value, 2)]
+    library().conf_dump_free(listed, count)
+    return sorted({*names, *_WITHOUT_DEFAULTS})
 
 
 def check_settings(settings: dict[str, str]) -> None:

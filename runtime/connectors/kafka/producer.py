@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
-from sqlstream.runtime.connectors.kafka.errors import error_of
+from sqlstream.runtime.connectors.kafka.errors import error_at, error_of
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.kernels import messages as kernel
 from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets, view_values
@@ -141,7 +141,8 @@ class Producer:
             code = library().error_code(error)
             text = library().error_string(error).decode("utf-8", "replace")
             library().error_destroy(error)
-            raise self._failure or error_of(code, text, self._settings.get("transactional.id", ""))
+            transactional_id = self._settings.get("transactional.id", "")
+            raise self._failure or error_at(code, text, f'transactional id "{transactional_id}"')
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream import config
-from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
@@ -64,12 +62,7 @@ class KafkaReader:
         self._context, self._options = context, options
         self._rows = MessageRows(spec, options, context)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
-        idle = spec.options.get("scan.watermark.idle-timeout")
-        self._idle_timeout_ms = (
-            parse_duration_ms(idle)
-            if idle is not None
-            else int(config.get(context.config, "table.exec.source.idle-timeout"))
-        )
+        self._idle_timeout_ms = spec.watermark.idle_timeout_ms if spec.watermark is not None else 0
         self._limit = spec.limit
         self._splits: dict[Partition, Split] = {}
         self._ahead: set[Partition] = set()

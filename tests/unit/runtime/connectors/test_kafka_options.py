@@ -9,6 +9,7 @@ from sqlstream.runtime.connectors.kafka.connector import Kafka
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
 from sqlstream.runtime.connectors.kafka.properties import settings_of
 from sqlstream.schema import Schema
+from sqlstream.testing.check import rows_of
 from sqlstream.types import BIGINT, STRING
 
 TABLE = {
@@ -208,3 +209,31 @@ def test_properties_that_mean_something_else_are_refused(name: str, value: str, 
         settings_of({f"properties.{name}": value})
     assert raised.value.code == "SS4003"
     assert hint in raised.value.hint
+
+
+def test_explain_says_what_is_guaranteed() -> None:
+    common = (
+        "'properties.bootstrap.servers' = 'x:1', 'format' = 'json', 'scan.startup.mode' = 'earliest-offset'"
+    )
+    exactly = "'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'shop'"
+    made = [
+        f"CREATE TABLE a (n BIGINT) WITH ('connector' = 'kafka', 'topic' = 'a', {common})",
+        f"CREATE TABLE b (n BIGINT) WITH ('connector' = 'kafka', 'topic' = 'b', {common}, {exactly})",
+    ]
+    plans = [
+        str(rows_of([*made, f"EXPLAIN {statement}"]))
+        for statement in (
+            "INSERT INTO b SELECT n FROM a",
+            "INSERT INTO a SELECT n FROM b /*+ OPTIONS('properties.isolation.level' = 'read_uncommitted') */",
+        )
+    ]
+    assert "isolation=read_committed" in plans[0]
+    assert "guarantee=exactly-once, transactions=shop" in plans[0]
+    assert "isolation=read_uncommitted" in plans[1]
+    assert "guarantee=at-least-once)" in plans[1]
+
+
+def test_a_misspelled_property_is_corrected() -> None:
+    with pytest.raises(UserError) as raised:
+        settings_of({"properties.bootstrap.server": "x:1"})
+    assert raised.value.hint == 'did you mean "bootstrap.servers"?'
