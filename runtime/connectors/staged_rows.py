@@ -1,4 +1,4 @@
-"""What sinks of databases share: rows staged in hidden files beside the database, ids of writers, notes of commits."""
+"""What sinks share that stage rows until their commit: hidden files beside the table, ids of writers, notes of commits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import glob
 import hashlib
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import Files
 
 KIND_COLUMN = "$kind"
+_CHECKPOINT_DIGITS_MAX = 19
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,51 @@ def digits_of(writer_name: str) -> str:
     '238adb1118b9cd18f14a749f36210bf6'
     """
     return hashlib.sha256(writer_name.encode()).hexdigest()[:32]
+
+
+# What is noted of the commits of sinks that keep no journal themselves.
+
+
+@dataclass(frozen=True)
+class CommitNote:
+    """The last checkpoint of a sink that is committed, in a file that stays when its job has ended. It is written before the
+    staged rows are removed: a commit may be repeated months later, when a server has forgotten what it knew of it."""
+
+    directory: str
+    name: str
+
+    @staticmethod
+    def of(path: str, job_id: str, sink: str) -> CommitNote:
+        """`path` is the table's, `sink` the operator of the job."""
+        parent, name = os.path.split(path)
+        return CommitNote(os.path.join(parent, f".{name}.commits"), f"{job_id}-{digits_of(sink)[:12]}")
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, self.name)
+
+    def checkpoint_id(self, files: Files) -> int:
+        """-1 without a note."""
+        if files.status(self.path) is None:
+            return -1
+        with files.open_read(self.path) as stream:
+            noted = stream.read(_CHECKPOINT_DIGITS_MAX)
+        return int(noted) if noted.isdigit() else -1
+
+    def write(self, checkpoint_id: int, files: Files) -> None:
+        """The first note of a sink removes those that are older than JOURNAL_DAYS."""
+        if files.status(self.path) is None and files.status(self.directory) is not None:
+            forgotten_ms = (time.time() - JOURNAL_DAYS * 86_400) * 1_000
+            for noted in files.list_files(self.directory):
+                if noted.modified_ms < forgotten_ms:
+                    files.remove(noted.path)
+        staged = os.path.join(self.directory, f".{self.name}")
+        with _errors_of(self.path):
+            with files.open_write(staged) as stream:
+                stream.write(b"%d" % checkpoint_id)
+                stream.flush()
+                files.sync(stream)
+            files.publish(staged, self.path)
 
 
 # What a database notes of the commits of its tables: the last checkpoint of each writer. Its rows are keys of

@@ -91,7 +91,9 @@ class Boundedness(msgspec.Struct, frozen=True):
 
     def is_bounded(self, options: dict[str, str]) -> bool:
         is_positive = int(options.get(self.unless_positive, 0)) > 0
-        is_set = bool(self.unless_set) and options.get(self.unless_set, self.set_default) != self.set_default
+        given = options.get(self.unless_set) if self.unless_set else None
+        # Words of options are known in any case, and numbers with blanks around them.
+        is_set = given is not None and given.strip().lower() != self.set_default
         return self.bounded != (is_set or is_positive)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from select import select as wait_readable
 
+import pyarrow as pa
 import pytest
 from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
@@ -17,11 +18,19 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 import sqlstream
+from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.kafka import transactions
 from sqlstream.runtime.connectors.kafka.consumer import Consumer
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.source import CONSUMER
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import MetadataSinkSpec
+from sqlstream.spi.connector import ConnectorContext
 from sqlstream.testing import Check, ConnectorCase, checks
 from sqlstream.testing.check import Row, rows_of
+from sqlstream.types import BIGINT, STRING
 
 SERVERS = "sqlstream.server.database-servers.enabled=true"
 
@@ -349,6 +358,33 @@ def test_a_writer_may_have_one_partition(broker: Broker, guarantee: str, tmp_pat
     assert {(m.partition(), m.offset()) for m in broker.messages(topic)} >= {(0, n) for n in range(30)}
 
 
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_a_commit_is_repeated_when_its_rows_and_what_the_broker_knew_are_gone(
+    broker: Broker, by_pattern: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic()
+    options = broker.options(topic) | {
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": topic,
+        "sink.staging-directory": str(tmp_path),
+    }
+    if by_pattern:
+        del options["topic"]
+        options["topic-pattern"] = re.escape(topic)
+    schema = Schema.of(("n", BIGINT))
+    spec = MetadataSinkSpec("t", "kafka", options, schema, metadata=(Field("topic", STRING),))
+    files, kafka = LocalFiles(), connector("kafka")
+    context = ConnectorContext("j", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, files)
+    writer = kafka.sink(spec, ChangelogMode.INSERT_ONLY, context)
+    writer.write(pa.record_batch({"n": pa.array([1, 2]), "topic": pa.array([topic, topic])}))
+    committables = writer.prepare_commit(7)
+    kafka.commit(spec, 7, committables, files)
+    assert not any(Path(c.content["path"]).exists() for c in committables)
+    monkeypatch.setattr(transactions, "committed_offset", lambda *asked: -1)
+    kafka.commit(spec, 7, committables, files)
+    assert [m.value() for m in broker.messages(topic)] == [b'{"n":1}', b'{"n":2}']
+
+
 def test_a_topic_that_is_not_there_cannot_be_written(broker: Broker) -> None:
     options = broker.options("t", properties__allow__auto__create__topics="false") | {"topic": "absent-sink"}
     with pytest.raises(sqlstream.Error, match="SS5302"):
@@ -392,11 +428,20 @@ def test_messages_replace_each_other_by_key(broker: Broker) -> None:
     assert select(upserts(broker, topic), KEYED, "SELECT COUNT(*), SUM(n) FROM t")[-1] == (2, 8)
 
 
-def test_a_message_without_a_key_is_no_row_of_a_key(broker: Broker) -> None:
+@pytest.mark.parametrize(("form", "key", "column"), [("json", '{"k": 1}', "k INT"), ("raw", "a", "k STRING")])
+def test_a_message_without_a_key_is_no_row_of_a_key(broker: Broker, form: str, key: str, column: str) -> None:
     topic = broker.topic()
-    broker.send(topic, documents(1, 2), keys=['{"k": 1}', None])
+    broker.send(topic, documents(1, 2), keys=[key, None])
+    columns = f"{column}, n BIGINT, PRIMARY KEY (k) NOT ENFORCED"
     with pytest.raises(sqlstream.Error, match=r"SS5305.*offset 1 .* has no key"):
-        select(upserts(broker, topic), KEYED)
+        select(upserts(broker, topic, **{"key.format": form}), columns)
+
+
+def test_a_message_with_an_undecodable_key_is_no_row_of_another_key(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, documents(1, 2, 3), keys=['{"k": 1}', "bad", "worse"])
+    options = upserts(broker, topic, **{"key.json.ignore-parse-errors": "true"})
+    assert select(options, KEYED) == [(1, 1)]
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
-from sqlstream.runtime.connectors.kafka.library import error_name
+from sqlstream.runtime.connectors.kafka.library import INVALID_ARGUMENT, error_name
 
 _UNKNOWN_TOPIC = (3, -188, -190)
 """UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION."""
@@ -15,7 +15,7 @@ _FENCED = (47, 90, -144)
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, _FENCED."""
 
 OUT_OF_RANGE = (1, -140)
-"""OFFSETOUT_OF_RANGE, _AUTO_OFFSET_RESET."""
+"""OFFSET_OUT_OF_RANGE, _AUTO_OFFSET_RESET."""
 
 _TOO_LARGE = (10, 18)
 """MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE."""
@@ -31,6 +31,9 @@ def error_of(code: int, text: str, topic: str, partition: int = -1) -> SqlStream
 def error_at(code: int, text: str, place: str) -> SqlStreamError:
     """The error for what is described so."""
     name = error_name(code)
+    if code == INVALID_ARGUMENT:
+        hint = "correct the options 'properties.…'"
+        return UserError("SS4002", f"{place} cannot be used with these properties: {text}", hint=hint)
     if code in _FENCED:
         return ExternalError("SS5311", f"the commit by {place} was taken over: {name}", detail=text)
     if code in _UNKNOWN_TOPIC:

@@ -30,7 +30,7 @@ LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
-NO_ERROR, PARTITION_EOF, QUEUE_FULL = 0, -191, -184
+NO_ERROR, PARTITION_EOF, QUEUE_FULL, INVALID_ARGUMENT = 0, -191, -184, -186
 ANY_PARTITION = -1
 COPIES = 2
 """RD_KAFKA_MSG_F_COPY: the bytes of messages are the caller's when a call has returned."""
@@ -98,6 +98,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "error_string": ([c_void_p], c_char_p),
     "error_code": ([c_void_p], c_int),
     "error_destroy": ([c_void_p], None),
+    "last_error": ([], c_int),
     "err2str": ([c_int], c_char_p),
     "err2name": ([c_int], c_char_p),
     "message_errstr": ([POINTER(Message)], c_char_p),
@@ -173,10 +174,12 @@ def new_client(kind: int, settings: dict[str, str], on_delivery: Any = None) -> 
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     made = library().new(kind, conf, text, _ERROR_BYTES)
     if not made:
+        code, said = last_error(), text.value.decode("utf-8", "replace")
         library().conf_destroy(conf)
-        raise ExternalError(
-            "SS5301", f"could not make a client of Kafka: {text.value.decode('utf-8', 'replace')}"
-        )
+        if code == INVALID_ARGUMENT:
+            hint = "correct the options 'properties.…'"
+            raise UserError("SS4002", f"the properties of Kafka cannot be used: {said}", hint=hint)
+        raise ExternalError("SS5301", f"could not make a client of Kafka: {said}")
     return int(made)
 
 
@@ -228,3 +231,8 @@ def error_name(code: int) -> str:
 
 def error_text(code: int) -> str:
     return str(library().err2str(code).decode())
+
+
+def last_error() -> int:
+    """That of a call of this thread which gave nothing."""
+    return int(library().last_error())

@@ -296,7 +296,8 @@ class KafkaOptions:
         _check_mode(given.bounded_mode, "scan.bounded", given.bounded_offsets, given.bounded_ms, options)
         settings = settings_of(options)
         # A table that is only written needs no place to begin.
-        if "group-offsets" in (options.get("scan.startup.mode"), given.bounded_mode):
+        startup_mode = given.startup_mode if "scan.startup.mode" in options else None
+        if "group-offsets" in (startup_mode, given.bounded_mode):
             _require_group(given)
         is_exactly_once = given.delivery_guarantee == "exactly-once"
         if is_exactly_once and not given.transactional_prefix:

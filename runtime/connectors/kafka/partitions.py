@@ -181,16 +181,13 @@ class Brokers:
         from confluent_kafka import TopicPartition
 
         asked = [TopicPartition(p.topic, p.partition, time_ms) for p in partitions]
-        found = {
-            (p.topic, p.partition): p.offset
-            for p in self._consumer.offsets_for_times(asked, timeout=_TIMEOUT_S)
-        }
+        found = _known(self._consumer.offsets_for_times(asked, timeout=_TIMEOUT_S))
         return [found[p.topic, p.partition] for p in partitions]
 
     def _committed(self, partitions: Sequence[TopicPartition], otherwise: str) -> list[int]:
         """Where the group is; elsewhere as auto.offset.reset says. UserError SS5307 when that is an error."""
         asked = self._consumer.committed(list(partitions), timeout=_TIMEOUT_S)
-        found = {(p.topic, p.partition): p.offset for p in asked}
+        found = _known(asked)
         offsets = [found[p.topic, p.partition] for p in partitions]
         absent = [p for p, offset in zip(partitions, offsets, strict=True) if offset < 0]
         if not absent:
@@ -224,6 +221,8 @@ def _asking(settings: Mapping[str, str], place: str, retry: Retry | None = None)
 
     try:
         yield
+    except TimeoutError as error:
+        raise _unreachable(settings, "it did not answer in time", retry) from error
     except KafkaException as error:
         cause = error.args[0]
         if cause.code() not in (
@@ -233,13 +232,29 @@ def _asking(settings: Mapping[str, str], place: str, retry: Retry | None = None)
             -193,
         ):  # _TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE
             raise error_of(cause.code(), cause.str(), place) from error
-        raise ExternalError(
-            "SS5301",
-            f'no broker of "{settings.get("bootstrap.servers", "")}" can be reached',
-            retry=retry,
-            detail=cause.str(),
-            hint="check 'properties.bootstrap.servers', and that the broker runs",
-        ) from error
+        raise _unreachable(settings, cause.str(), retry) from error
+
+
+def _unreachable(settings: Mapping[str, str], detail: str, retry: Retry | None) -> ExternalError:
+    return ExternalError(
+        "SS5301",
+        f'no broker of "{settings.get("bootstrap.servers", "")}" can be reached',
+        retry=retry,
+        detail=detail,
+        hint="check 'properties.bootstrap.servers', and that the broker runs",
+    )
+
+
+def _known(partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], int]:
+    """The offsets of partitions. KafkaException for one that is not known."""
+    from confluent_kafka import KafkaException
+
+    found = {}
+    for partition in partitions:
+        if partition.error is not None:
+            raise KafkaException(partition.error)
+        found[partition.topic, partition.partition] = partition.offset
+    return found
 
 
 def offset_in_place_of(options: KafkaOptions, topic: str, number: int, gone: int) -> int:
@@ -271,7 +286,7 @@ def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:
     consumer = Consumer({**settings, "group.id": group, "enable.auto.commit": "false"}, logger=SILENT)
     try:
         with _asking(settings, topic):
-            return consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)[0].offset
+            return _known(consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S))[topic, 0]
     finally:
         consumer.close()
 

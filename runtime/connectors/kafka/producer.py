@@ -57,7 +57,11 @@ class Producer:
         self._failure: SqlStreamError | None = None
         # The callback must live as long as the producer.
         self._on_delivery = rdkafka.DELIVERY_CALLBACK(self._note_delivery)
-        self._producer = rdkafka.new_client(rdkafka.PRODUCER, {**_PRODUCER, **settings}, self._on_delivery)
+        made = {**_PRODUCER, **settings}
+        if _forbids_idempotence(settings):
+            # As Java's producers do: what the user says counts.
+            made = {**made, "enable.idempotence": "false"}
+        self._producer = rdkafka.new_client(rdkafka.PRODUCER, made, self._on_delivery)
         self._topics: dict[str, int] = {}
 
     def _note_delivery(self, producer: int, message: Any, opaque: int) -> None:
@@ -71,7 +75,10 @@ class Producer:
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
-            self._topics[name] = library().topic_new(self._producer, name.encode(), None)
+            made = library().topic_new(self._producer, name.encode(), None)
+            if not made:
+                raise error_of(rdkafka.last_error(), "the library refuses its name", name)
+            self._topics[name] = made
         return self._topics[name]
 
     def send(
@@ -163,6 +170,24 @@ class Producer:
                 library().topic_destroy(topic)
             library().destroy_flags(self._producer, 0)
             self._producer = 0
+
+
+def _forbids_idempotence(settings: dict[str, str]) -> bool:
+    """Whether properties of the user exclude what nobody has asked for."""
+    if "enable.idempotence" in settings or "transactional.id" in settings:
+        return False
+    at_once = [v for key in _IN_FLIGHT if (v := settings.get(key, "")).isdigit()]
+    return (
+        any(settings.get(key, "all") not in ("all", "-1") for key in _ACKNOWLEDGED_BY)
+        or any(settings.get(key) == "0" for key in _RETRIES)
+        or any(int(number) > _IN_FLIGHT_MAX for number in at_once)
+    )
+
+
+_ACKNOWLEDGED_BY = ("acks", "request.required.acks")
+_RETRIES = ("retries", "message.send.max.retries")
+_IN_FLIGHT = ("max.in.flight.requests.per.connection", "max.in.flight")
+_IN_FLIGHT_MAX = 5
 
 
 class _OneByOne:

@@ -42,6 +42,8 @@ from sqlstream.spi.format import (
 from sqlstream.terminal_text import shortened
 
 _TEXT_CHARACTERS_MAX = 200
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""What brokers take for the name of a topic."""
 _TIME_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
@@ -101,7 +103,12 @@ class MessageRows:
             keys = self._key_reader.decode(taken.keys(run))
             assert self._options.key_format is not None
             self._refuse(taken, run, keys.rejected, self._options.key_format, "key of the message")
-            columns |= self._keys(keys, taken, run, found.owners)
+            if self._options.is_upsert:
+                self._check_keys(taken, run)
+            # A message whose key is undecodable is passed over as a whole.
+            found = _without_messages(found, {r.line for r in keys.rejected}, len(values))
+            columns = {n: found.batch.column(i) for i, n in enumerate(found.batch.schema.names)}
+            columns |= self._keys(keys, len(values), found.owners)
             found = found._replace(rejected=[*found.rejected, *keys.rejected])
         self._keep(taken, run, found.rejected)
         for key, field in self._metadata.items():
@@ -115,19 +122,22 @@ class MessageRows:
         )
 
     def _keys(
-        self, keys: DecodedMessages, taken: Taken, run: Run, owners: np.ndarray[Any, Any] | None
+        self, keys: DecodedMessages, messages: int, owners: np.ndarray[Any, Any] | None
     ) -> dict[str, pa.Array]:
         """The columns of keys for the rows of these messages, None for all of them; a message without a key has NULL there."""
-        rows = np.full(run.end - run.first, -1)
+        rows = np.full(messages, -1)
         rows[slice(None) if keys.owners is None else keys.owners] = np.arange(keys.batch.num_rows)
-        if self._options.is_upsert and keys.batch.num_rows + len(keys.rejected) < len(rows):
-            self._reject_without_key(run, taken, int(np.flatnonzero(rows < 0)[0]))
         rows = rows if owners is None else rows[owners]
         places = pa.array(rows, mask=rows < 0)
         names = keys.batch.schema.names
         return {self._of_keys[n]: c.take(places) for n, c in zip(names, keys.batch.columns, strict=True)}
 
-    def _reject_without_key(self, run: Run, taken: Taken, place: int) -> None:
+    def _check_keys(self, taken: Taken, run: Run) -> None:
+        """UserError SS5305 for a message without a key."""
+        keys = taken.keys(run)
+        if not keys.null_count:
+            return
+        place = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
         raise UserError(
             "SS5305",
             f"the message at offset {int(taken.offsets(run)[place])} of partition {run.partition.number} of topic"
@@ -171,6 +181,15 @@ class MessageRows:
 
     def close(self) -> None:
         self._rejected.close()
+
+
+def _without_messages(found: DecodedMessages, left_out: set[int], messages: int) -> DecodedMessages:
+    """The rows of the other messages."""
+    if not left_out:
+        return found
+    owners = np.arange(messages) if found.owners is None else found.owners
+    kept = ~np.isin(owners, list(left_out))
+    return DecodedMessages(found.batch.filter(pa.array(kept)), owners[kept], found.rejected)
 
 
 def _with_deletions(found: DecodedMessages, values: pa.Array) -> DecodedMessages:
@@ -316,7 +335,9 @@ class _Topics:
             )
 
     def _has(self, name: str) -> bool:
-        return name in self._listed if self._pattern is None else self._pattern.fullmatch(name) is not None
+        if self._pattern is None:
+            return name in self._listed
+        return self._pattern.fullmatch(name) is not None and _TOPIC_NAME.fullmatch(name) is not None
 
 
 def _written_times(times: pa.Array) -> pa.Array:

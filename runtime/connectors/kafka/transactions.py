@@ -20,7 +20,12 @@ from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
 from sqlstream.runtime.connectors.kafka.rows import RowMessages, RowsAsMessages, written_metadata
 from sqlstream.runtime.connectors.kafka.sink import PartitionsOf
-from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter, remove_committed, staged_rows
+from sqlstream.runtime.connectors.staged_rows import (
+    CommitNote,
+    StagedRowsWriter,
+    remove_committed,
+    staged_rows,
+)
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
@@ -36,6 +41,10 @@ _STAGED = {
     "topic": STRING,
 }
 """What may be staged of a message; what no message of a table has is left out."""
+
+
+_TRANSACTION = {"transaction.timeout.ms": "900000"}
+"""How long all messages of a checkpoint may take to be sent: the most that brokers allow by default."""
 
 
 def staging_path(options: KafkaOptions) -> str:
@@ -93,8 +102,11 @@ def commit(
         return committable.job_id, committable.content["sink"]
 
     for (job_id, sink), parts in groupby(sorted(in_order(list(committables)), key=sink_of), key=sink_of):
-        name = f"{options.given.transactional_prefix}-{job_id}-{sink}"
-        _commit(options, name, checkpoint_id, list(parts), files)
+        note = CommitNote.of(staging_path(options), job_id, sink)
+        if note.checkpoint_id(files) < checkpoint_id:
+            name = f"{options.given.transactional_prefix}-{job_id}-{sink}"
+            _commit(options, name, checkpoint_id, list(parts), files)
+            note.write(checkpoint_id, files)
     remove_committed(checkpoint_id, committables, files)
 
 
@@ -104,7 +116,7 @@ def _commit(
     noted = _noted_topic(options, parts, files)
     if noted is None:
         return
-    producer = Producer({**options.settings, "transactional.id": name})
+    producer = Producer({**_TRANSACTION, **options.settings, "transactional.id": name})
     try:
         producer.begin()
         # A transaction of this name that was under way has ended: what the group has is the last commit.
@@ -126,7 +138,7 @@ def _commit(
 
 def _noted_topic(options: KafkaOptions, parts: list[Committable], files: Files) -> str | None:
     """The topic of which the group of the commits has an offset: that of the table, or with a pattern that of the first message,
-    which is the same whenever a commit is repeated. None when there is none."""
+    which is the same as long as no note says that the commit is done. None when there is none."""
     if options.topics:
         return options.topics[0]
     staged = (rows for part in parts for rows in _staged_messages(part, files))

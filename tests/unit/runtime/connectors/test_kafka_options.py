@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from sqlstream.errors import UserError
+from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.runtime.connectors.kafka.connector import Kafka
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
+from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
 from sqlstream.runtime.connectors.kafka.properties import settings_of
 from sqlstream.schema import Schema
 from sqlstream.testing.check import rows_of
@@ -237,3 +239,36 @@ def test_a_misspelled_property_is_corrected() -> None:
     with pytest.raises(UserError) as raised:
         settings_of({"properties.bootstrap.server": "x:1"})
     assert raised.value.hint == 'did you mean "bootstrap.servers"?'
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"acks": "1"},
+        {"request.required.acks": "0"},
+        {"retries": "0"},
+        {"max.in.flight.requests.per.connection": "9"},
+    ],
+)
+def test_properties_of_the_user_turn_off_what_excludes_them(settings: dict[str, str]) -> None:
+    producer = Producer(settings_of({f"properties.{key}": value for key, value in settings.items()}))
+    producer.close()
+    both = {**settings_of({}), **settings, "enable.idempotence": "true"}
+    with pytest.raises(UserError, match=r"SS4002.*cannot be used"):
+        Producer(both)
+
+
+def test_a_name_that_no_topic_has_is_an_error() -> None:
+    producer = Producer(settings_of({}))
+    try:
+        with pytest.raises(SqlStreamError, match=r"SS4002.*the library refuses"):
+            producer.send("t" * 600, Messages(pa.array([b"x"])))
+    finally:
+        producer.close()
+
+
+@pytest.mark.parametrize("mode", ["UNBOUNDED", "Unbounded"])
+def test_words_of_options_are_known_in_any_case(mode: str) -> None:
+    options = {**TABLE, "scan.bounded.mode": mode}
+    assert not KafkaOptions.of(options).is_bounded
+    assert not Kafka.descriptor.reading.boundedness.is_bounded(options)
