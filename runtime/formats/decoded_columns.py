@@ -116,7 +116,7 @@ class ColumnMemory:
                 )
             parts = [self.array(part) for part in value.parts]
             if pa.types.is_map(t):
-                ends, parts = _with_last_values(ends, parts)
+                ends, parts = with_last_values(ends, parts)
                 fields = pa.struct([t.key_field, t.item_field])
                 parts = [pa.Array.from_buffers(fields, len(parts[0]), [None], children=parts)]
             return pa.Array.from_buffers(
@@ -143,7 +143,7 @@ class _Entries:
         return [self.values.ctypes.data, self.offsets.ctypes.data, self.valid.ctypes.data, 0, self.scope]
 
 
-def _with_last_values(ends: Array, parts: list[pa.Array]) -> tuple[Array, list[pa.Array]]:
+def with_last_values(ends: Array, parts: list[pa.Array]) -> tuple[Array, list[pa.Array]]:
     """Offsets and entries (keys and values) of maps, in which the last entry of a key counts."""
     keys, owners = parts[0], np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     if not len(keys):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sqlstream.runtime.kernels.intrinsics import copy_bytes, equal_bytes, load_8, load_32, load_64
+from sqlstream.runtime.kernels.intrinsics import copy_bytes, load_8, load_32, load_64
 from sqlstream.runtime.native.kernel import inlined, instruction, kernel
 
 # The entries of a message. TOPIC is the address of the library's topic; addresses of what is NULL are 0.
@@ -124,31 +124,12 @@ def _name_bytes(at):  # type: ignore[no-untyped-def]
     return length
 
 
-@inlined
-def _is_repeated(scratch, place, functions, index):  # type: ignore[no-untyped-def]
-    """Whether a header behind this one of the message has its name: the last one of a name counts."""
-    name = scratch[_NAME]
-    length = _name_bytes(name)
-    found = False
-    later = index + 1
-    while (
-        _call_5(
-            functions[1], scratch[_HEADERS], later, place + 8 * _NAME, place + 8 * _TEXT, place + 8 * _LENGTH
-        )
-        & 0xFFFFFFFF
-    ) == 0:
-        if _name_bytes(scratch[_NAME]) == length and equal_bytes(scratch[_NAME], name, length):
-            found = True
-        later += 1
-    return found
-
-
 @kernel(
     "UniTuple(int64, 3)(int64[::1], int64, int64, int64[::1], int64[::1], int32[::1], int32[:, ::1], int64, int64,"
     " uint8[::1])"
 )
 def headers(messages, first, end, functions, scratch, counts, offsets, names, values, valid):  # type: ignore[no-untyped-def]
-    """The headers of messages, one after the other, without those whose name a later one of the message has.
+    """The headers of messages, one after the other.
 
     `functions` are the addresses of rd_kafka_message_headers and rd_kafka_header_get_all. Returns how many there are, and how
     many bytes their names and values take. `counts` gets Arrow's offsets of the messages. With `names` and `values`, addresses
@@ -174,18 +155,17 @@ def headers(messages, first, end, functions, scratch, counts, offsets, names, va
                 & 0xFFFFFFFF
             ) == 0:
                 name, text, length = scratch[_NAME], scratch[_TEXT], scratch[_LENGTH]
-                if not _is_repeated(scratch, place, functions, index):
-                    size = _name_bytes(name)
-                    length = length if text != 0 else 0
-                    if names:
-                        copy_bytes(names + name_bytes, name, size)
-                        copy_bytes(values + value_bytes, text, length)
-                        offsets[found + 1, 0] = name_bytes + size
-                        offsets[found + 1, 1] = value_bytes + length
-                        valid[found] = text != 0
-                    found += 1
-                    name_bytes += size
-                    value_bytes += length
+                size = _name_bytes(name)
+                length = length if text != 0 else 0
+                if names:
+                    copy_bytes(names + name_bytes, name, size)
+                    copy_bytes(values + value_bytes, text, length)
+                    offsets[found + 1, 0] = name_bytes + size
+                    offsets[found + 1, 1] = value_bytes + length
+                    valid[found] = text != 0
+                found += 1
+                name_bytes += size
+                value_bytes += length
                 index += 1
         counts[row - first + 1] = found
     return found, name_bytes, value_bytes

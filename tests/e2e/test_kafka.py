@@ -21,7 +21,7 @@ import sqlstream
 from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.connectors.kafka import transactions
-from sqlstream.runtime.connectors.kafka.consumer import Consumer
+from sqlstream.runtime.connectors.kafka.consumer import Consumer, _texts
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.source import CONSUMER
 from sqlstream.runtime.host.files import LocalFiles
@@ -391,24 +391,45 @@ def test_a_topic_that_is_not_there_cannot_be_written(broker: Broker) -> None:
         rows_of([table("t", "n BIGINT", options), "INSERT INTO t VALUES (1)", "SELECT 1"])
 
 
-def test_offsets_are_committed_to_the_group_after_a_checkpoint(broker: Broker, tmp_path: Path) -> None:
-    topic, group = broker.topic(), "shop-" + tmp_path.name
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_offsets_are_committed_to_the_group_after_a_checkpoint(
+    broker: Broker, has_ended: bool, tmp_path: Path
+) -> None:
+    topic, group = broker.topic(2), "shop-" + tmp_path.name
     broker.send(topic, documents(*range(10)))
     options = broker.options(topic, properties__group__id=group)
     settings = "SET 'execution.checkpointing.interval' = '100 ms'"
     sink = table(
         "out", "n BIGINT", {"connector": "filesystem", "path": str(tmp_path / "out"), "format": "csv"}
     )
-    unbounded = {key: value for key, value in options.items() if key != "scan.bounded.mode"}
+    if has_ended:
+        # One partition has, and the other one has not.
+        options["scan.bounded.mode"] = "specific-offsets"
+        options["scan.bounded.specific-offsets"] = "partition:0,offset:10;partition:1,offset:3"
+    else:
+        del options["scan.bounded.mode"]
     with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
         session = server.open_session()
-        for text in (settings, table("t", "n BIGINT", unbounded), sink):
+        for text in (settings, table("t", "n BIGINT", options), sink):
             server.execute(session, text)
         job_id = server.insert(session, "INSERT INTO out SELECT n FROM t")
 
         asked = {"bootstrap.servers": broker.address}
         wait_until(lambda: committed_offset(asked, group, topic) == 10, TIMEOUT_S)
         server.request("PATCH", f"/jobs/{job_id}", rest=True)
+
+
+def test_the_last_header_of_a_name_counts_however_many_there_are(broker: Broker) -> None:
+    topic = broker.topic()
+    many = [(f"h{n % 10_000}", str(n).encode()) for n in range(20_000)]
+    broker.send(topic, documents(1), headers=[many])
+    columns = "n BIGINT, h MAP<STRING, BYTES> METADATA FROM 'headers'"
+    asked = "SELECT CARDINALITY(h), h['h7'], h['h9999'] FROM t"
+    assert select(broker.options(topic), columns, asked) == [(10_000, b"10007", b"19999")]
+
+
+def test_a_name_of_a_header_that_is_no_text_is_read_with_signs_for_that() -> None:
+    assert _texts(pa.array([b"a", b"\xff", b"a"])).to_pylist() == ["a", "\ufffd", "a"]
 
 
 def upserts(broker: Broker, topic: str, **others: str) -> dict[str, str]:

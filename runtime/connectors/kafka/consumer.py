@@ -16,6 +16,7 @@ from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, error_of
 from sqlstream.runtime.connectors.kafka.library import library
+from sqlstream.runtime.formats.decoded_columns import with_last_values
 from sqlstream.runtime.kernels import messages as kernel
 from sqlstream.runtime.kernels.buffers import validity_buffer
 
@@ -114,7 +115,7 @@ class Taken:
         return times, kinds[:count]
 
     def headers(self, rows: Run) -> pa.Array:
-        """A map from names to bytes for each message, which is empty without headers."""
+        """A map from names to bytes for each message, which is empty without headers. The last header of a name counts."""
         count = rows.end - rows.first
         functions = np.array([library().address(n) for n in ("message_headers", "header_get_all")])
         scratch = np.zeros(kernel.SCRATCH_WORDS, dtype=np.int64)
@@ -132,7 +133,8 @@ class Taken:
                 (validity_buffer(valid) if not valid.all() else None, offsets[:, 1], values),
             )
         )
-        return pa.MapArray.from_arrays(pa.array(counts), keys.cast(pa.string()), items)
+        ends, (keys, items) = with_last_values(counts, [_texts(keys), items])
+        return pa.MapArray.from_arrays(pa.array(ends), keys, items)
 
     def leader_epochs(self, rows: Run) -> pa.Array:
         epochs = np.empty(rows.end - rows.first, dtype=np.int64)
@@ -143,6 +145,16 @@ class Taken:
     def release(self) -> None:
         """Give the messages back; call it once."""
         kernel.release(self._addresses, self._count, library().address("message_destroy"))
+
+
+def _texts(names: pa.Array) -> pa.Array:
+    """Bytes that are no text have the sign for that in their place, as Java writes them."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        found = names.dictionary_encode()
+        texts = [name.decode("utf-8", "replace") for name in found.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(found.indices)
 
 
 class Consumer:

@@ -54,7 +54,7 @@ class KafkaReader:
     """Emits what has come of all its partitions, at most about `batch_rows` rows at once, in the order of each partition.
 
     Each partition has a watermark of its own, if the table has one. One that is ahead of others (`align`) is not fetched.
-    State: a position and a watermark for each partition, and which are ahead."""
+    State: a position and a watermark for each partition, and which are ahead or finished."""
 
     def __init__(
         self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext, splits: list[dict[str, Any]]
@@ -68,6 +68,7 @@ class KafkaReader:
         self._ahead: set[Partition] = set()
         self._aligned_ms = WATERMARK_MAX
         self._finished_ms = WATERMARK_MIN
+        self._finished: dict[Partition, Split] = {}
         self._watermark_ms = WATERMARK_MIN
         self._has_all = True
         self._had_nothing = False
@@ -91,7 +92,7 @@ class KafkaReader:
                 position["offset"], position.get("end"), position.get("watermark", WATERMARK_MIN), now_ms
             )
             if split.is_finished:
-                self._finished_ms = max(self._finished_ms, split.watermark_ms)
+                self._note_finished(partition, split)
                 continue
             self._splits[partition] = split
             added.append((*partition, split.offset))
@@ -156,8 +157,8 @@ class KafkaReader:
         self._consumer.unassign([partition])
         split.offset = offset
         if split.is_finished:
-            self._finished_ms = max(self._finished_ms, split.watermark_ms)
             del self._splits[partition]
+            self._note_finished(partition, split)
         else:
             self._consumer.assign([(*partition, offset)])
 
@@ -189,8 +190,12 @@ class KafkaReader:
 
     def _finish(self, partition: Partition, split: Split) -> None:
         self._consumer.unassign([partition])
-        self._finished_ms = max(self._finished_ms, split.watermark_ms)
         del self._splits[partition]
+        self._note_finished(partition, split)
+
+    def _note_finished(self, partition: Partition, split: Split) -> None:
+        self._finished_ms = max(self._finished_ms, split.watermark_ms)
+        self._finished[partition] = split
 
     def align(self, watermark_ms: int) -> None:
         now_ms = self._context.now_ms()
@@ -253,7 +258,8 @@ class KafkaReader:
                 **({} if split.end is None else {"end": split.end}),
                 **({} if split.watermark_ms == WATERMARK_MIN else {"watermark": split.watermark_ms}),
             }
-            for partition, split in self._splits.items()
+            # The group of the table is told also where partitions have ended.
+            for partition, split in (*self._splits.items(), *self._finished.items())
         ]
 
     def on_checkpoint_completed(self, positions: Sequence[dict[str, Any]]) -> None:
