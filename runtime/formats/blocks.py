@@ -116,20 +116,24 @@ _ARROW_CODECS = {
     ".gzip": "gzip",
     ".deflate": "gzip",  # Arrow's codec takes either header.
     ".bz2": "bz2",
+    ".lz4": "lz4",
     ".zst": "zstd",
 }
+_SNAPPY = (".snappy", ".sz")
 _BEGINNINGS = {
     b"\x1f\x8b\x08": ("gzip", ".gz"),
     b"BZh91AY&SY": ("bzip2", ".bz2"),
     b"\xfd7zXZ\0": ("xz", ".xz"),
     b"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
+    b"\x04\x22\x4d\x18": ("LZ4", ".lz4"),
+    b"\xff\x06\0\0sNaPpY": ("Snappy", ".snappy"),
     b"PK\x03\x04": ("zip", ""),
 }
 
 
 def is_compressed(path: str) -> bool:
     """Whether a file of that name is read as compressed text."""
-    return os.path.splitext(path)[1].lower() in (".xz", *_ARROW_CODECS)
+    return os.path.splitext(path)[1].lower() in (".xz", *_SNAPPY, *_ARROW_CODECS)
 
 
 def decompressed(stream: BinaryIO, path: str) -> BinaryIO:
@@ -137,6 +141,10 @@ def decompressed(stream: BinaryIO, path: str) -> BinaryIO:
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".xz":
         return _Xz(stream)  # type: ignore[return-value]
+    if suffix in _SNAPPY:
+        from sqlstream.runtime.formats.snappy_stream import SnappyStream
+
+        return SnappyStream(stream)  # type: ignore[return-value]
     if suffix not in _ARROW_CODECS:
         return stream
     import pyarrow as pa

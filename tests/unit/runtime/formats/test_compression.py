@@ -29,6 +29,40 @@ def compress_zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
+def compress_lz4(data: bytes) -> bytes:
+    return bytes(pa.compress(data, "lz4", asbytes=True))
+
+
+def chunks(data: bytes, size: int) -> list[bytes]:
+    return [
+        bytes(pa.compress(data[at : at + size], "snappy", asbytes=True)) for at in range(0, len(data), size)
+    ]
+
+
+def compress_snappy_frames(data: bytes) -> bytes:
+    """As Snappy's own framing has it; the checksums are not looked at."""
+    half = len(data) // 2
+    packed = b"".join(
+        b"\0" + (len(c) + 4).to_bytes(3, "little") + b"\0" * 4 + c for c in chunks(data[:half], 65_536)
+    )
+    plain = b"".join(
+        b"\x01" + (len(c) + 4).to_bytes(3, "little") + b"\0" * 4 + c
+        for c in (data[at : at + 65_536] for at in range(half, len(data), 65_536))
+    )
+    return SNAPPY_MAGIC + packed + b"\xfe\x02\0\0ab" + SNAPPY_MAGIC + plain
+
+
+def compress_snappy_blocks(data: bytes) -> bytes:
+    """As Hadoop's codec, and with it Spark, has it: blocks of several chunks."""
+    blocks = (data[at : at + 300_000] for at in range(0, len(data), 300_000))
+    return b"".join(
+        len(block).to_bytes(4, "big")
+        + b"".join(len(c).to_bytes(4, "big") + c for c in chunks(block, 100_000))
+        for block in blocks
+    )
+
+
+SNAPPY_MAGIC = b"\xff\x06\0\0sNaPpY"
 COMPRESSIONS: list[tuple[str, Callable[[bytes], bytes]]] = [
     (".gz", gzip.compress),
     (".GZIP", gzip.compress),
@@ -36,6 +70,10 @@ COMPRESSIONS: list[tuple[str, Callable[[bytes], bytes]]] = [
     (".bz2", bz2.compress),
     (".xz", functools.partial(lzma.compress, preset=0)),
     (".zst", compress_zstd),
+    (".lz4", compress_lz4),
+    (".sz", compress_snappy_frames),
+    (".snappy", compress_snappy_frames),
+    (".snappy", compress_snappy_blocks),
 ]
 
 
@@ -73,15 +111,18 @@ def test_a_file_that_breaks_off_fails(suffix: str, compress: Callable[[bytes], b
     assert "is whole" in failed.value.hint
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".lz4", ".sz", ".snappy"])
 def test_a_file_that_is_not_what_its_suffix_says_fails(suffix: str) -> None:
     with pytest.raises(UserError, match=f'could not decompress "f{suffix}"'):
         read(b"a\nb\n", f"f{suffix}")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [c for c in COMPRESSIONS if c[0] not in (".deflate", ".GZIP")]
-)
+HAVE_MARKS = [
+    c for c in COMPRESSIONS if c[0] not in (".deflate", ".GZIP", ".sz") and c[1] is not compress_snappy_blocks
+]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), HAVE_MARKS)
 def test_a_compressed_file_without_its_suffix_is_no_text(
     suffix: str, compress: Callable[[bytes], bytes]
 ) -> None:
