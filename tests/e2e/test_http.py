@@ -259,6 +259,38 @@ def test_a_client_that_is_told_to_abort_ends_its_request() -> None:
     assert [f.code for f in failures] == ["SS5342"]
 
 
+def test_an_answer_is_not_decompressed() -> None:
+    reply = Reply(b"x", headers={"Content-Encoding": "gzip"})
+    with http_server(lambda asked: reply) as server, pytest.raises(Error) as raised:
+        rows(table(server.url), "SELECT * FROM t")
+    assert raised.value.code == "SS5344"
+
+
+def test_a_reader_whose_server_is_slow_is_closed_at_once() -> None:
+    is_asked, is_over = threading.Event(), threading.Event()
+
+    def wait(asked: Asked) -> Reply:
+        is_asked.set()
+        is_over.wait(TIMEOUT_S)
+        return Reply()
+
+    with http_server(wait) as server:
+        reader = _reader(_source(table(server.url), "SELECT n FROM t"))
+        assert reader.poll() is SourceStatus.NOTHING_YET
+        assert is_asked.wait(TIMEOUT_S)
+        before_s = time.monotonic()
+        reader.close()
+        assert time.monotonic() - before_s < TIMEOUT_S / 2
+        is_over.set()
+
+
+@pytest.mark.parametrize("statements", [["SELECT n FROM t"], ["INSERT INTO t VALUES (1)", "SHOW TABLES"]])
+def test_an_address_with_places_for_keys_can_only_be_looked_up(statements: list[str]) -> None:
+    with pytest.raises(Error) as raised:
+        rows(table("http://127.0.0.1:9/{n}"), *statements)
+    assert raised.value.code == "SS4003"
+
+
 # --- who may be called
 
 

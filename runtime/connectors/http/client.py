@@ -29,6 +29,7 @@ from sqlstream.terminal_text import shortened
 T = TypeVar("T")
 
 _REDIRECTIONS_MAX = 5
+_CONNECTING_S = 10.0
 _REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 _PAUSE_S, _PAUSE_MAX_S, _ASKED_PAUSE_MAX_S = 0.1, 10.0, 60.0
 _PLAIN = {"accept-encoding": "identity"}
@@ -93,6 +94,7 @@ class HttpClient:
                 body = self._body(response, headers, url)
                 yield Answer(response.status, headers, body, url), iter(())
                 return
+            _check_encoding(headers, url)
             with _errors_of(url):
                 yield Answer(response.status, headers, b"", url), response.iter_stream()
 
@@ -101,7 +103,9 @@ class HttpClient:
         self, request: Request, timeout_s: float | None, idle_s: float | None = None
     ) -> Iterator[tuple[httpcore.Response, str]]:
         url, headers = request.url, {**_PLAIN, **request.headers}
-        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), idle_s or timeout_s)
+        wait_s = idle_s or timeout_s
+        timeouts = dict.fromkeys(("read", "write", "pool"), wait_s)
+        timeouts["connect"] = min(wait_s or _CONNECTING_S, _CONNECTING_S)
         with self._backend.until(timeout_s):
             for _ in range(_REDIRECTIONS_MAX + 1):
                 with contextlib.ExitStack() as open_:
@@ -130,12 +134,7 @@ class HttpClient:
         raise UserError("SS5344", f'"{shown_url(request.url)}" leads to more than {_REDIRECTIONS_MAX} others')
 
     def _body(self, response: httpcore.Response, headers: Mapping[str, str], url: str) -> bytes:
-        encoding = headers.get("content-encoding", "identity").lower()
-        if encoding not in ("", "identity"):
-            raise UserError(
-                "SS5344",
-                f'"{shown_url(url)}" answers in the encoding "{encoding}", although it was asked for none',
-            )
+        _check_encoding(headers, url)
         body = bytearray()
         with _errors_of(url):
             for part in response.iter_stream():
@@ -263,6 +262,16 @@ def _headers_of(response: httpcore.Response) -> dict[str, str]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         found[name] = f"{found[name]},{value}" if name in found else value
     return found
+
+
+def _check_encoding(headers: Mapping[str, str], url: str) -> None:
+    """UserError SS5344 for bytes that would have to be decompressed: nobody knows how many they become."""
+    encoding = headers.get("content-encoding", "identity").lower()
+    if encoding not in ("", "identity"):
+        raise UserError(
+            "SS5344",
+            f'"{shown_url(url)}" answers in the encoding "{encoding}", although it was asked for none',
+        )
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

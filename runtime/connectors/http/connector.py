@@ -84,6 +84,12 @@ class Http:
         from sqlstream.runtime.connectors.http.sink import HttpWriter, StagingWriter
 
         context.files.require_database_servers()
+        if "{" in spec.options["url"]:
+            raise UserError(
+                "SS4003",
+                f'table "{spec.table}" can only be looked up: its address has places for keys',
+                hint="write to a table with another address",
+            )
         return (StagingWriter if _is_staged(spec) else HttpWriter)(spec, context)
 
     def commit(

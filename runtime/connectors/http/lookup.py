@@ -132,7 +132,7 @@ class HttpLookup:
 
     def close(self) -> None:
         self._client.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 _KEY = "$key"

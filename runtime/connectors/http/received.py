@@ -16,6 +16,7 @@ from sqlstream.specs import SourceSpec
 
 _PARTS_MAX = 8
 _AWAITING_S = 0.01
+_ENDING_S = 1.0
 AWAITING_MS = 1_000
 """How long a reader is left alone at most while nothing comes."""
 _WAKING_BYTES = 4096
@@ -81,7 +82,10 @@ class Receiver:
         """What the thread waits for has been interrupted by its owner."""
         self.is_closed.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            # Nobody waits for a name that is resolved, which cannot be interrupted.
+            self._thread.join(_ENDING_S)
+        if self._thread.is_alive():
+            return
         for end in (self.fileno, self._woken):
             if end >= 0:
                 os.close(end)
