@@ -27,9 +27,7 @@ _PARTITION_MAX = 2**31 - 1
 class _Shared:
     """What both connectors have."""
 
-    topic: str | None = option(
-        "topic", OptionType.STRING, "The topic; several for a source, separated by semicolons."
-    )
+    topic: str | None = option("topic", OptionType.STRING, "The topic, or several, separated by semicolons.")
     bootstrap_servers: str = option(
         f"{PROPERTIES}bootstrap.servers",
         OptionType.STRING,
@@ -115,7 +113,7 @@ class _Given(_Shared):
     topic_pattern: str | None = option(
         "topic-pattern",
         OptionType.STRING,
-        "A regular expression: all topics whose whole name matches are read.",
+        "A regular expression: the table has all topics whose whole name matches.",
     )
     group_id: str | None = option(
         f"{PROPERTIES}group.id",
@@ -148,7 +146,7 @@ class _Given(_Shared):
     partitioner: str = option(
         "sink.partitioner",
         OptionType.ENUM,
-        "The partition of a message: by its key as Kafka does; one for each writer; or in turn.",
+        "The partition of a message: by its key as Kafka does, and without one any; one for each writer; or any.",
         "default",
         choices=("default", "fixed", "round-robin"),
     )
