@@ -152,7 +152,7 @@ def written(out: Path) -> list[int]:
     )
 
 
-def test_a_job_goes_on_with_more_readers_that_wait(tmp_path: Path) -> None:
+def test_readers_that_wait_are_killed_rescaled_and_go_on_from_a_savepoint(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with RunningServer(tmp_path / "server") as server:
         session = server.open_session()
@@ -168,6 +168,12 @@ def test_a_job_goes_on_with_more_readers_that_wait(tmp_path: Path) -> None:
             server.execute(session, statement)
         job_id = server.insert(session, insert)
         server.wait_until_checkpointed(job_id, 2)
+        server.execute(session, f"CALL sys.rescale_job('{job_id}', 3)")
+        workers = [p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())]
+        workers[0].kill()
+        server.wait_for(job_id, "RUNNING")
+        completed = server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"]
+        server.wait_until_checkpointed(job_id, completed + 2)
         ((path,),) = server.execute(session, f"STOP JOB '{job_id}' WITH SAVEPOINT")
         # The slow table has most of its rows still to come, and the files wait for it.
         assert len([row for row in written(out) if row >= 0]) < FAST_ROWS
