@@ -97,14 +97,13 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield started
 
 
-@pytest.mark.parametrize("idle", ["0 s", "100 ms"])
-def test_a_partition_waits_for_another_one_of_its_topic(broker: Broker, idle: str) -> None:
+def test_a_partition_waits_for_another_one_of_its_topic(broker: Broker) -> None:
     topic = broker.topic(2)
     for partition, rows in ((0, FAST_ROWS // 10), (1, FAST_ROWS)):
         step_s = SPAN_S // rows
         times = ((BEGIN + datetime.timedelta(seconds=n * step_s)).isoformat(sep=" ") for n in range(rows))
         broker.send(topic, [json.dumps({"id": n, "ts": at}) for n, at in enumerate(times)], partition)
-    options = broker.options(topic, **aligned(), **{"scan.watermark.idle-timeout": idle})
+    options = broker.options(topic, **aligned())
     columns = "p INT METADATA FROM 'partition', id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
     found = rows_as_they_come([table("t", columns, options)], "SELECT p, ts, id FROM t")
     for partition, rows in ((0, FAST_ROWS // 10), (1, FAST_ROWS)):
