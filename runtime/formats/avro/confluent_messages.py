@@ -7,15 +7,13 @@ import json
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.avro.confluent import ConfluentOptions
+from sqlstream.runtime.formats.avro.confluent import written_schema
 from sqlstream.runtime.formats.avro.decoder import Program, Unfit
 from sqlstream.runtime.formats.avro.encoder import RowEncoder
-from sqlstream.runtime.formats.avro.schemas import record_of
 from sqlstream.runtime.formats.confluent.messages import FramedMessages, framed
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
 from sqlstream.schema import Schema
 from sqlstream.spi.format import MessageRequest
-from sqlstream.spi.table_options import parse_options
 
 
 class ConfluentMessages(FramedMessages):
@@ -50,13 +48,13 @@ class ConfluentMessages(FramedMessages):
 class ConfluentWriter:
     """Registers the schema of the table's rows before the first of them is written. State: its id."""
 
-    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
-        self._record = record_of(schema, is_legacy=parse_options(ConfluentOptions, options).is_legacy)
+    def __init__(self, identifier: str, schema: Schema, options: dict[str, str]) -> None:
+        self._text = written_schema(identifier, schema, options)
         self._encoder = RowEncoder(schema)
         self._registry = Registry(options, "AVRO")
         self._number: int | None = None
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         if self._number is None:
-            self._number = self._registry.registered(json.dumps(self._record))
+            self._number = self._registry.registered(self._text)
         return framed(self._encoder.encode(batch), self._number)

@@ -145,6 +145,42 @@ class Names:
         raise ValueError("a part of it is no type")
 
 
+def find_difference(given: Any, ours: Any, names: Names, space: str = "", path: str = "it") -> str | None:
+    """Why values of our schema are not encoded as the given one says; None when they are. ValueError when that is no schema."""
+    given, space = names.resolved(given, space)
+    if isinstance(ours, list) or isinstance(given, list):
+        if not isinstance(ours, list):
+            return f"{path} is a union there, and its column is NOT NULL"
+        if (
+            not isinstance(given, list)
+            or len(given) != 2
+            or names.resolved(given[0], space)[0] != {"type": "null"}
+        ):
+            return f"{path} is not a union of null and a type there, in this order"
+        return find_difference(given[1], ours[1], names, space, path)
+    kind = ours if isinstance(ours, str) else ours["type"]
+    has = [given.get(key) for key in _ENCODED] if kind != "record" else None
+    wanted = [None if isinstance(ours, str) else ours.get(key) for key in _ENCODED]
+    if given["type"] != kind or (has is not None and wanted[0] is not None and has != wanted):
+        return f"{path} is {type_name(given)} there, and its column is {type_name(ours)}"
+    if kind == "array":
+        return find_difference(given.get("items"), ours["items"], names, space, f"an element of {path}")
+    if kind == "map":
+        return find_difference(given.get("values"), ours["values"], names, space, f"a value of {path}")
+    if kind != "record":
+        return None
+    fields = fields_of(given)
+    if [f["name"] for f in fields] != [f["name"] for f in ours["fields"]]:
+        listed = ", ".join(f["name"] for f in fields)
+        return f"{path} has the fields {listed or 'none'} there, which are not the columns in their order"
+    pairs = zip(fields, ours["fields"], strict=True)
+    found = (find_difference(f["type"], o["type"], names, space, f'"{f["name"]}"') for f, o in pairs)
+    return next((each for each in found if each is not None), None)
+
+
+_ENCODED = ("logicalType", "precision", "scale")
+
+
 def type_name(schema: Any) -> str:
     """How messages name a schema."""
     if isinstance(schema, list):

@@ -6,11 +6,10 @@ from typing import BinaryIO
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.avro.confluent import ConfluentOptions
-from sqlstream.runtime.formats.avro.schemas import record_of
+from sqlstream.runtime.formats.avro.confluent import ConfluentOptions, written_schema
 from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
 from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.spi.format import (
     FileReader,
     FileWriter,
@@ -20,7 +19,8 @@ from sqlstream.spi.format import (
     MessageWriter,
     ReadRequest,
 )
-from sqlstream.spi.table_options import descriptors_of, parse_options
+from sqlstream.spi.table_options import descriptors_of
+from sqlstream.types import STRING, row
 
 
 class DebeziumAvroConfluent:
@@ -59,7 +59,13 @@ class DebeziumAvroConfluent:
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         Registry(options, "AVRO")
-        record_of(schema, is_legacy=parse_options(ConfluentOptions, options).is_legacy)
+        written_schema(self.descriptor.identifier, event_schema(schema), options)
+
+
+def event_schema(schema: Schema) -> Schema:
+    """The fields of an event that is written."""
+    of_row = row(*((f.name, f.type) for f in schema.fields))
+    return Schema((Field("before", of_row), Field("after", of_row), Field("op", STRING)))
 
 
 def _no_files() -> UserError:

@@ -13,6 +13,7 @@ from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages,
 from sqlstream.runtime.formats.binary_messages import rejected_message
 from sqlstream.runtime.formats.change_events.changelog import ChangelogOfEvents, faults_by_event
 from sqlstream.runtime.formats.change_events.debezium import DEBEZIUM
+from sqlstream.runtime.formats.change_events.debezium_avro import event_schema
 from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     TELLS,
@@ -25,9 +26,8 @@ from sqlstream.runtime.formats.change_events.events import (
     is_there,
 )
 from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
-from sqlstream.schema import Field, Schema
+from sqlstream.schema import Schema
 from sqlstream.spi.format import DecodedMessages, MessageRequest
-from sqlstream.types import STRING, row
 
 
 class EventMessages:
@@ -84,10 +84,9 @@ class EventWriter:
     """Writes one event for each row: one that goes is a deletion, one that comes an insertion, as Flink writes them."""
 
     def __init__(self, schema: Schema, options: dict[str, str]) -> None:
-        of_row = row(*((f.name, f.type) for f in schema.fields))
-        self._type = to_arrow_type(of_row)
-        envelope = (Field("before", of_row), Field("after", of_row), Field("op", STRING))
-        self._writer = ConfluentWriter(Schema(envelope), options)
+        envelope = event_schema(schema)
+        self._type = to_arrow_type(envelope.types[0])
+        self._writer = ConfluentWriter("debezium-avro-confluent", envelope, options)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         is_insert = np.ones(batch.num_rows, dtype=bool)

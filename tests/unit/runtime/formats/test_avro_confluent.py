@@ -21,6 +21,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.error_codes import FailureReason, Retry
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.avro.schemas import record_of
 from sqlstream.schema import Schema
 from sqlstream.spi.format import DecodedMessages, HasMessages, MessageReader, MessageRequest
 
@@ -73,6 +74,66 @@ def test_what_is_written_is_registered_and_read(registry: SchemaRegistry) -> Non
         assert one[:5] == b"\0" + number.to_bytes(4, "big")
         assert fastavro.schemaless_reader(io.BytesIO(one[5:]), schema) == row
     assert reader(registry).decode(messages).batch.to_pylist() == ROWS
+
+
+GIVEN = """{"type": "record", "name": "Order", "namespace": "shop", "doc": "what was ordered", "fields": [
+  {"name": "id", "type": ["null", "long"], "default": null},
+  {"name": "name", "type": ["null", {"type": "string", "avro.java.string": "String"}]}]}"""
+
+
+def test_a_schema_that_is_given_is_registered_as_it_is(registry: SchemaRegistry) -> None:
+    messages = written(registry, ROWS, schema=GIVEN)
+    (number,) = registry.subjects["t-value"]
+    assert registry.schemas[number]["schema"] == GIVEN
+    schema = fastavro.parse_schema(json.loads(GIVEN))
+    assert [fastavro.schemaless_reader(io.BytesIO(m[5:]), schema) for m in messages.to_pylist()] == ROWS
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ("{", "SS4002", "is no schema of Avro"),
+        ('{"type": "record", "name": "r"}', "SS4002", "a record without fields"),
+        ('"long"', "SS4006", "it is long there"),
+        (
+            json.dumps(record(name=["null", "string"], id=["null", "long"])),
+            "SS4006",
+            "the fields name, id there",
+        ),
+        (json.dumps(record(id="long", name=["null", "string"])), "SS4006", '"id" is not a union of null'),
+        (
+            json.dumps(record(id=["long", "null"], name=["null", "string"])),
+            "SS4006",
+            '"id" is not a union of null',
+        ),
+        (json.dumps(record(id=["null", "int"], name=["null", "string"])), "SS4006", '"id" is int there'),
+    ],
+)
+def test_a_schema_that_is_given_must_be_that_of_the_columns(given: str, code: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        format_of("avro-confluent").validate(SCHEMA, {"url": "http://r", "schema": given})
+    assert raised.value.code == code
+    assert said in raised.value.message
+
+
+WIDE = Schema.of(
+    ("d", sql.decimal(5, 2)),
+    ("t", sql.timestamp(3).not_null()),
+    ("r", sql.row(("a", sql.array(sql.INT)), ("m", sql.map_of(sql.STRING, sql.DATE)))),
+)
+
+
+def test_every_type_fits_its_own_schema() -> None:
+    own = record_of(WIDE, is_legacy=True)
+    made = format_of("avro-confluent")
+    made.validate(WIDE, {"url": "http://r", "schema": json.dumps(own)})
+    for old, new in (
+        ('"scale": 2', '"scale": 3'),
+        ('"timestamp-millis"', '"timestamp-micros"'),
+        ('"int"', '"long"'),
+    ):
+        with pytest.raises(UserError, match="does not fit the table"):
+            made.validate(WIDE, {"url": "http://r", "schema": json.dumps(own).replace(old, new)})
 
 
 def test_messages_of_several_schemas_keep_their_order(registry: SchemaRegistry) -> None:

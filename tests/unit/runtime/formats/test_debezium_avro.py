@@ -201,6 +201,22 @@ def test_changes_are_written_and_read(registry: SchemaRegistry) -> None:
     assert made.descriptor.sink_mode is ChangelogMode.RETRACT
 
 
+def test_a_schema_that_is_given_has_the_fields_of_events(registry: SchemaRegistry) -> None:
+    made = format_of("debezium-avro-confluent")
+    given = json.dumps({**ENVELOPE, "fields": [ENVELOPE["fields"][i] for i in (0, 1, 3)]})  # type: ignore[index]
+    with pytest.raises(UserError, match='"id" is not a union of null'):
+        made.validate(SCHEMA, {"url": registry.url, "schema": given})
+    fitting = given.replace('"op", "type": "string"', '"op", "type": ["null", "string"]')
+    columns = Schema.of(("id", sql.BIGINT.not_null()), ("name", sql.STRING))
+    made.validate(columns, {"url": registry.url, "schema": fitting})
+    assert isinstance(made, HasMessages)
+    writer = made.message_writer(columns, {"url": registry.url, "subject": "t-value", "schema": fitting})
+    messages = writer.encode(
+        pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}], schema=to_arrow_schema(columns))
+    )
+    assert rows(reader(registry).decode(messages)) == [(1, "a", INSERT)]
+
+
 def test_times_of_debezium(registry: SchemaRegistry) -> None:
     kinds = {"milli": "Timestamp", "micro": "MicroTimestamp", "nano": "NanoTimestamp", "time": "MicroTime"}
     fields = [
