@@ -116,10 +116,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _execute_kafka(arguments: argparse.Namespace) -> int:
     from sqlstream.client.benches.kafka import PARTS, KafkaBench
-    from sqlstream.client.configuration import settings_of_words
 
     parts = chosen(arguments.parts, PARTS, "part")
-    settings, properties = bench_settings(arguments), settings_of_words(arguments.property)
+    settings, properties = bench_settings(arguments), dict(map(_property, arguments.property))
     check_writable(arguments.json)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     live = LiveLine()
@@ -137,6 +136,13 @@ def _execute_kafka(arguments: argparse.Namespace) -> int:
                 print(f"{figure.name:<32}{figure.value:>14,.4g}{bar:>14} {figure.unit}", file=out, flush=True)
     write_json(arguments.json, [figure.as_json() for figure in found])
     return 0 if all(figure.is_within_bar for figure in found) else 1
+
+
+def _property(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not key or not equals:
+        raise UserError("SS4001", f'"{word}" is no property', hint="write --property KEY=VALUE")
+    return key, value
 
 
 def _execute_nexmark(arguments: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReade
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import EmitStrategy, SourceSpec, SourceWatermark
-from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 TS = sql.timestamp(3)
 SCHEMA = Schema.of(("ts", TS))
@@ -116,6 +116,26 @@ def test_files_that_overlap_are_read_side_by_side_each_with_its_own_watermark(tm
         ([30, 31], [15, 16], 25_000),
         None,
     ]
+
+
+def test_files_that_are_ahead_of_other_tables_are_read_up_to_the_row_that_brings_them_there(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, a=[10, 20, 30, 40], b=[11, 21, 31])
+    for number in range(4):
+        reader, found = reader_of(source_spec(tmp_path), context(batch_rows=10)), list[list[int]]()
+        # Its watermark is 5 s behind the times; one that has come to 12 s waits, and one at 11 s does not.
+        for allowed_s in (11, 11, 20)[: number or None]:
+            reader.align(allowed_s * 1000)
+            while isinstance(batch := reader.poll(), pa.RecordBatch):
+                found += [batch.column(0).cast(pa.int64()).to_pylist()] if batch.num_rows else []
+            assert batch is SourceStatus.NOTHING_YET
+            assert min(reader.watermark_ms(), max(times[-1] for times in found) - 5_000) > allowed_s * 1000
+        # Another reader goes on from where this one is.
+        reader = reader_of(source_spec(tmp_path), context(batch_rows=10), reader.snapshot())
+        rest = read_all(reader)
+        assert sorted([t // 1000 for times in found for t in times] + rest) == [10, 11, 20, 21, 30, 31, 40]
+        assert sorted(rest) == rest
 
 
 def test_files_that_do_not_overlap_are_read_in_order_of_their_first_times_one_open_at_once(
