@@ -7,7 +7,8 @@ import string
 from dataclasses import dataclass
 
 _NAME = re.compile(r"\s*([A-Za-z]\w*(?:\.\w+)?)\s*")
-_ARGUMENT = re.compile(r"'([^']*)'")
+_ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
+"""A quote inside of it is doubled, as in an expression that is itself an argument."""
 _SEPARATORS = " \t\n,)"
 """Between arguments. Datafaker passes over a parenthesis there, which a much copied example has."""
 
@@ -37,6 +38,8 @@ def parse_expression(text: str) -> list[str | Reference]:
 
     >>> parse_expression("a#{numerify '#'}")
     ['a', Reference(written='numerify', arguments=('#',))]
+    >>> parse_expression("#{json 'a', '#{numerify ''#''}'}")
+    [Reference(written='json', arguments=('a', "#{numerify '#'}"))]
     """
     parts: list[str | Reference] = []
     place = 0
@@ -65,7 +68,7 @@ def _reference(text: str, place: int) -> tuple[Reference, int]:
             raise ValueError(
                 f"arguments of {named.group(1)} stand in quotes: #{{number.numberBetween '1','9'}}"
             )
-        arguments.append(argument.group(1))
+        arguments.append(argument.group(1).replace("''", "'"))
         place = argument.end()
     if place == len(text):
         raise ValueError(f"#{{{named.group(1)} has no closing brace")

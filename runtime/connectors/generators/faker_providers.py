@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import functools
+import json
 import random
 import string
 from collections.abc import Callable
@@ -48,6 +49,8 @@ _FEW_NUMBERS = 1_000
 
 _WIDTH_MAX = 10_000
 _PARTS_MAX = 200
+_DOCUMENTS = ("json", "jsona")
+_DOCUMENTS_MAX, _ELEMENTS_MAX = 3, 20
 _ALNUM = string.ascii_lowercase + string.digits
 
 
@@ -76,6 +79,7 @@ class Maker:
 
     def __init__(self, option: str, seed: int) -> None:
         self._option, self._seed, self._begun = option, seed, 0
+        self._documents = 0
 
     def typed(self, text: str) -> Typed:
         """UserError SS4002 for an expression that cannot be read, or that names what is not known."""
@@ -146,6 +150,36 @@ class Maker:
         if len(parts) > _PARTS_MAX:
             raise self.refusal(f"a text of more than {_PARTS_MAX} parts is too long", "make it shorter")
         return parts[0] if len(parts) == 1 else Joined(parts)
+
+    # --- documents
+
+    def document(self, reference: Reference, fields: list[tuple[int, str, str]]) -> Typed:
+        """Of JSON: for each field how many elements its list has, less than 0 for no list; its name; and its value."""
+        from sqlstream.runtime.connectors.generators.faker_values import Constant
+
+        hint = f"leave documents out: {_DOCUMENTS_MAX} may stand in each other, and {_ELEMENTS_MAX} in a list"
+        self._documents += 1
+        self.check(self._documents <= _DOCUMENTS_MAX, f"{reference.written} stands too deep", hint)
+        parts: list[Generator] = []
+        for place, (count, name, value) in enumerate(fields):
+            self.check(count <= _ELEMENTS_MAX, f"a list of {count} elements is too long", hint)
+            opened = f"{', ' if place else '{'}{json.dumps(name)}: {'[' if count >= 0 else ''}"
+            parts.append(Constant(opened))
+            for element in range(count if count >= 0 else 1):
+                parts += [Constant(", ")] if element else []
+                parts.append(self._value(value))
+            parts += [Constant("]")] if count >= 0 else []
+        self._documents -= 1
+        return Typed(self._joined([*parts, Constant("}")]))
+
+    def _value(self, text: str) -> Generator:
+        """A document as it is, and any other value as a text."""
+        from sqlstream.runtime.connectors.generators.faker_values import Quoted
+
+        parts = self._parts(text)
+        made = self._text(self.typed(text))
+        is_document = len(parts) == 1 and isinstance(parts[0], Reference) and parts[0].name in _DOCUMENTS
+        return made if is_document else Quoted(made)
 
     # --- patterns
 
@@ -249,6 +283,27 @@ def _lettered(signs: dict[str, str]) -> Callable[[Maker, Reference], Typed]:
         return Typed(maker.pattern(Row(letters)))
 
     return make
+
+
+def _json(maker: Maker, reference: Reference) -> Typed:
+    names, values = reference.arguments[::2], reference.arguments[1::2]
+    maker.check(
+        bool(names) and len(names) == len(values),
+        "json takes names and values",
+        "write #{json 'id','#{internet.uuid}'}",
+    )
+    return maker.document(reference, [(-1, *field) for field in zip(names, values, strict=True)])
+
+
+def _json_with_lists(maker: Maker, reference: Reference) -> Typed:
+    counts, names, values = (reference.arguments[start::3] for start in range(3))
+    maker.check(
+        bool(counts) and len(counts) == len(names) == len(values),
+        "jsona takes a number of elements, a name and a value for each field",
+        "write #{jsona '-1','id','#{internet.uuid}','3','tags','#{lorem.word}'}",
+    )
+    numbers = [maker.number(reference, count) for count in counts]
+    return maker.document(reference, list(zip(numbers, names, values, strict=True)))
 
 
 def _number_between(maker: Maker, reference: Reference) -> Typed:
@@ -420,6 +475,8 @@ _DIGITS, _LOWER = {"#": string.digits}, {"?": string.ascii_lowercase}
 _LATER_BY_METHOD = {"past": _away(-1), "future": _away(1), "birthday": _birthday, "between": _between}
 _BY_NAME: dict[str, Callable[[Maker, Reference], Typed]] = {
     "regexify": _regexify,
+    "json": _json,
+    "jsona": _json_with_lists,
     "numerify": _lettered(_DIGITS),
     "letterify": _lettered(_LOWER),
     "bothify": _lettered(_DIGITS | _LOWER),

@@ -94,6 +94,21 @@ class Joined:
         return pc.binary_join_element_wise(*made, self._separator)
 
 
+class Quoted:
+    """Texts as JSON has them."""
+
+    rows: int | None = None
+
+    def __init__(self, part: Generator) -> None:
+        self._part = part
+
+    def make(self, rows: Numbers, now_ms: int) -> pa.Array:
+        made = self._part.make(rows, now_ms)
+        for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
+            made = pc.replace_substring(made, sign, written)
+        return pc.binary_join_element_wise('"', made, '"', "")
+
+
 class OneOf:
     """For each row one of several generators, each as often as any other."""
 

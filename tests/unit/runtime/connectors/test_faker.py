@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from decimal import Decimal
 from typing import Any
@@ -282,6 +283,10 @@ def test_a_lookup_makes_one_row_for_each_key() -> None:
         ({"expression": "#{date.between 'a','b'}"}, "STRING", "SS4002", "no moment"),
         ({"expression": "#{date.past '1','DAYS'}"}, "INT", "SS4002", "are no INT"),
         ({"expression": "#{color.name}"}, "INT", "SS4002", "are no INT"),
+        ({"expression": "#{json 'a'}"}, "STRING", "SS4002", "names and values"),
+        ({"expression": "#{jsona '1','a'}"}, "STRING", "SS4002", "a value for each field"),
+        ({"expression": "#{jsona '99','a','b'}"}, "STRING", "SS4002", "too long"),
+        ({"expression": "#{jsona 'x','a','b'}"}, "STRING", "SS4002", "whole numbers"),
         ({"expression": "a", "null-rate": "2"}, "STRING", "SS4002", "cannot be 2"),
         ({"expression": "a", "length": "2"}, "STRING", "SS4003", "no use"),
         ({"expression": "1", "length": "-1"}, "ARRAY<INT>", "SS4002", "cannot be -1"),
@@ -294,6 +299,25 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], t: str, co
         CONNECTOR.validate("t", Schema.of(("v", types[t])), written)
     assert caught.value.code == code
     assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_documents_hold_texts_lists_and_each_other() -> None:
+    inner = "#{json 'address','a \\ \"b\"'}".replace("'", "''")
+    expression = (
+        f"#{{jsona '-1','id','7','-1', 'name','#{{regexify ''(x|y)''}}','2','all','{inner}','0','none',''}}"
+    )
+    spec = SourceSpec(
+        "t",
+        "faker",
+        {"fields.v.expression": expression, "number-of-rows": "9"},
+        Schema.of(("v", sql.STRING)),
+        ("v",),
+    )
+    reader = CONNECTOR.source(spec, _context(0, 1, 100, [NOW]), None)
+    found = [json.loads(text) for text in reader.poll().column(0).to_pylist()]
+    assert {document["name"] for document in found} == {"x", "y"}
+    address = {"address": 'a \\ "b"'}
+    assert all(d == {"id": "7", "name": d["name"], "all": [address, address], "none": []} for d in found)
 
 
 def test_expressions_of_computed_columns_have_no_effect() -> None:
