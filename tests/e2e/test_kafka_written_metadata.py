@@ -6,11 +6,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from kafka_harness import Broker, running_broker, table
 
 import sqlstream
+from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.connectors.kafka.connector import Kafka
+from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.schema import Schema
+from sqlstream.specs import MetadataSinkSpec
+from sqlstream.spi.connector import ConnectorContext
 from sqlstream.testing.check import rows_of
+from sqlstream.types import BIGINT, STRING
 
 AT_MS = int(time.time() * 1000) - 3_600_000
 """An hour ago: the broker removes what is old."""
@@ -109,6 +118,37 @@ def test_rows_say_to_which_topic_they_go(
         assert found == [b'{"n":%d}' % n for n in range(place, 300, 3)]
     assert rows_of([made, "SELECT topic, COUNT(*) FROM t GROUP BY topic ORDER BY topic"]) == [
         (topic, 100) for topic in topics
+    ]
+
+
+def test_a_commit_of_several_topics_is_repeated_when_its_rows_are_gone(
+    broker: Broker, tmp_path: Path
+) -> None:
+    name = broker.topic()
+    topics = [f"{name}.{n}" for n in range(2)]
+    for topic in topics:
+        broker.create(topic)
+    given = options(broker, name, "exactly-once", tmp_path) | {"topic-pattern": f"{name}[.].*"}
+    del given["topic"]
+    spec = MetadataSinkSpec(
+        "t", "kafka", given, Schema.of(("n", BIGINT)), metadata=Schema.of(("topic", STRING)).fields
+    )
+    context = ConnectorContext(
+        job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=now_ms, attempt=0, config={},
+        count=lambda name, n: None, files=LocalFiles(), writer_name="a/job-0/1",
+    )  # fmt: skip
+    writer = Kafka().sink(spec, ChangelogMode.INSERT_ONLY, context)
+    for checkpoint_id in (1, 2, 3):
+        if checkpoint_id != 2:
+            rows = [pa.array([checkpoint_id, 10 * checkpoint_id]), pa.array(topics[:: checkpoint_id - 2])]
+            writer.write(pa.RecordBatch.from_arrays(rows, names=["n", "topic"]))
+        prepared = writer.prepare_commit(checkpoint_id)
+        for _ in range(2):
+            Kafka().commit(spec, checkpoint_id, prepared, LocalFiles())
+    writer.abort()
+    assert [[m.value() for m in broker.messages(topic)] for topic in topics] == [
+        [b'{"n":10}', b'{"n":3}'],
+        [b'{"n":1}', b'{"n":30}'],
     ]
 
 

@@ -61,7 +61,7 @@ _OF_METADATA = {"timestamp": "time", "headers": "headers", "topic": "topic"}
 
 
 class TransactionalWriter:
-    """Stages messages. State: the open file of staged messages."""
+    """Stages messages. State: the open file of staged messages, and the topic of the first one, if rows say it."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._rows = RowMessages(spec, options)
@@ -73,6 +73,7 @@ class TransactionalWriter:
             msgspec.structs.replace(spec, schema=staged), staging_path(options), context
         )
         self._schema = to_arrow_schema(staged)
+        self._first_topic = ""
         # The operator of the job, which stays the same in all its attempts.
         self._sink = context.writer_name.rpartition("/")[2]
 
@@ -80,13 +81,17 @@ class TransactionalWriter:
         if not batch.num_rows:
             return
         messages, topics = self._rows.encoded(batch)
+        if topics is not None and not self._first_topic:
+            self._first_topic = topics[0].as_py()
         parts = dict(zip(_STAGED, (*messages, topics), strict=True))
         columns = [parts[name].cast(self._schema.field(name).type) for name in self._columns]
         self._staged.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         prepared = self._staged.prepare_commit(checkpoint_id)
-        return [msgspec.structs.replace(c, content={**c.content, "sink": self._sink}) for c in prepared]
+        added = {"sink": self._sink, "topic": self._first_topic}
+        self._first_topic = ""
+        return [msgspec.structs.replace(c, content={**c.content, **added}) for c in prepared]
 
     def abort(self) -> None:
         self._staged.abort()
@@ -113,7 +118,7 @@ def commit(
 def _commit(
     options: KafkaOptions, name: str, checkpoint_id: int, parts: list[Committable], files: Files
 ) -> None:
-    noted = _noted_topic(options, parts, files)
+    noted = _noted_topic(options, parts)
     if noted is None:
         return
     producer = Producer({**_TRANSACTION, **options.settings, "transactional.id": name})
@@ -136,15 +141,12 @@ def _commit(
         producer.close()
 
 
-def _noted_topic(options: KafkaOptions, parts: list[Committable], files: Files) -> str | None:
+def _noted_topic(options: KafkaOptions, parts: list[Committable]) -> str | None:
     """The topic of which the group of the commits has an offset: that of the table, or with a pattern that of the first message,
-    which is the same as long as no note says that the commit is done. None when there is none."""
+    which is the same whenever a commit is repeated, also when its rows are gone. None when there is none."""
     if options.topics:
         return options.topics[0]
-    staged = (rows for part in parts for rows in _staged_messages(part, files))
-    return next(
-        (str(rows.topics[0]) for rows in staged if rows.topics is not None and len(rows.topics)), None
-    )
+    return next((part.content["topic"] for part in parts if part.content["topic"]), None)
 
 
 def _staged_messages(committable: Committable, files: Files) -> Iterator[RowsAsMessages]:
