@@ -12,8 +12,38 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import sqlstream
+from sqlstream.client.sessions.target_session import local_session
+from sqlstream.graph.job_graph import read_tables, written_tables
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.testing.check import Row, table_text
+
 TIMEOUT_S = 60
 """Until a test fails, not what it needs."""
+
+
+def table(at: str, columns: str = "n BIGINT", name: str = "t", **options: str) -> str:
+    given = {"connector": "http", "url": at, "format": "json"}
+    return table_text(name, columns, {**given, **options})
+
+
+def rows(*statements: str) -> list[Row]:
+    with sqlstream.connect("embedded://") as connection:
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        return [tuple(row) for row in cursor]
+
+
+def first_rows(count: int, *statements: str) -> list[Row]:
+    """Of a query that does not end."""
+    with sqlstream.connect("embedded://") as connection:
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        return [tuple(cursor.fetchone()) for _ in range(count)]
 
 
 @dataclass(frozen=True)
@@ -101,3 +131,38 @@ def http_server(reply: Callable[[Asked], Reply]) -> Iterator[HttpServer]:
         finally:
             server.shutdown()
             thread.join(TIMEOUT_S)
+
+
+# A reader and a writer by themselves.
+
+
+def planned(*statements: str) -> Any:
+    with local_session() as session:
+        *before, last = parse_statements(";\n".join(statements))
+        for statement in before:
+            session.execute(statement)
+        return session.compile(last).job_graph
+
+
+def source_spec(*statements: str) -> Any:
+    return next(spec for _, spec in read_tables(planned(*statements)))
+
+
+def sink_spec(*statements: str) -> Any:
+    return next(spec for _, spec in written_tables(planned(*statements)))
+
+
+def table_context(files: Any = None, writer_name: str = "") -> ConnectorContext:
+    return ConnectorContext(
+        job_id="0" * 32,
+        vertex_id="v",
+        subtask=0,
+        parallelism=1,
+        attempt=0,
+        batch_rows=7,
+        config={},
+        now_ms=lambda: 1_000,
+        count=lambda name, n: None,
+        files=files or LocalFiles(),
+        writer_name=writer_name,
+    )

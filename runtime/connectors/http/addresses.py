@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     import ssl
+
+_NO_HEADER = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -57,25 +60,69 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}{'?…' if parts.query else ''}"
 
 
-def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> None:
-    """UserError SS4002 for a text that is no address of a server."""
+_SCHEMES = ("http", "https")
+
+
+def _is_address(url: str, schemes: tuple[str, ...]) -> bool:
+    """Whether a text is the whole address of a server, in letters that a request can have."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_whole = False
-    if not is_whole or not url.isascii() or any(c.isspace() for c in url):
+        return False
+    return is_whole and url.isascii() and url.isprintable() and " " not in url
+
+
+def check_url(url: str, schemes: tuple[str, ...] = _SCHEMES) -> None:
+    """UserError SS4002 for a text that is no address of a server."""
+    if not _is_address(url, schemes) or "#" in url:
         raise UserError(
             "SS4002",
             f'option "url" is no address of a server: "{masked("url", url)}"',
             hint=f"write such as '{schemes[-1]}://example.org/orders'",
         )
+    parts = urllib.parse.urlsplit(url)
     if parts.username is not None or parts.password is not None:
         raise UserError(
             "SS4002",
             'option "url" holds a user or password',
             hint="write them as a header: 'http.….header.Authorization' = 'user:password'",
         )
+
+
+# What a server chose, and a request to it, or to another one, has in it.
+
+
+def led_to(url: str, target: str) -> str:
+    """The address that the server of `url` names, as it stands in a header or a body. UserError SS5344 for one that cannot be
+    called, or is not as safe."""
+    try:
+        found = urllib.parse.urljoin(url, target)
+    except ValueError:
+        found = ""
+    if not _is_address(found, _SCHEMES):
+        raise UserError("SS5344", f'"{shown_url(url)}" leads to what is no address of HTTP')
+    if url.startswith("https:") and not found.startswith("https:"):
+        raise UserError("SS5344", f'"{shown_url(url)}" leads to "{shown_url(found)}", which is not as safe')
+    return found
+
+
+def is_same_server(url: str, other: str) -> bool:
+    """Whether headers of a table, which may be secrets, may go to both."""
+    return _origin(url) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def header_value(chosen: bytes, url: str) -> bytes:
+    """What a server wants to be told again, as the value of a header. UserError SS5344 for what none can have."""
+    value = chosen.strip(b" \t")
+    if _NO_HEADER.search(value):
+        raise UserError("SS5344", f'"{shown_url(url)}" gives a tag or id that no header can have')
+    return value
 
 
 def with_parameters(url: str, parameters: dict[str, str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +43,8 @@ def _documents(body: bytes, place: str) -> pa.Array:
             # A call for each row, but none of Python's own: the library has no array of them.
             return pa.array(list(map(bytes, rows)), pa.binary())
         msgspec.json.decode(text, type=msgspec.Raw)
+    except RecursionError:
+        raise _too_deep(place) from None
     except msgspec.DecodeError as error:
         if text.startswith(b"["):
             raise UserError("SS5344", f'the answer of "{place}" is no JSON: {error}') from None
@@ -60,6 +64,8 @@ def value_at(body: bytes, path: str, place: str) -> msgspec.Raw | None:
     for name in path.split("."):
         try:
             fields = msgspec.json.decode(found, type=dict[str, msgspec.Raw] | None)
+        except RecursionError:
+            raise _too_deep(place) from None
         except msgspec.DecodeError as error:
             raise UserError(
                 "SS5344", f'the answer of "{place}" has no field "{name}" of "{path}": {error}'
@@ -68,6 +74,18 @@ def value_at(body: bytes, path: str, place: str) -> msgspec.Raw | None:
             return None
         found = fields[name]
     return found
+
+
+def json_value(found: msgspec.Raw, place: str) -> Any:
+    """Of a part of JSON. UserError SS5344 for one that is nested too deeply."""
+    try:
+        return msgspec.json.decode(found)
+    except RecursionError:
+        raise _too_deep(place) from None
+
+
+def _too_deep(place: str) -> UserError:
+    return UserError("SS5344", f'the answer of "{place}" is JSON that is nested too deeply')
 
 
 def joined(messages: pa.Array, identifier: str, is_list: bool) -> bytes:

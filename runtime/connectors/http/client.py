@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import select
 import socket
 import ssl
 import threading
-import urllib.parse
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpcore
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.http.addresses import Certificates, shown_url
+from sqlstream.runtime.connectors.http.addresses import Certificates, is_same_server, led_to, shown_url
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.spi.files import Files
 from sqlstream.terminal_text import shortened
@@ -29,21 +29,33 @@ from sqlstream.terminal_text import shortened
 T = TypeVar("T")
 
 _REDIRECTIONS_MAX = 5
-_CONNECTING_S = 10.0
 _REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 _PAUSE_S, _PAUSE_MAX_S, _ASKED_PAUSE_MAX_S = 0.1, 10.0, 60.0
-_PLAIN = {"accept-encoding": "identity"}
+_PLAIN = {"accept-encoding": b"identity"}
 _LINK = re.compile(r"<([^>]*)>([^<]*)")
 _TEXT_CHARACTERS_MAX = 200
 _EXCERPT_BYTES = 1000
+_CONNECTING_S = 10.0
+"""A connection and its handshake, each; a silence on it may be longer."""
 
 
 @dataclass(frozen=True)
 class Request:
+    """`headers` are those of the table, which may be secrets: they go to the server of `url` alone. Those of `protocol` go on to
+    the servers of redirections too."""
+
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
+    protocol: Mapping[str, bytes] = field(default_factory=dict)
+
+    def headers_for(self, url: str) -> list[tuple[str, str | bytes]]:
+        """Those of a request to this address; the table's come before others of the name."""
+        of_table = dict(self.headers) if is_same_server(url, self.url) else {}
+        named = {name.lower() for name in of_table}
+        others = {**_PLAIN, **self.protocol}
+        return [*((k, v) for k, v in others.items() if k not in named), *of_table.items()]
 
 
 @dataclass(frozen=True)
@@ -57,11 +69,11 @@ class Answer:
 
     @property
     def next_link(self) -> str | None:
-        """Of `Link: <…>; rel="next"` (RFC 8288)."""
+        """Of `Link: <…>; rel="next"` (RFC 8288). UserError SS5344 for one that cannot be followed."""
         for target, parameters in _LINK.findall(self.headers.get("link", "")):
             names = [p.strip(" ,\t").replace('"', "").lower() for p in parameters.split(";")]
             if any(p.startswith("rel=") and "next" in p[4:].split() for p in names):
-                return urllib.parse.urljoin(self.url, target)
+                return led_to(self.url, target)
         return None
 
 
@@ -102,7 +114,7 @@ class HttpClient:
     def _opened(
         self, request: Request, timeout_s: float | None, idle_s: float | None = None
     ) -> Iterator[tuple[httpcore.Response, str]]:
-        url, headers = request.url, {**_PLAIN, **request.headers}
+        url, headers = request.url, request.headers_for(request.url)
         wait_s = idle_s or timeout_s
         timeouts = dict.fromkeys(("read", "write", "pool"), wait_s)
         timeouts["connect"] = min(wait_s or _CONNECTING_S, _CONNECTING_S)
@@ -114,7 +126,7 @@ class HttpClient:
                             self._pool.stream(
                                 request.method,
                                 url,
-                                headers=list(headers.items()),
+                                headers=headers,
                                 content=request.body,
                                 extensions={"timeout": timeouts},
                             )
@@ -125,12 +137,11 @@ class HttpClient:
                         yield response, url
                         return
                 assert location is not None
-                target = urllib.parse.urljoin(url, location)
-                _check_redirection(url, target)
-                if _origin(target) != _origin(url):
-                    # Headers of a table may hold secrets, which are for its own server alone.
-                    headers = _PLAIN
-                url = target
+                url = led_to(url, location)
+                if not is_same_server(url, request.url):
+                    # Whoever a server has led away from itself does not come back with secrets.
+                    request = replace(request, headers={})
+                headers = request.headers_for(url)
         raise UserError("SS5344", f'"{shown_url(request.url)}" leads to more than {_REDIRECTIONS_MAX} others')
 
     def _body(self, response: httpcore.Response, headers: Mapping[str, str], url: str) -> bytes:
@@ -156,12 +167,13 @@ class HttpClient:
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):
-    """Connects to addresses that were checked. A thread's calls end at its deadline, however slowly bytes come."""
+    """Connects to addresses that were checked. A thread's calls end at its deadline, however slowly bytes come. State: the open
+    sockets, from before they are connected, for whoever aborts them."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._plain = httpcore.SyncBackend()
-        self._streams: weakref.WeakSet[_BoundedStream] = weakref.WeakSet()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._lock = threading.Lock()
         self._deadlines = threading.local()
         self._is_aborted = False
 
@@ -174,17 +186,20 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         finally:
             self._deadlines.value = before
 
-    def remaining_s(self, timeout_s: float | None) -> float | None:
-        """The time that a call may take. httpcore.ReadTimeout when there is none left."""
-        if self._is_aborted:
-            raise httpcore.ReadError("the job was cancelled")
+    def limit(self, opened: socket.socket, timeout_s: float | None) -> None:
+        """Give the next call of a socket the time that it may take. TimeoutError when there is none left, OSError behind an
+        abort."""
+        with self._lock:
+            self._sockets.add(opened)
+            if self._is_aborted:
+                raise OSError("the job was cancelled")
         deadline_s = getattr(self._deadlines, "value", None)
-        if deadline_s is None:
-            return timeout_s
-        left_s: float = deadline_s - steady_s()
-        if left_s <= 0:
-            raise httpcore.ReadTimeout("timed out")
-        return left_s if timeout_s is None else min(left_s, timeout_s)
+        if deadline_s is not None:
+            left_s: float = deadline_s - steady_s()
+            if left_s <= 0:
+                raise TimeoutError("timed out")
+            timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
+        opened.settimeout(timeout_s)
 
     def connect_tcp(
         self,
@@ -194,53 +209,101 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in checked_addresses(host, port, self._files):
-            try:
-                stream = self._plain.connect_tcp(
-                    address, port, self.remaining_s(timeout), local_address, socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-                continue
-            return self.bounded(stream)
-        raise failure
-
-    def bounded(self, stream: httpcore.NetworkStream) -> _BoundedStream:
-        made = _BoundedStream(stream, self)
-        self._streams.add(made)
-        return made
+        addresses = checked_addresses(host, port, self._files)
+        with _mapped(httpcore.ConnectTimeout, httpcore.ConnectError):
+            connected = first_connected(addresses, port, lambda opened: self.limit(opened, timeout))
+        return _BoundedStream(connected, self)
 
     def abort(self) -> None:
-        self._is_aborted = True
-        for stream in list(self._streams):
-            with contextlib.suppress(OSError):
-                stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._is_aborted = True
+            for opened in self._sockets:
+                with contextlib.suppress(OSError):
+                    # That of a TLS socket would take away what its own thread is using.
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
 
 class _BoundedStream(httpcore.NetworkStream):
     """A connection whose calls end at the deadline of their thread."""
 
-    def __init__(self, stream: httpcore.NetworkStream, network: _CheckedNetwork) -> None:
-        self._stream, self._network = stream, network
+    def __init__(self, connected: socket.socket, network: _CheckedNetwork) -> None:
+        self._socket, self._network = connected, network
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._network.remaining_s(timeout))
+        with _mapped(httpcore.ReadTimeout, httpcore.ReadError):
+            self._network.limit(self._socket, timeout)
+            return self._socket.recv(max_bytes)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._network.remaining_s(timeout))
+        left = memoryview(buffer)
+        with _mapped(httpcore.WriteTimeout, httpcore.WriteError):
+            while left:
+                self._network.limit(self._socket, timeout)
+                left = left[self._socket.send(left) :]
 
     def close(self) -> None:
-        self._stream.close()
+        self._socket.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left_s = self._network.remaining_s(timeout)
-        return self._network.bounded(self._stream.start_tls(ssl_context, server_hostname, left_s))
+        with _mapped(httpcore.ConnectTimeout, httpcore.ConnectError):
+            opened = self._socket
+            try:
+                # The handshake comes behind: an abort has to reach the socket that waits for it.
+                secured = opened = ssl_context.wrap_socket(
+                    opened, server_hostname=server_hostname, do_handshake_on_connect=False
+                )
+                self._network.limit(secured, timeout)
+                secured.do_handshake()
+            except BaseException:
+                opened.close()
+                raise
+        return _BoundedStream(secured, self._network)
 
     def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        if info == "is_readable":
+            return _is_readable(self._socket)
+        if info == "ssl_object":
+            return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
+        return self._socket if info == "socket" else None
+
+
+def _is_readable(opened: socket.socket) -> bool:
+    """Whether a call would not wait, such as where the other side has closed the connection."""
+    if opened.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(opened, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+@contextlib.contextmanager
+def _mapped(timeout: type[Exception], failure: type[Exception]) -> Iterator[None]:
+    """Errors of sockets, as those of the library."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise timeout(str(error)) from error
+    except OSError as error:
+        raise failure(str(error)) from error
+
+
+def first_connected(addresses: list[str], port: int, limit: Callable[[socket.socket], None]) -> socket.socket:
+    """A connection to the first address that answers. `limit` is told each socket before it is connected, and sets its timeout.
+    OSError of the last one."""
+    failure: OSError = OSError("it has no address")
+    for address in addresses:
+        opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            limit(opened)
+            opened.connect((address, port))
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return opened
+        except OSError as error:
+            opened.close()
+            failure = error
+    raise failure
 
 
 def checked_addresses(host: str, port: int, files: Files) -> list[str]:
@@ -272,17 +335,6 @@ def _check_encoding(headers: Mapping[str, str], url: str) -> None:
             "SS5344",
             f'"{shown_url(url)}" answers in the encoding "{encoding}", although it was asked for none',
         )
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urllib.parse.urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _check_redirection(url: str, target: str) -> None:
-    before, after = urllib.parse.urlsplit(url).scheme, urllib.parse.urlsplit(target).scheme
-    if after not in ("http", "https") or (before == "https" and after == "http"):
-        raise UserError("SS5344", f'"{shown_url(url)}" leads to "{shown_url(target)}", which is not as safe')
 
 
 @contextlib.contextmanager

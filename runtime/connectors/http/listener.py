@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import hmac
 import json
-import queue
 import socket
 import threading
 from typing import Any
@@ -18,10 +18,12 @@ _CONNECTIONS_MORE = 64
 
 
 class Waiting:
-    """A request whose body has come. Any thread may answer it, once."""
+    """A request whose body has come. Any thread may answer it, once. State: the body, until it was read;
+    whether its sender has an answer."""
 
     def __init__(self, body: bytes, key: str, loop: asyncio.AbstractEventLoop) -> None:
         self.body, self.key = body, key
+        self.is_over = False
         self._loop = loop
         self.answered: asyncio.Future[tuple[int, str]] = loop.create_future()
 
@@ -36,7 +38,7 @@ class Waiting:
 
 
 class Listener:
-    """Listens until it is closed. State: requests that nobody has taken."""
+    """Listens until it is closed. State: the requests that nobody has taken, nor given up."""
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class Listener:
         self._authorization = f"Bearer {token}".encode()
         self._timeout_s, self._waiting_max = timeout_s, waiting_max
         self._waiting = 0
-        self._requests: queue.SimpleQueue[Waiting] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._requests: dict[Waiting, None] = {}
         try:
             family = socket.AF_INET6 if ":" in hostname else socket.AF_INET
             self._socket = socket.create_server((hostname, port), family=family, backlog=_BACKLOG)
@@ -82,10 +85,12 @@ class Listener:
         self._thread.start()
 
     def take(self) -> Waiting | None:
-        """A request that has come."""
-        with contextlib.suppress(queue.Empty):
-            return self._requests.get_nowait()
-        return None
+        """The first request that has come."""
+        with self._lock:
+            request = next(iter(self._requests), None)
+            if request is not None:
+                del self._requests[request]
+            return request
 
     def close(self) -> None:
         """Requests that wait are answered with 503."""
@@ -121,9 +126,17 @@ class Listener:
             if body is None:
                 return 413, f"the request has more than {self._bytes_max} bytes"
             loop = asyncio.get_running_loop()
-            request = Waiting(body, headers.get(b"idempotency-key", b"").decode("latin-1"), loop)
-            self._requests.put(request)
-            return await self._outcome(request)
+            key = headers.get(b"idempotency-key", b"")
+            request = Waiting(body, hashlib.sha256(key).hexdigest() if key else "", loop)
+            with self._lock:
+                self._requests[request] = None
+            try:
+                return await self._outcome(request)
+            finally:
+                request.is_over = True
+                with self._lock:
+                    # Nobody waits for its rows: they are not read, and will be sent again.
+                    self._requests.pop(request, None)
         except TimeoutError:
             return 408, "the request did not come in time"
         finally:

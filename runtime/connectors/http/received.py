@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from sqlstream.specs import SourceSpec
 
-_PARTS_MAX = 8
-_AWAITING_S = 0.01
+_PARTS_MAX, _BYTES_MAX = 8, 64 << 20
+_AWAITING_S, _AWAITING_ROOM_S = 0.01, 0.1
 _ENDING_S = 1.0
 AWAITING_MS = 1_000
 """How long a reader is left alone at most while nothing comes."""
@@ -33,11 +33,13 @@ class Received:
 
 
 class Receiver:
-    """Runs `receive` in a thread, which hands on what comes until `is_closed`. State: a few parts that nobody has taken, and a
-    pipe that can be read when one has come since `take` found none."""
+    """Runs `receive` in a thread, which hands on what comes until `is_closed`. State: a few parts that nobody has taken, of so
+    many bytes and one part more, and a pipe that can be read when one has come since `take` found none."""
 
     def __init__(self, name: str, receive: Callable[[Receiver], None]) -> None:
-        self._parts: queue.Queue[Received | BaseException] = queue.Queue(_PARTS_MAX)
+        self._parts: deque[Received | BaseException] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
         self._receive = receive
         self.is_closed = threading.Event()
         self.fileno, self._woken = os.pipe()
@@ -56,40 +58,51 @@ class Receiver:
         self._put(received)
 
     def _put(self, part: Received | BaseException) -> None:
-        while not self.is_closed.is_set():
-            with contextlib.suppress(queue.Full):
-                self._parts.put(part, timeout=0.1)
+        with self._changed:
+            while len(self._parts) >= _PARTS_MAX or self._bytes >= _BYTES_MAX:
+                if self.is_closed.is_set():
+                    return
+                self._changed.wait(_AWAITING_ROOM_S)
+            self._parts.append(part)
+            self._bytes += _bytes_of(part)
+            self._changed.notify_all()
+            if self._woken >= 0:
                 with contextlib.suppress(BlockingIOError):
                     os.write(self._woken, b"!")
-                return
 
     def take(self) -> Received | None:
         """What has come; the thread's error is raised. None when nothing has."""
         if self._thread.ident is None:
             self._thread.start()
-        try:
-            if self._parts.empty():
+        with self._changed:
+            if not self._parts:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.fileno, _WAKING_BYTES)
-            part = self._parts.get(timeout=_AWAITING_S)
-        except queue.Empty:
-            return None
+                self._changed.wait(_AWAITING_S)
+            if not self._parts:
+                return None
+            part = self._parts.popleft()
+            self._bytes -= _bytes_of(part)
+            self._changed.notify_all()
         if isinstance(part, BaseException):
             raise part
         return part
 
     def close(self) -> None:
-        """What the thread waits for has been interrupted by its owner."""
+        """What the thread waits for has been interrupted by its owner. One that is in a call which nobody can interrupt, such as
+        for the addresses of a name, ends by itself."""
         self.is_closed.set()
         if self._thread.ident is not None:
-            # Nobody waits for a name that is resolved, which cannot be interrupted.
             self._thread.join(_ENDING_S)
-        if self._thread.is_alive():
-            return
-        for end in (self.fileno, self._woken):
-            if end >= 0:
-                os.close(end)
-        self.fileno = self._woken = -1
+        with self._changed:
+            for end in (self.fileno, self._woken):
+                if end >= 0:
+                    os.close(end)
+            self.fileno = self._woken = -1
+
+
+def _bytes_of(part: Received | BaseException) -> int:
+    return part.messages.nbytes if isinstance(part, Received) else 0
 
 
 def metadata_of(spec: SourceSpec, received: Received) -> dict[str, pa.Array]:

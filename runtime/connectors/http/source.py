@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
-import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.http.addresses import shown_url, with_parameters
+from sqlstream.runtime.connectors.http.addresses import (
+    header_value,
+    is_same_server,
+    led_to,
+    shown_url,
+    with_parameters,
+)
 from sqlstream.runtime.connectors.http.background import AWAITING_MS, Background
-from sqlstream.runtime.connectors.http.bodies import messages_of, value_at
+from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, value_at
 from sqlstream.runtime.connectors.http.client import Answer, HttpClient, Request, Retries
 from sqlstream.runtime.connectors.http.options import ReadOptions, headers_of
 from sqlstream.runtime.connectors.message_rows import MessageRows
@@ -39,7 +43,8 @@ class HttpReader:
     when the server gives for a position what is behind it.
 
     State: the position: `link`, an address that a page has named; `cursor`, a value for the table's own address; `tag`, by which
-    the server knows whether an answer without either is another one."""
+    the server knows whether an answer without either is another one; `emitted`, how many messages of the page at the position,
+    which is the last one, have been emitted."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context = context
@@ -75,7 +80,7 @@ class HttpReader:
         answer = self._background.result(lambda: self._retries.answered(self._client, request, _is_answer))
         if answer is None:
             return SourceStatus.NOTHING_YET
-        page = self._page(position, answer, request)
+        page = self._page(position, answer)
         self._splits[0] = page.following
         if page.is_last:
             if self._options.interval_ms is None:
@@ -86,70 +91,91 @@ class HttpReader:
             return SourceStatus.END if not self._splits else SourceStatus.NOTHING_YET
         return page.batch
 
-    def _page(self, position: dict[str, Any], answer: Answer, request: Request) -> Page:
+    def _page(self, position: dict[str, Any], answer: Answer) -> Page:
         self._context.count("numBytesIn", len(answer.body))
         messages = pa.array([], pa.binary())
         if answer.status != _NOT_MODIFIED:
             place = shown_url(answer.url)
             messages = messages_of(answer.body, self._format, self._options.rows_path, place)
-        decoded = self._rows.rows(messages)
-        following, is_last = self._following(position, answer, decoded, request)
+        decoded = self._rows.rows(messages.slice(position.get("emitted", 0)))
+        following, is_last = self._following(position, answer, len(messages), decoded)
         batch = decoded
         if decoded.num_columns > self._columns:
             batch = decoded.select(range(self._columns)) if self._columns else empty_columns(decoded.num_rows)
         return Page(batch, following, is_last)
 
-    def _request(self, position: dict[str, Any]) -> Request:
-        headers, url = dict(self._headers), position.get("link") or self._options.url
+    def _address(self, position: dict[str, Any]) -> str:
+        if position.get("link") is not None:
+            return str(position["link"])
         cursor = position.get("cursor")
-        if position.get("link") is None and cursor is not None:
-            url = with_parameters(url, {self._parameter: cursor})
+        return (
+            self._options.url
+            if cursor is None
+            else with_parameters(self._options.url, {self._parameter: cursor})
+        )
+
+    def _request(self, position: dict[str, Any]) -> Request:
+        url, protocol = self._address(position), {}
+        headers = self._headers if is_same_server(url, self._options.url) else {}
         if position.get("tag") is not None:
-            headers["if-none-match"] = position["tag"]
-        return Request("GET", url, headers)
+            protocol["if-none-match"] = header_value(position["tag"].encode("latin-1"), url)
+        return Request("GET", url, headers, protocol=protocol)
 
     @property
     def _parameter(self) -> str:
         return self._options.cursor_parameter or self._options.cursor_column or "cursor"
 
     def _following(
-        self, position: dict[str, Any], answer: Answer, rows: pa.RecordBatch, request: Request
+        self, position: dict[str, Any], answer: Answer, messages: int, rows: pa.RecordBatch
     ) -> tuple[dict[str, Any], bool]:
-        """The position behind an answer, and whether there is no page behind it at present."""
+        """The position behind an answer with so many messages, and whether there is no page behind it at present."""
         if answer.status == _NOT_MODIFIED:
             return position, True
-        cursor = self._cursor(position, answer, rows)
-        link = answer.next_link
-        if (
-            cursor is not None
-            and cursor.startswith(("http://", "https://", "/"))
-            and self._options.cursor_path
-        ):
-            link, cursor = urllib.parse.urljoin(answer.url, cursor), position.get("cursor")
+        if self._options.cursor_path is not None:
+            return self._behind_path(position, answer, messages)
+        link, cursor = answer.next_link, self._last_value(rows) or position.get("cursor")
         if link is not None:
-            self._check_moves(link != request.url)
+            self._check_moves(link != self._address(position))
             return {"link": link, "cursor": cursor}, False
-        has_cursor = self._options.cursor_column is not None or self._options.cursor_path is not None
-        if not has_cursor:
+        if self._options.cursor_column is None:
             tag = answer.headers.get("etag") if position.get("link") is None else None
             return {"tag": tag} if tag is not None else {}, True
-        if cursor is None or not rows.num_rows:
+        if not messages:
             # What is behind the end is asked for later, from where it was.
-            return {"cursor": cursor if cursor is not None else position.get("cursor")}, True
+            return {"cursor": cursor}, True
         self._check_moves(cursor != position.get("cursor"))
         return {"cursor": cursor}, False
 
-    def _cursor(self, position: dict[str, Any], answer: Answer, rows: pa.RecordBatch) -> str | None:
-        """What the page says; that of the position when it says nothing."""
-        before: str | None = position.get("cursor")
-        if self._options.cursor_path is not None and answer.body:
-            found = value_at(answer.body, self._options.cursor_path, shown_url(answer.url))
-            value = None if found is None else msgspec.json.decode(found)
-            return None if value is None or value == "" else str(value)
+    def _behind_path(
+        self, position: dict[str, Any], answer: Answer, messages: int
+    ) -> tuple[dict[str, Any], bool]:
+        """Where a page says itself how to go on: it is the last one if it does not, or has nothing and names itself."""
+        cursor, link = self._named_cursor(answer), answer.next_link
+        if cursor is not None and cursor.startswith(("http://", "https://", "/")):
+            link, cursor = led_to(answer.url, cursor), position.get("cursor")
+        is_over = link is None and cursor is None
+        is_moving = link != self._address(position) if link is not None else cursor != position.get("cursor")
+        if is_over or (not messages and not is_moving):
+            # Later it is asked for again, and may have more.
+            kept = {key: position[key] for key in ("link", "cursor") if position.get(key) is not None}
+            return {**kept, "emitted": messages}, True
+        self._check_moves(is_moving)
+        return {"cursor": cursor} if link is None else {"link": link, "cursor": cursor}, False
+
+    def _named_cursor(self, answer: Answer) -> str | None:
+        if self._options.cursor_path is None or not answer.body:
+            return None
+        place = shown_url(answer.url)
+        found = value_at(answer.body, self._options.cursor_path, place)
+        value = None if found is None else json_value(found, place)
+        return None if value is None or value == "" else str(value)
+
+    def _last_value(self, rows: pa.RecordBatch) -> str | None:
+        """Of the cursor's column."""
         if self._options.cursor_column is None or not rows.num_rows:
-            return before
+            return None
         last = rows.column(self._options.cursor_column)[-1]
-        return _text(last) if last.is_valid else before
+        return _text(last) if last.is_valid else None
 
     def _check_moves(self, is_moving: bool) -> None:
         if not is_moving:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.connectors.http.addresses import check_url, shown_url
+from sqlstream.runtime.connectors.http.addresses import check_url, header_value, shown_url
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
     SharedOptions,
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from sqlstream.runtime.connectors.http.client import Answer, Request
 
 _NO_CONTENT = 204
-_RETRY_MS_MAX = 60_000
+_RETRY_MS_MIN, _RETRY_MS_MAX = 100, 60_000
+_LAST_ID = "last-event-id"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,10 +185,12 @@ class SseReader:
         """Until the answer ends; False when there is nothing more to come."""
         from sqlstream.runtime.connectors.http.client import Request
 
-        headers = {"accept": "text/event-stream", "cache-control": "no-store", **self._headers}
-        if events.last_id:
-            headers["last-event-id"] = events.last_id
-        request = Request("GET", self._options.url, headers)
+        headers, protocol = self._headers, {"accept": b"text/event-stream", "cache-control": b"no-store"}
+        if last_id := header_value(events.last_id.encode(), self._options.url):
+            # Where the table itself says where to begin, it says so of the first connection.
+            headers = {k: v for k, v in headers.items() if k.lower() != _LAST_ID}
+            protocol[_LAST_ID] = last_id
+        request = Request("GET", self._options.url, headers, protocol=protocol)
         with self._client.stream(request, self._options.idle_timeout_ms / 1000) as (answer, parts):
             if answer.status == _NO_CONTENT:
                 return False
@@ -195,6 +198,8 @@ class SseReader:
             for part in parts:
                 found = events.add(part)
                 if found is not None:
+                    # A checkpoint shall not have an id from which no connection can go on.
+                    header_value(events.last_id.encode(), answer.url)
                     receiver.hand_on(found)
                 if receiver.is_closed.is_set():
                     break
@@ -260,11 +265,14 @@ class Events:
         numbers = np.cumsum(pc.equal(pc.binary_length(lines), 0).to_numpy(zero_copy_only=False))
         data, owners = _field(lines, numbers, "data")
         types, of_types = _field(lines, numbers, "event")
-        ids, of_ids = _field(lines, numbers, "id")
+        # A NUL makes an id none.
+        is_id = pc.invert(pc.match_substring_regex(lines, "^id:.*\\x00"))
+        ids, of_ids = _field(lines.filter(is_id), numbers[np.asarray(is_id)], "id")
         retries, _ = _field(lines, numbers, "retry")
         last_retry = retries[-1].as_py() if len(retries) else b""
         if last_retry.isdigit():
-            self.retry_ms = min(int(last_retry), _RETRY_MS_MAX)
+            # Python refuses to read a number of thousands of digits.
+            self.retry_ms = min(max(int(last_retry[:10]), _RETRY_MS_MIN), _RETRY_MS_MAX)
         self.has_come = True
         first = np.flatnonzero(np.diff(owners, prepend=-1)) if len(owners) else np.array([], dtype=np.int64)
         events = owners[first]

@@ -147,7 +147,8 @@ class Webhook(SourceOnlyConnector):
 
 
 class WebhookReader:
-    """Listens from its first poll on. State: how many requests it has read, and the keys of the last ones."""
+    """Listens from its first poll on. State: how many requests it has read, and digests of the keys of the last
+    ones."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context, self._spec = context, spec
@@ -188,17 +189,17 @@ class WebhookReader:
 
     def _read(self, request: Waiting) -> pa.RecordBatch | None:
         """The rows of a request, unless it was read before, or cannot be."""
-        key = request.key
+        key, body, request.body = request.key, request.body, b""
         if key and key in self._keys:
             # It was read, and a checkpoint may have it: the next one that is complete certainly has.
             self._await(request)
             return None
         try:
-            batch = self._rows.rows(messages_of(request.body, self._format, None, self._place))
+            batch = self._rows.rows(messages_of(body, self._format, None, self._place))
         except UserError as error:
             request.answer(400, error.message)
             return None
-        self._context.count("numBytesIn", len(request.body))
+        self._context.count("numBytesIn", len(body))
         if key:
             self._keys[key] = None
             if len(self._keys) > _KEYS_MAX:
@@ -212,6 +213,9 @@ class WebhookReader:
             request.answer(200, "taken")
         else:
             self._waiting[self._taken] = request
+            if len(self._waiting) > 2 * self._options.waiting_max:
+                # As many wait at most: the rest was given up, and no checkpoint has come since.
+                self._waiting = {n: w for n, w in self._waiting.items() if not w.is_over}
 
     def on_checkpoint_completed(self, positions: Sequence[dict[str, Any]]) -> None:
         """Answer the requests that the checkpoint has."""

@@ -42,6 +42,8 @@ from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _CONNECTING_S = 10
 _AWAITING_S = 0.2
+_PART_BYTES = 1 << 20
+"""About as much is handed on at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +147,10 @@ class WebSocketReader:
                 is_over = False
                 try:
                     messages.append(connection.recv(_AWAITING_S, decode=False))
-                    while len(messages) < self._context.batch_rows:
+                    size = len(messages[0])
+                    while len(messages) < self._context.batch_rows and size < _PART_BYTES:
                         messages.append(connection.recv(0, decode=False))
+                        size += len(messages[-1])
                 except TimeoutError:
                     pass
                 except ConnectionClosedOK:
@@ -157,23 +161,29 @@ class WebSocketReader:
                     receiver.hand_on(Received(pa.array([], pa.binary()), is_last=True))
                     return
 
+    def _limit(self, opened: socket.socket) -> None:
+        """Of the connection; an abort ends it before its timeout."""
+        self._socket = opened
+        if self._receiver.is_closed.is_set():
+            raise OSError("the job was cancelled")
+        opened.settimeout(_CONNECTING_S)
+
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Any]:
         from websockets.sync.client import connect
 
-        from sqlstream.runtime.connectors.http.client import checked_addresses
+        from sqlstream.runtime.connectors.http.client import checked_addresses, first_connected
 
         options, parts = self._options, urllib.parse.urlsplit(self._options.url)
         is_secure = parts.scheme == "wss"
         port = parts.port or (443 if is_secure else 80)
         addresses = checked_addresses(str(parts.hostname), port, self._context.files)
         interval_s = options.ping_interval_ms / 1000
-        self._socket = _connected_socket(addresses, port)
         with (
-            self._socket,
+            first_connected(addresses, port, self._limit) as connected,
             connect(
                 options.url,
-                sock=self._socket,
+                sock=connected,
                 ssl=options.certificates.context(self._context.files) if is_secure else None,
                 additional_headers=self._headers,
                 open_timeout=_CONNECTING_S,
@@ -225,14 +235,3 @@ class WebSocketReader:
 
 
 _TOO_BIG = 1009
-
-
-def _connected_socket(addresses: list[str], port: int) -> socket.socket:
-    """To the first address that answers. OSError of the last one."""
-    failure: OSError = OSError("it has no address")
-    for address in addresses:
-        try:
-            return socket.create_connection((address, port), _CONNECTING_S)
-        except OSError as error:
-            failure = error
-    raise failure
