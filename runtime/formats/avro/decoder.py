@@ -45,6 +45,7 @@ _LIMITS = {
 }
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 _DEPTH_MAX = 64
+_OPERATIONS_MAX = 100_000
 
 
 class Unfit(Exception):
@@ -82,6 +83,8 @@ class Program:
     # Operations.
 
     def _emit(self, *operation: int) -> int:
+        if len(self._code) == _OPERATIONS_MAX:
+            raise ValueError(f"reading its values takes more than {_OPERATIONS_MAX} operations")
         self._code.append([*operation, *[0] * (run.PROGRAM_WIDTH - len(operation))])
         return len(self._code) - 1
 
@@ -110,7 +113,7 @@ class Program:
             else:
                 self._skip(one["type"], space, depth)
 
-    def _union(self, branches: list[Any], compiled: Callable[[Any], None]) -> None:
+    def _union(self, branches: list[Any], compiled: Callable[[Any], object]) -> None:
         self._emit(run.BRANCH, len(branches))
         jumps = [self._emit(run.JUMP) for _ in branches]
         ends = []
@@ -144,17 +147,11 @@ class Program:
 
     def _read_resolved(self, schema: Any, space: str, value: Value, depth: int) -> None:
         if isinstance(schema, list):
-            may_be = [self._may_be(branch, space, value, depth) for branch in schema]
+            fits: list[bool] = []
+            self._union(schema, lambda s: fits.append(self._read_branch(s, space, value, depth)))
             holds_more = [b != "null" for b in schema]
-            if not any(map(operator.and_, may_be, holds_more)) and any(holds_more):
+            if not any(map(operator.and_, fits, holds_more)) and any(holds_more):
                 raise Unfit(self._column, type_name(schema))
-            fitting = iter(may_be)
-            self._union(
-                schema,
-                lambda s: (
-                    self._read(s, space, value, depth) if next(fitting) else _ignore(self._emit(run.FAIL))
-                ),
-            )
             return
         kind, t = schema["type"], value.type
         if kind == "null":
@@ -206,17 +203,17 @@ class Program:
         finally:
             self._nesting -= 1
 
-    def _may_be(self, schema: Any, space: str, value: Value, depth: int) -> bool:
-        """Whether a branch of a union may be a value; what it takes to find that out is forgotten."""
+    def _read_branch(self, schema: Any, space: str, value: Value, depth: int) -> bool:
+        """Whether a branch of a union may be a value; a row that has another one fails."""
         length, texts, depths = len(self._code), len(self._texts), self._depths
         try:
             self._read(schema, space, value, depth)
         except Unfit:
-            return False
-        finally:
             del self._code[length:]
             del self._texts[texts:]
             self._depths = depths
+            self._emit(run.FAIL)
+            return False
         return True
 
     def _operation(self, schema: Mapping[str, Any], value: Value) -> tuple[int, ...] | None:
@@ -382,7 +379,3 @@ def _size(schema: Mapping[str, Any]) -> int:
 
 def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
-
-
-def _ignore(_: int) -> None:
-    """For an operation whose place does not matter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import json
 import lzma
 import os
@@ -58,15 +59,31 @@ def _deflate(data: bytes) -> bytes:
 
 def _from_zstandard(data: bytes) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        return bytes(stream.read())
+        found = bytes(stream.read(_BLOCK_BYTES_MAX + 1))
+    if len(found) > _BLOCK_BYTES_MAX:
+        raise ValueError("a block is too large")
+    return found
+
+
+def _from_frames(made: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor], data: bytes) -> bytes:
+    """Of streams of bzip2 or xz, one behind the other."""
+    parts, left = list[bytes](), _BLOCK_BYTES_MAX
+    while data or not parts:
+        frame = made()
+        parts.append(frame.decompress(data, left))
+        left -= len(parts[-1])
+        if not frame.eof:
+            raise ValueError("a block ends early, or is too large")
+        data = frame.unused_data
+    return b"".join(parts)
 
 
 CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "snappy": (_snappy, _from_snappy),
     "null": (bytes, bytes),
     "deflate": (_deflate, _from_deflate),
-    "bzip2": (bz2.compress, bz2.decompress),
-    "xz": (lzma.compress, lzma.decompress),
+    "bzip2": (bz2.compress, functools.partial(_from_frames, bz2.BZ2Decompressor)),
+    "xz": (lzma.compress, functools.partial(_from_frames, lzma.LZMADecompressor)),
     "zstandard": (lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)), _from_zstandard),
 }
 """How blocks are compressed: there and back."""

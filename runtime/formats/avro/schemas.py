@@ -117,8 +117,7 @@ class Names:
     def resolved(self, schema: Any, space: str) -> tuple[Any, str]:
         """A schema that is a name as what it names, with the name space for names within it. Objects that only say a primitive
         type are taken for what they are."""
-        while isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
-            schema = schema["type"]
+        schema = _unwrapped(schema)
         if isinstance(schema, str) and schema not in PRIMITIVES:
             found = self._known.get(schema if "." in schema or not space else f"{space}.{schema}")
             found = found or self._known.get(schema)
@@ -126,6 +125,8 @@ class Names:
                 raise ValueError(f'it names a type "{schema}" that it does not define')
             return found
         if isinstance(schema, list):
+            if any(isinstance(_unwrapped(branch), list) for branch in schema):
+                raise ValueError("it has a union within a union")
             return schema, space
         if isinstance(schema, str):
             return {"type": schema}, space
@@ -179,6 +180,12 @@ def find_difference(given: Any, ours: Any, names: Names, space: str = "", path: 
 
 
 _ENCODED = ("logicalType", "precision", "scale")
+
+
+def _unwrapped(schema: Any) -> Any:
+    while isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
+        schema = schema["type"]
+    return schema
 
 
 def type_name(schema: Any) -> str:

@@ -19,6 +19,8 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.avro import files
+from sqlstream.runtime.formats.avro.decoder import Program
 from sqlstream.runtime.formats.avro.files import CODECS
 from sqlstream.runtime.formats.avro.schemas import record_of
 from sqlstream.schema import Schema
@@ -434,3 +436,43 @@ def test_the_schema_of_a_table_is_flinks() -> None:
             },
         ],
     }
+
+
+# --- what schemas and blocks may take
+
+
+def test_rows_within_rows_take_as_many_operations_as_they_have_fields() -> None:
+    # A union in each of them: whether a branch fits is found out once.
+    schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "f", "type": "long"}]}
+    t = sql.row(("f", sql.BIGINT))
+    for level in range(1, 25):
+        schema = {"type": "record", "name": f"R{level}", "fields": [{"name": "f", "type": ["null", schema]}]}
+        t = sql.row(("f", t))
+    assert len(Program(schema, {"f": t.fields[0].type})._code) < 1000
+
+
+@pytest.mark.parametrize("branch", [["long"], {"type": ["long"]}])
+def test_a_union_within_a_union_is_no_schema(branch: Any) -> None:
+    for name in ("f", "g"):
+        schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": ["null", branch]}]}
+        with pytest.raises(ValueError, match="a union within a union"):
+            Program(schema, {"f": sql.BIGINT})
+
+
+def test_a_schema_whose_values_take_too_many_operations_is_refused() -> None:
+    fields: list[Any] = [{"name": "f", "type": "long"}]
+    for level in range(20):
+        inner = {"type": "record", "name": f"R{level}", "fields": fields}
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"R{level}"}]
+    with pytest.raises(ValueError, match="operations"):
+        Program({"type": "record", "name": "R", "fields": fields}, {})
+
+
+@pytest.mark.parametrize("codec", [c for c in CODECS if c != "null"])
+def test_a_block_is_not_decompressed_beyond_its_bound(monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    there, back = CODECS[codec]
+    assert back(there(bytes(1000))) == bytes(1000)
+    monkeypatch.setattr(files, "_BLOCK_BYTES_MAX", 1000)
+    assert back(there(bytes(1000))) == bytes(1000)
+    with pytest.raises(ValueError, match="too large"):
+        back(there(bytes(1001)))
