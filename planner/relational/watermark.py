@@ -182,12 +182,16 @@ def _made_before_keys(planning: Planning, source: PhysicalNode, node: Watermark)
         return None
     changes = normalize.inputs[0].node
     spec = WatermarkAssignerSpec(
-        rowtime_column=-1, expression=expression, idle_timeout_ms=node.idle_timeout_ms
+        rowtime_column=-1,
+        expression=expression,
+        idle_timeout_ms=node.idle_timeout_ms,
+        is_by_source=_is_by_source(node),
     )
     description = describe(
         "WatermarkAssigner",
         watermark=f"[{describe_expression(expression, changes.schema)}]",
         idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+        by="source" if spec.is_by_source else "",
     )
     assigner = planning.node(
         "WatermarkAssigner", spec, over(changes), changes.schema, changes.traits, description, node.span

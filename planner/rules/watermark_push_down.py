@@ -11,6 +11,7 @@ from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.rules.filter_push_down import make_filter, window_columns
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.source import SourceWatermark
+from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -30,7 +31,11 @@ def push_watermark_into_scan(
     if not isinstance(scan, plan.TableScan) or scan.watermark is not None:
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
-    if descriptor is None or not descriptor.reading.watermarks or not scan.mode.is_insert_only:
+    if descriptor is None or not descriptor.reading.watermarks:
+        return node
+    changes = not scan.mode.is_insert_only
+    if changes and node.emit_strategy is EmitStrategy.ON_EVENT:
+        # What makes a changelog of changes by key has no place for the watermark of each row.
         return node
     rowtime: Expression = InputRef(node.column, node.input.schema.types[node.column])
     watermark = node.expression
@@ -39,6 +44,8 @@ def push_watermark_into_scan(
     if not is_deterministic(rowtime, watermark):
         return node
     is_computed = not isinstance(rowtime, InputRef)
+    if is_computed and changes:
+        return node
     schema = scan.schema
     if is_computed:
         schema = Schema((*schema.fields, Field(node.schema.names[node.column], rowtime.type)))
