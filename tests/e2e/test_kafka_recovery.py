@@ -23,7 +23,7 @@ from spark_harness.processes import wait_until
 PER_SECOND = 500
 SECONDS = float(os.environ.get("SQLSTREAM_KAFKA_CHAOS_SECONDS", "30"))
 """How long the long run lasts."""
-GONE_S = 60.0
+GONE_S, FORGETS_S = 60.0, 2.0
 ENDS = 4
 WRITTEN_TIMEOUT_S = 120
 
@@ -70,9 +70,21 @@ class Copying:
         elif what == "TaskManager":
             kill_task_manager(self.server)
         else:
-            self.broker.stop()
+            self.stop_broker()
             time.sleep(gone_s)
             self.broker.start()
+
+    def stop_broker(self) -> None:
+        """While nobody writes: this broker forgets what it has acknowledged in the last second, which no client can mend."""
+        found = [psutil.Process(self.server.process.pid), *self.server.children()]
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in found:
+                process.suspend()
+            time.sleep(FORGETS_S)
+            self.broker.stop()
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def numbers(self, topic: str) -> Counter[int]:
         return Counter(json.loads(message.value())["n"] for message in self.broker.messages(topic))
