@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats import (
     IGNORE_PARSE_ERRORS,
+    calling_through,
     can_skip_errors,
     count_events,
     event_demand,
@@ -58,7 +59,8 @@ class MessageRows:
         assert isinstance(form, HasMessages)
         demand = event_demand(spec, form)
         columns = (*spec.columns, *added)
-        self._reader = form.message_reader(MessageRequest(spec.schema, columns, self._options, demand))
+        request = MessageRequest(spec.schema, columns, self._options, demand)
+        self._reader = calling_through(form.message_reader(request), context.files)
         self._decoded = 0
 
     def rows(self, messages: pa.Array, metadata: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:

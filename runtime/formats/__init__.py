@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from sqlstream.runtime.registry import Descriptors, make_named
 from sqlstream.specs import EventSourceSpec, SourceSpec
-from sqlstream.spi.format import VALUE_PREFIX, CountsEvents, EventDemand, Format, FormatDescriptor
+from sqlstream.spi.files import Files
+from sqlstream.spi.format import (
+    VALUE_PREFIX,
+    CallsServers,
+    CountsEvents,
+    EventDemand,
+    Format,
+    FormatDescriptor,
+)
 from sqlstream.spi.packages import Kind
+
+T = TypeVar("T")
 
 FORMATS: dict[str, str] = {
     "avro": "sqlstream.runtime.formats.avro.format:Avro",
@@ -60,6 +71,13 @@ def count_events(reader: object, count: Callable[[str, int], None]) -> None:
     if isinstance(reader, CountsEvents):
         for metric, number in reader.take_counts().items():
             count(metric, number)
+
+
+def calling_through(made: T, files: Files) -> T:
+    """A reader or writer of messages, which calls only whom these files let it call."""
+    if isinstance(made, CallsServers):
+        made.call_through(files)
+    return made
 
 
 IGNORE_PARSE_ERRORS = "ignore-parse-errors"

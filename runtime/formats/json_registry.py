@@ -11,6 +11,7 @@ from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry,
 from sqlstream.runtime.formats.json import Json
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.schema import Schema
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import (
     DecodedMessages,
     FileReader,
@@ -112,6 +113,9 @@ class RegistryJsonWriter:
         self._documents = Json().message_writer(schema, options)
         self._registry = Registry(options, "JSON")
         self._number: int | None = None
+
+    def call_through(self, files: Files) -> None:
+        self._registry.files = files
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         from sqlstream.runtime.formats.confluent.messages import framed

@@ -11,6 +11,7 @@ import msgspec
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import OptionDescriptor
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -194,3 +195,11 @@ class CountsEvents(Protocol):
 
     def take_counts(self) -> dict[str, int]:
         """By metric, those since the last call."""
+
+
+@runtime_checkable
+class CallsServers(Protocol):
+    """A reader or writer of messages that calls servers, such as a registry of schemas."""
+
+    def call_through(self, files: Files) -> None:
+        """Before the first message: whom these files let it call."""

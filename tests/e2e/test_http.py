@@ -27,9 +27,9 @@ from http_harness import (
 from sqlstream.client.dbapi.errors import Error
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.http.addresses import Certificates
-from sqlstream.runtime.connectors.http.client import HttpClient, Request
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.http_addresses import Certificates
+from sqlstream.runtime.host.http_client import HttpClient, Request
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.spi.connector import SourceStatus
 from sqlstream.testing.check import Row, expect_refused
@@ -384,6 +384,22 @@ def test_rows_of_a_checkpoint_are_sent_by_its_commit_with_the_same_keys_again(tm
         keys = [a.headers["idempotency-key"] for a in server.asked]
         assert keys == [keys[0], keys[1], keys[0], keys[1]]
         assert [json.loads(a.body) for a in server.asked[2:]] == [[{"n": 1}, {"n": 2}], [{"n": 3}]]
+        writer.abort()
+
+
+def test_a_commit_asks_once_and_is_repeated_by_others(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    with http_server(lambda asked: Reply(status=503)) as server:
+        spec = sink_spec(
+            table(server.url, **_exactly_once(tmp_path)), "INSERT INTO t VALUES (CAST(1 AS BIGINT))"
+        )
+        made = connector("http")
+        writer = made.sink(spec, None, table_context(writer_name="a/b/1"))
+        writer.write(pa.RecordBatch.from_arrays([pa.array([1])], names=["n"]))
+        with pytest.raises(ExternalError):
+            made.commit(spec, 7, writer.prepare_commit(7), LocalFiles())
+        assert len(server.asked) == 1
         writer.abort()
 
 

@@ -12,9 +12,9 @@ from http_harness import TIMEOUT_S, Asked, Reply, first_rows, http_server, rows,
 
 from sqlstream.client.dbapi.errors import Error
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.http.addresses import Certificates
-from sqlstream.runtime.connectors.http.client import HttpClient, Request
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.http_addresses import Certificates
+from sqlstream.runtime.host.http_client import HttpClient, Request
 
 PATH = {"http.source.rows.path": "items", "http.source.cursor.path": "next"}
 COLUMN = {"http.source.cursor.column": "n"}

@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.http.addresses import shown_url, with_parameters
 from sqlstream.runtime.connectors.http.bodies import content_type, messages_of
-from sqlstream.runtime.connectors.http.client import HttpClient, Request, failure_of
 from sqlstream.runtime.connectors.http.options import (
     RequestOptions,
     field_names,
@@ -24,6 +22,8 @@ from sqlstream.runtime.connectors.http.options import (
     status_codes,
 )
 from sqlstream.runtime.connectors.message_rows import MessageRows
+from sqlstream.runtime.host.http_addresses import shown_url, with_parameters
+from sqlstream.runtime.host.http_client import HttpClient, Request, failure_of
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.table_options import parse_options

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.runtime.connectors.http.addresses import Certificates, check_url
 from sqlstream.runtime.connectors.message_rows import check_format
 from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.host.http_addresses import Certificates, check_url
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS, CacheKind, LookupOptions

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.connectors.http.bodies import content_type, joined
-from sqlstream.runtime.connectors.http.client import Answer, HttpClient, Request, Retries
 from sqlstream.runtime.connectors.http.options import WriteOptions, headers_of, plain
 from sqlstream.runtime.connectors.staged_rows import (
     StagedRowsWriter,
@@ -23,7 +22,8 @@ from sqlstream.runtime.connectors.staged_rows import (
     remove_committed,
     staged_rows,
 )
-from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats import calling_through, format_of, format_options
+from sqlstream.runtime.host.http_client import Answer, HttpClient, Request, Retries
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
@@ -44,13 +44,16 @@ def write_options(spec: SinkSpec) -> WriteOptions:
 class Requests:
     """Sends messages, so many in a request. State: connections."""
 
-    def __init__(self, spec: SinkSpec, files: Files, is_cancelled: threading.Event) -> None:
+    def __init__(
+        self, spec: SinkSpec, files: Files, is_cancelled: threading.Event, retries_max: int | None = None
+    ) -> None:
+        """`retries_max`: other than the table's."""
         given = plain(spec.options)
         self._options, self._format = write_options(spec), given["format"]
         options = self._options
         self._rows_max = options.rows_max if format_of(self._format).descriptor.is_text else 1
         self._client = HttpClient(files, options.certificates, options.write_timeout_s, options.bytes_max)
-        self._retries = Retries(options.write_retries, is_cancelled)
+        self._retries = Retries(options.write_retries if retries_max is None else retries_max, is_cancelled)
         headers = headers_of(given, "http.sink.header.")
         named = {name.lower() for name in headers}
         default = {} if "content-type" in named else {"content-type": content_type(self._format)}
@@ -80,11 +83,12 @@ def _is_taken(answer: Answer) -> bool:
     return answer.status // 100 == 2
 
 
-def _message_writer(spec: SinkSpec) -> MessageWriter:
+def _message_writer(spec: SinkSpec, files: Files) -> MessageWriter:
     given = plain(spec.options)
     form = format_of(given["format"])
     assert isinstance(form, HasMessages)
-    return form.message_writer(spec.schema, format_options(given["format"], given))
+    made = form.message_writer(spec.schema, format_options(given["format"], given))
+    return calling_through(made, files)
 
 
 class HttpWriter:
@@ -93,7 +97,7 @@ class HttpWriter:
     def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
         self._context = context
         self._is_cancelled = threading.Event()
-        self._writer = _message_writer(spec)
+        self._writer = _message_writer(spec, context.files)
         self._requests = Requests(spec, context.files, self._is_cancelled)
         self._keys = _numbered(new_writer_id(context))
         context.on_cancel(self._cancel)
@@ -125,7 +129,7 @@ class StagingWriter:
     """Stages messages for the commit. State: the open file of staged messages."""
 
     def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
-        self._writer = _message_writer(spec)
+        self._writer = _message_writer(spec, context.files)
         staged = msgspec.structs.replace(spec, schema=_STAGED)
         self._staged = StagedRowsWriter(staged, write_options(spec).staging_path, context)
         self._schema = to_arrow_schema(_STAGED)
@@ -145,7 +149,8 @@ class StagingWriter:
 def commit(spec: SinkSpec, checkpoint_id: int, committables: Sequence[Committable], files: Files) -> None:
     """Send the staged messages, in requests that a repetition makes again as they were. ExternalError SS5066 for damaged ones,
     and as of `Requests.send`."""
-    requests = Requests(spec, files, threading.Event())
+    # A commit that fails is repeated, and until then leaves its thread to those of others.
+    requests = Requests(spec, files, threading.Event(), retries_max=0)
     try:
         for committable in in_order(list(committables)):
             if files.status(committable.content["path"]) is None:

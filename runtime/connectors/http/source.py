@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.http.addresses import (
+from sqlstream.runtime.connectors.http.background import AWAITING_MS, Background
+from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, value_at
+from sqlstream.runtime.connectors.http.options import ReadOptions, headers_of
+from sqlstream.runtime.connectors.message_rows import MessageRows
+from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.runtime.host.http_addresses import (
     header_value,
     is_same_server,
     led_to,
     shown_url,
     with_parameters,
 )
-from sqlstream.runtime.connectors.http.background import AWAITING_MS, Background
-from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, value_at
-from sqlstream.runtime.connectors.http.client import Answer, HttpClient, Request, Retries
-from sqlstream.runtime.connectors.http.options import ReadOptions, headers_of
-from sqlstream.runtime.connectors.message_rows import MessageRows
-from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.runtime.host.http_client import Answer, HttpClient, Request, Retries
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.table_options import parse_options

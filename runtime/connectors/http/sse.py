@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.connectors.http.addresses import check_url, header_value, shown_url
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
     SharedOptions,
@@ -23,6 +22,7 @@ from sqlstream.runtime.connectors.http.options import (
 )
 from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver, metadata_of
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.host.http_addresses import check_url, header_value, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
@@ -42,7 +42,7 @@ from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import STRING
 
 if TYPE_CHECKING:
-    from sqlstream.runtime.connectors.http.client import Answer, Request
+    from sqlstream.runtime.host.http_client import Answer, Request
 
 _NO_CONTENT = 204
 _RETRY_MS_MIN, _RETRY_MS_MAX = 100, 60_000
@@ -131,7 +131,7 @@ class SseReader:
     State: the id of the last event."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
-        from sqlstream.runtime.connectors.http.client import HttpClient
+        from sqlstream.runtime.host.http_client import HttpClient
 
         self._spec, self._context = spec, context
         self._options = options = parse_options(SseOptions, spec.options)
@@ -183,7 +183,7 @@ class SseReader:
 
     def _receive_once(self, receiver: Receiver, events: Events) -> bool:
         """Until the answer ends; False when there is nothing more to come."""
-        from sqlstream.runtime.connectors.http.client import Request
+        from sqlstream.runtime.host.http_client import Request
 
         headers, protocol = self._headers, {"accept": b"text/event-stream", "cache-control": b"no-store"}
         if last_id := header_value(events.last_id.encode(), self._options.url):
@@ -206,7 +206,7 @@ class SseReader:
         return True
 
     def _check(self, answer: Answer, request: Request) -> None:
-        from sqlstream.runtime.connectors.http.client import failure_of
+        from sqlstream.runtime.host.http_client import failure_of
 
         if answer.status != 200:
             raise failure_of(answer, request)

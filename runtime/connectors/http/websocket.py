@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.connectors.http.addresses import check_url, shown_url
 from sqlstream.runtime.connectors.http.options import (
     SharedOptions,
     check_certificates,
@@ -23,6 +22,7 @@ from sqlstream.runtime.connectors.http.options import (
 from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver
 from sqlstream.runtime.connectors.http.sse import certificate_paths, with_absolute_certificates
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.host.http_addresses import check_url, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
@@ -172,7 +172,7 @@ class WebSocketReader:
     def _connected(self) -> Iterator[Any]:
         from websockets.sync.client import connect
 
-        from sqlstream.runtime.connectors.http.client import checked_addresses, first_connected
+        from sqlstream.runtime.host.http_client import checked_addresses, first_connected
 
         options, parts = self._options, urllib.parse.urlsplit(self._options.url)
         is_secure = parts.scheme == "wss"

@@ -134,7 +134,9 @@ class Kafka:
             return writer
         from sqlstream.runtime.connectors.kafka.last_rows import LastRowsWriter
 
-        return LastRowsWriter(writer, RowMessages(spec, options).keys, options.buffer, context.now_ms)
+        return LastRowsWriter(
+            writer, RowMessages(spec, options, context.files).keys, options.buffer, context.now_ms
+        )
 
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files

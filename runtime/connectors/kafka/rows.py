@@ -20,6 +20,7 @@ from sqlstream.runtime.connectors.kafka.producer import Messages
 from sqlstream.runtime.connectors.rejected_rows import Origin, RejectedRows
 from sqlstream.runtime.formats import (
     IGNORE_PARSE_ERRORS,
+    calling_through,
     can_skip_errors,
     count_events,
     event_demand,
@@ -30,6 +31,7 @@ from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.schema import Field
 from sqlstream.specs import MetadataSinkSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import (
     UNKNOWN_VALUES,
     DecodedMessages,
@@ -70,15 +72,21 @@ class MessageRows:
         # The key says which row a message is of, also when it has no value.
         of_key = set(options.key_fields) if options.is_upsert else set(spec.columns) - set(values.names)
         of_value = tuple(c for c in spec.columns if c not in of_key)
-        self._reader = messages_format(value_format).message_reader(
-            MessageRequest(values, of_value, value_format.options, demand)
+        self._reader = calling_through(
+            messages_format(value_format).message_reader(
+                MessageRequest(values, of_value, value_format.options, demand)
+            ),
+            context.files,
         )
         self._of_keys = {options.key_name(c): c for c in spec.columns if c in of_key}
         self._key_reader: MessageReader | None = None
         if self._of_keys and options.key_format is not None:
             form = options.key_format
-            self._key_reader = messages_format(form).message_reader(
-                MessageRequest(options.key_schema(spec.schema), tuple(self._of_keys), form.options)
+            self._key_reader = calling_through(
+                messages_format(form).message_reader(
+                    MessageRequest(options.key_schema(spec.schema), tuple(self._of_keys), form.options)
+                ),
+                context.files,
             )
         self._metadata = {f.name: f for f in spec.metadata if f not in demand.metadata}
         event_names = {f.name: event_column(f.name) for f in demand.metadata}
@@ -246,18 +254,22 @@ def written_metadata(spec: SinkSpec) -> tuple[Field, ...]:
 class RowMessages:
     """Encodes rows as messages. No state but that of the formats."""
 
-    def __init__(self, spec: SinkSpec, options: KafkaOptions) -> None:
+    def __init__(self, spec: SinkSpec, options: KafkaOptions, files: Files) -> None:
         values = options.value_schema(spec.schema)
         self._is_upsert = options.is_upsert
         self._values = [spec.schema.index_of(n) for n in values.names]
-        self._writer = messages_format(options.value_format).message_writer(
-            values, options.value_format.options
+        self._writer = calling_through(
+            messages_format(options.value_format).message_writer(values, options.value_format.options),
+            files,
         )
         self._key_writer = None
         if options.key_format is not None:
             self._keys = [spec.schema.index_of(n) for n in options.key_fields]
-            self._key_writer = messages_format(options.key_format).message_writer(
-                options.key_schema(spec.schema), options.key_format.options
+            self._key_writer = calling_through(
+                messages_format(options.key_format).message_writer(
+                    options.key_schema(spec.schema), options.key_format.options
+                ),
+                files,
             )
 
         width = len(spec.schema)

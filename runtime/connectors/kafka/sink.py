@@ -37,7 +37,7 @@ class KafkaWriter:
     producer has queued."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
-        self._rows, self._topic = RowMessages(spec, options), next(iter(options.topics), "")
+        self._rows, self._topic = RowMessages(spec, options, context.files), next(iter(options.topics), "")
         self._waits = options.given.delivery_guarantee != "none"
         self._context = context
         self._producer = Producer(options.settings)

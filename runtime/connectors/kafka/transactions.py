@@ -64,7 +64,7 @@ class TransactionalWriter:
     """Stages messages. State: the open file of staged messages, and the topic of the first one, if rows say it."""
 
     def __init__(self, spec: SinkSpec, options: KafkaOptions, context: ConnectorContext) -> None:
-        self._rows = RowMessages(spec, options)
+        self._rows = RowMessages(spec, options, context.files)
         self._columns = ["value", *(["key"] if options.key_format is not None else ())]
         written = {f.name for f in written_metadata(spec)}
         self._columns += [column for key, column in _OF_METADATA.items() if key in written]

@@ -13,6 +13,7 @@ from sqlstream.runtime.formats.avro.encoder import RowEncoder
 from sqlstream.runtime.formats.confluent.messages import FramedMessages, framed
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
 from sqlstream.schema import Schema
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import MessageRequest
 
 
@@ -53,6 +54,9 @@ class ConfluentWriter:
         self._encoder = RowEncoder(schema)
         self._registry = Registry(options, "AVRO")
         self._number: int | None = None
+
+    def call_through(self, files: Files) -> None:
+        self._registry.files = files
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         if self._number is None:

@@ -27,6 +27,7 @@ from sqlstream.runtime.formats.change_events.events import (
 )
 from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
 from sqlstream.schema import Schema
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import DecodedMessages, MessageRequest
 
 
@@ -42,6 +43,9 @@ class EventMessages:
         envelope = DEBEZIUM.envelope(wanted.row, wanted.old, wanted.more)
         self._events = ConfluentMessages(MessageRequest(envelope, envelope.names, request.options))
         self._counts: Counter[str] = Counter()
+
+    def call_through(self, files: Files) -> None:
+        self._events.call_through(files)
 
     def take_counts(self) -> dict[str, int]:
         counts, self._counts = self._counts, Counter()
@@ -87,6 +91,9 @@ class EventWriter:
         envelope = event_schema(schema)
         self._type = to_arrow_type(envelope.types[0])
         self._writer = ConfluentWriter("debezium-avro-confluent", envelope, options)
+
+    def call_through(self, files: Files) -> None:
+        self._writer.call_through(files)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         is_insert = np.ones(batch.num_rows, dtype=bool)

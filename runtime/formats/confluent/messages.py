@@ -13,6 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats.binary_messages import MessageProgram, decoded, rejected_message
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
 from sqlstream.runtime.formats.file_rows import joined_rows
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import DecodedMessages, MessageRequest
 
 MAGIC = b"\0"
@@ -27,6 +28,9 @@ class FramedMessages(ABC):
         self.columns = request.types()
         self.registry = Registry(request.options, kind)
         self._programs: dict[tuple[int, ...], MessageProgram] = {}
+
+    def call_through(self, files: Files) -> None:
+        self.registry.files = files
 
     @abstractmethod
     def compiled(self, schema: RegisteredSchema) -> MessageProgram:

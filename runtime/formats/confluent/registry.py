@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import base64
-import http.client
+import contextlib
 import json
 import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
-from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.host.http_addresses import is_address
 from sqlstream.secrets import without_secrets
 from sqlstream.spi.connector import OptionType
+from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import option, parse_options
 from sqlstream.terminal_text import shortened
+
+if TYPE_CHECKING:
+    from sqlstream.runtime.host.http_client import Answer
 
 _TIMEOUT_S = 10
 _ANSWER_BYTES_MAX = 16 << 20
 _REFERENCES_MAX = 200
 _KINDS = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protocol Buffers"}
 _TEXT_CHARACTERS_MAX = 200
-_CONTENT = "application/vnd.schemaregistry.v1+json"
+_CONTENT = b"application/vnd.schemaregistry.v1+json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +103,9 @@ class Registry:
         given = parse_options(RegistryOptions, options)
         self._places = [_place(url.strip(), given) for url in given.url.split(",")]
         self.subject = given.subject
-        self._given = given
-        self._opener: urllib.request.OpenerDirector | None = None
+        self._tls = _Tls(given)
+        self.files: Files = LocalFiles()
+        """Says which addresses may be called."""
         self._kind = kind
         self._schemas: dict[int, RegisteredSchema] = {}
 
@@ -132,12 +136,15 @@ class Registry:
         text = answer.get("schema") if isinstance(answer, dict) else None
         if not isinstance(text, str):
             raise UserError("SS5324", f"{what} of the registry has no text")
-        return RegisteredSchema(number, text, self._references(answer, what))
+        references = answer.get("references") or ()
+        if references and self._kind == "AVRO":
+            raise UserError("SS5324", f"{what} of the registry refers to others, which are not read")
+        return RegisteredSchema(number, text, self._references(references, what))
 
-    def _references(self, answer: dict[str, Any], what: str) -> dict[str, str]:
+    def _references(self, references: Sequence[Any], what: str) -> dict[str, str]:
         """The texts of the schemas that one refers to, and that these do, by the names that they have there."""
         found: dict[str, str] = {}
-        open_ = list(answer.get("references") or ())
+        open_ = list(references)
         while open_:
             one = open_.pop()
             name, subject, version = (one.get(key) for key in ("name", "subject", "version"))
@@ -147,7 +154,7 @@ class Registry:
                 raise UserError(
                     "SS5324", f"{what} of the registry refers to more than {_REFERENCES_MAX} others"
                 )
-            path = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{version}"
+            path = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{urllib.parse.quote(str(version), safe='')}"
             referred = self._asked(path, None, f'version {version} of the subject "{subject}"')
             found[str(name)] = str(referred.get("schema", ""))
             open_ += referred.get("references") or ()
@@ -155,28 +162,28 @@ class Registry:
 
     def _asked(self, path: str, body: bytes | None, what: str) -> Any:
         """The answer of the first address that has one."""
-        if self._opener is None:
-            # Addresses of this machine would not be reached through a proxy.
-            of_tls = urllib.request.HTTPSHandler(context=_tls(self._given))
-            self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), of_tls)
+        from sqlstream.runtime.host.http_client import HttpClient, Request
+
         failure: Exception | None = None
-        for url, headers in self._places:
-            request = urllib.request.Request(f"{url}{path}", body, {"Accept": _CONTENT, **headers})
-            if body is not None:
-                request.add_header("Content-Type", _CONTENT)
-            try:
-                with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                    return json.loads(answer.read(_ANSWER_BYTES_MAX))
-            except urllib.error.HTTPError as error:
-                if error.code < 500 and error.code != 429:
-                    raise _refusal(error, what) from error
-                failure = error
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                failure = error
+        protocol = {"accept": _CONTENT} | ({} if body is None else {"content-type": _CONTENT})
+        method = "GET" if body is None else "POST"
+        with contextlib.closing(HttpClient(self.files, self._tls, _TIMEOUT_S, _ANSWER_BYTES_MAX)) as client:
+            for url, headers in self._places:
+                try:
+                    answer = client.call(Request(method, f"{url}{path}", headers, body, protocol))
+                    if answer.status < 300:
+                        return json.loads(answer.body)
+                except (ExternalError, ValueError, RecursionError) as error:
+                    failure = error
+                    continue
+                if answer.status < 500 and answer.status != 429:
+                    raise _refusal(answer, what)
+                failure = ValueError(f"it answers with status {answer.status}")
+        said = failure.message if isinstance(failure, SqlStreamError) else str(failure)
         raise ExternalError(
             "SS5321",
             f"the registry of schemas cannot be asked for {what}",
-            detail=shortened(str(failure), _TEXT_CHARACTERS_MAX),
+            detail=shortened(said, _TEXT_CHARACTERS_MAX),
             hint="check the option 'url' of the format, and that the registry runs; the job tries again",
         ) from failure
 
@@ -184,7 +191,9 @@ class Registry:
 def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
     """An address without its login, and the headers of requests."""
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    at = parts.netloc.rpartition("@")
+    address = urllib.parse.urlunsplit((parts.scheme, at[2], parts.path.rstrip("/"), "", ""))
+    if not is_address(address):
         raise UserError(
             "SS4002",
             f'option "url" is no address of a registry: "{without_secrets(url)}"',
@@ -203,7 +212,6 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
             "option \"basic-auth.user-info\" has no use with 'basic-auth.credentials-source' = 'URL'",
             hint="set 'basic-auth.credentials-source' = 'USER_INFO'",
         )
-    at = parts.netloc.rpartition("@")
     if login is None and at[0]:
         login = urllib.parse.unquote(at[0])
     headers = {}
@@ -214,40 +222,46 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
             raise UserError(
                 "SS4003", "a registry takes a user or a token, not both", hint="leave one of them out"
             )
+        if not given.token.isascii() or not given.token.isprintable():
+            raise UserError("SS4002", 'option "bearer-auth.token" has letters that no token has')
         headers["Authorization"] = f"Bearer {given.token}"
-    return urllib.parse.urlunsplit((parts.scheme, at[2], parts.path.rstrip("/"), "", "")), headers
+    return address, headers
 
 
-def _tls(given: RegistryOptions) -> ssl.SSLContext:
-    """UserError SS4002 for a file that is none of PEM, ExternalError SS5002 for one that cannot be read."""
-    context = ssl.create_default_context()
-    for key, path in zip(FILE_OPTIONS, (given.truststore, given.keystore), strict=True):
-        if path is None:
-            continue
-        try:
-            if key == FILE_OPTIONS[0]:
-                context = ssl.create_default_context(cafile=path)
-            else:
-                context.load_cert_chain(path, password=given.keystore_password or "")
-        except ssl.SSLError as error:
-            raise UserError(
-                "SS4002",
-                f'option "{key}" names "{path}", which cannot be read as PEM: {error.reason or error}',
-                hint="name a file of PEM; stores of Java are to be exported to one",
-            ) from error
-        except OSError as error:
-            raise file_error("read", path, error) from error
-    return context
+class _Tls:
+    def __init__(self, given: RegistryOptions) -> None:
+        self._given = given
+
+    def context(self, files: Files) -> ssl.SSLContext:
+        """UserError SS4002 for a file that is none of PEM, ExternalError SS5002 for one that cannot be read."""
+        context = ssl.create_default_context()
+        for key, path in zip(FILE_OPTIONS, (self._given.truststore, self._given.keystore), strict=True):
+            if path is None:
+                continue
+            try:
+                if key == FILE_OPTIONS[0]:
+                    context = ssl.create_default_context(cafile=path)
+                else:
+                    context.load_cert_chain(path, password=self._given.keystore_password or "")
+            except ssl.SSLError as error:
+                raise UserError(
+                    "SS4002",
+                    f'option "{key}" names "{path}", which cannot be read as PEM: {error.reason or error}',
+                    hint="name a file of PEM; stores of Java are to be exported to one",
+                ) from error
+            except OSError as error:
+                raise file_error("read", path, error) from error
+        return context
 
 
-def _refusal(error: urllib.error.HTTPError, what: str) -> SqlStreamError:
+def _refusal(answer: Answer, what: str) -> SqlStreamError:
     try:
-        said = json.loads(error.read(_ANSWER_BYTES_MAX))["message"]
-    except (OSError, ValueError, LookupError, TypeError):
-        said = error.reason
+        said = json.loads(answer.body)["message"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        said = f"it answers with status {answer.status}"
     detail = shortened(str(said), _TEXT_CHARACTERS_MAX)
-    if error.code in (401, 403):
+    if answer.status in (401, 403):
         return ExternalError("SS5323", f"the registry of schemas refuses access to {what}", detail=detail)
-    if error.code == 404:
+    if answer.status == 404:
         return UserError("SS5322", f"the registry of schemas does not have {what}", detail=detail)
     return UserError("SS5324", f"the registry of schemas refuses {what}", detail=detail)

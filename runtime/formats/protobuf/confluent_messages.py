@@ -22,6 +22,7 @@ from sqlstream.runtime.formats.protobuf.encoder import MessageEncoder
 from sqlstream.runtime.formats.protobuf.proto_writer import proto_of
 from sqlstream.runtime.formats.protobuf.stored_types import Misfit
 from sqlstream.schema import Schema
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import MessageRequest
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ class ConfluentWriter:
         self._encoder = MessageEncoder(written_message(self._text), schema, null_literal)
         self._registry = Registry(options, "PROTOBUF")
         self._number: int | None = None
+
+    def call_through(self, files: Files) -> None:
+        self._registry.files = files
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         if self._number is None:

@@ -16,17 +16,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 import httpcore
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.http.addresses import Certificates, is_same_server, led_to, shown_url
 from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.http_addresses import is_same_server, led_to, shown_url
 from sqlstream.spi.files import Files
 from sqlstream.terminal_text import shortened
-
-T = TypeVar("T")
 
 _REDIRECTIONS_MAX = 5
 _REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
@@ -77,12 +75,17 @@ class Answer:
         return None
 
 
+class Trust(Protocol):
+    def context(self, files: Files) -> ssl.SSLContext:
+        """The certificates that are trusted, and one of our own."""
+
+
 class HttpClient:
     """Keeps connections between requests. Several threads may call it; another one may `abort` them all.
 
     State: open connections."""
 
-    def __init__(self, files: Files, certificates: Certificates, timeout_s: float, bytes_max: int) -> None:
+    def __init__(self, files: Files, certificates: Trust, timeout_s: float, bytes_max: int) -> None:
         self._timeout_s, self._bytes_max = timeout_s, bytes_max
         self._backend = _CheckedNetwork(files)
         self._pool = httpcore.ConnectionPool(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.http.addresses import header_value, is_same_server, led_to
+from sqlstream.runtime.host.http_addresses import header_value, is_same_server, led_to
 
 AT = "https://example.org/a/b?token=hunter22"
 

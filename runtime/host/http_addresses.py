@@ -63,7 +63,7 @@ def shown_url(url: str) -> str:
 _SCHEMES = ("http", "https")
 
 
-def _is_address(url: str, schemes: tuple[str, ...]) -> bool:
+def is_address(url: str, schemes: tuple[str, ...] = _SCHEMES) -> bool:
     """Whether a text is the whole address of a server, in letters that a request can have."""
     try:
         parts = urllib.parse.urlsplit(url)
@@ -75,7 +75,7 @@ def _is_address(url: str, schemes: tuple[str, ...]) -> bool:
 
 def check_url(url: str, schemes: tuple[str, ...] = _SCHEMES) -> None:
     """UserError SS4002 for a text that is no address of a server."""
-    if not _is_address(url, schemes) or "#" in url:
+    if not is_address(url, schemes) or "#" in url:
         raise UserError(
             "SS4002",
             f'option "url" is no address of a server: "{masked("url", url)}"',
@@ -100,7 +100,7 @@ def led_to(url: str, target: str) -> str:
         found = urllib.parse.urljoin(url, target)
     except ValueError:
         found = ""
-    if not _is_address(found, _SCHEMES):
+    if not is_address(found):
         raise UserError("SS5344", f'"{shown_url(url)}" leads to what is no address of HTTP')
     if url.startswith("https:") and not found.startswith("https:"):
         raise UserError("SS5344", f'"{shown_url(url)}" leads to "{shown_url(found)}", which is not as safe')
