@@ -205,12 +205,13 @@ class FlinkTokenizer(Tokenizer):
             if refusal is not None:
                 raw = tokens.statements_before()
         position, in_hint = 0, False
-        pattern, setting = _PatternExtent(), _SetExtent()
+        place = _Surroundings()
         for token in _joined(raw):
             check_not_given_up()
             _check_gap(text, position, token.start, offset)
             position = token.end + 1
-            checked = _checked(text, token, offset, pattern.holds(token), setting.holds(token))
+            place.follow(token)
+            checked = _checked(text, token, offset, place)
             if checked.token_type is TokenType.BLOCK_END and not in_hint:
                 raise UserError(
                     "SS1001", 'unexpected "*/"', span=span(checked), hint="no comment is open here"
@@ -295,42 +296,33 @@ def _check_gap(text: str, start: int, end: int, offset: int) -> None:
         raise _lexical_error(text, stop, offset)
 
 
-class _PatternExtent:
-    """Whether tokens are inside of `PATTERN (…)`, whose operators are foreign characters elsewhere."""
+class _Surroundings:
+    """Where a token stands. `in_pattern`: in `PATTERN (…)`, whose operators are foreign characters elsewhere. `in_set`: in
+    `SET key = value` without quotes, whose words are no numbers: `10s`, `3-4`."""
 
     def __init__(self) -> None:
-        self._depth, self._before = 0, ""
+        self.in_pattern, self.in_set = False, False
+        self._depth, self._before, self._is_first = 0, "", True
 
-    def holds(self, token: Token) -> bool:
-        """Whether the next token belongs to a pattern."""
+    def follow(self, token: Token) -> None:
+        """Of the next token."""
         if token.token_type is TokenType.L_PAREN and (self._depth or self._before == "PATTERN"):
             self._depth += 1
         elif token.token_type is TokenType.R_PAREN and self._depth:
             self._depth -= 1
         self._before = word(token)
-        return self._depth > 0
-
-
-class _SetExtent:
-    """Whether tokens are inside of `SET key = value` without quotes, whose words are no numbers: `10s`, `3-4`."""
-
-    def __init__(self) -> None:
-        self._is_first, self._holds = True, False
-
-    def holds(self, token: Token) -> bool:
-        """Whether the next token belongs to such a value."""
+        self.in_pattern = self._depth > 0
         if token.token_type is TokenType.SEMICOLON:
-            self._is_first, self._holds = True, False
+            self._is_first, self.in_set = True, False
         elif self._is_first:
-            self._is_first, self._holds = False, word(token) == "SET"
-        return self._holds
+            self._is_first, self.in_set = False, self._before == "SET"
 
 
-def _checked(text: str, token: Token, offset: int, in_pattern: bool, in_set: bool) -> Token:
+def _checked(text: str, token: Token, offset: int, around: _Surroundings) -> Token:
     """The token, shifted and decoded, without the comments around it."""
     raw = text[token.start : token.end + 1]
     kind, value, place = token.token_type, token.text, Span(token.start + offset, token.end + 1 + offset)
-    if not in_set and (
+    if not around.in_set and (
         kind is TokenType.NUMBER or raw[0] == "0"
     ):  # sqlglot reads 0x1F in many ways, Flink in none.
         is_followed = token.end + 1 < len(text) and _WORD.match(text[token.end + 1])
@@ -347,7 +339,7 @@ def _checked(text: str, token: Token, offset: int, in_pattern: bool, in_set: boo
         kind = TokenType.STRING
     elif kind is TokenType.UNICODE_STRING:
         kind, value = TokenType.STRING, _decode_unicode(raw, place.start)
-    elif kind is _FOREIGN_CHARACTER and not (in_pattern and raw in _PATTERN_CHARACTERS):
+    elif kind is _FOREIGN_CHARACTER and not (around.in_pattern and raw in _PATTERN_CHARACTERS):
         raise _lexical_error(text, token.start, offset)
     elif kind is TokenType.VAR and not _WORD.fullmatch(raw):
         match = _WORD.match(raw)
