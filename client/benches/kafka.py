@@ -219,14 +219,17 @@ class KafkaBench:
         yield Figure("produce to result, p99", p99, "ms", LATENCY_BAR_MS)
 
     def _lags_ms(self, batches: Iterator[pa.RecordBatch]) -> list[float]:
+        """Of what was sent when the job had run for a while: those before have waited for its start."""
         lags: list[float] = []
-        wanted, warm_up = self._seconds * LATENCY_RATE, LATENCY_WARM_UP_S * LATENCY_RATE
+        since_ns = 0
         for batch in batches:
+            now_ns = time.time_ns()
+            since_ns = since_ns or now_ns + LATENCY_WARM_UP_S * 1_000_000_000
             sent = batch.column(0).to_numpy()
-            lags += ((time.time_ns() - sent) / 1e6).tolist()
-            if len(lags) >= warm_up + wanted:
+            lags += ((now_ns - sent[sent >= since_ns]) / 1e6).tolist()
+            if len(lags) >= self._seconds * LATENCY_RATE:
                 break
-        return lags[warm_up:]
+        return lags
 
     @contextlib.contextmanager
     def _sending(self, topic: str) -> Iterator[None]:
