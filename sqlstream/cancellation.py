@@ -1,4 +1,5 @@
-"""Gives up a statement while it is planned: whoever waits for it says so, and the stages of the planner look."""
+"""Gives up what a thread does, such as to plan a statement, or to commit to a system that does not answer: whoever waits for it
+says so, and what the thread runs looks."""
 
 from __future__ import annotations
 
@@ -57,3 +58,9 @@ def planned() -> None:
     event = _GIVEN_UP.get()
     if isinstance(event, PlanningWatch):
         event.on_planned()
+
+
+def is_given_up() -> bool:
+    """Whether nobody waits any more for what this thread does, such as a commit that can be repeated."""
+    event = _GIVEN_UP.get()
+    return event is not None and event.is_set()

@@ -54,6 +54,9 @@ _WORD_OF_ADDRESS = re.compile(
 """The address of a database may hold the password: `scheme://user:password@host`, `host=… password=…`. Such addresses are
 refused, and the excerpt of the refusal must not show them."""
 
+_SECRET_PARAMETERS = frozenset({"key", "sig", "signature", "auth", "code", "hmac"})
+"""Names of parameters in addresses, or their last words, that carry a secret: of Google, Azure, S3."""
+
 _URL_PARAMETER = re.compile(r"""(?<=[?&])(?P<key>[\w.-]+)=(?P<value>[^\s'"&#]+)""")
 """Of an address of HTTP."""
 
@@ -156,8 +159,12 @@ def _is_telling(value: str) -> bool:
 def _token_ranges(text: str) -> list[tuple[int, int]]:
     patterns = (_URL_TOKEN, _URL_LOGIN, _WORD_OF_ADDRESS)
     found = [match.span("value") for pattern in patterns for match in pattern.finditer(text)]
-    found += [m.span("value") for m in _URL_PARAMETER.finditer(text) if is_secret(m["key"])]
+    found += [m.span("value") for m in _URL_PARAMETER.finditer(text) if _is_secret_parameter(m["key"])]
     return _merged(sorted(found))
+
+
+def _is_secret_parameter(key: str) -> bool:
+    return is_secret(key) or re.split("[._-]", key.lower())[-1] in _SECRET_PARAMETERS
 
 
 def _with_masks(text: str, ranges: list[tuple[int, int]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.cancellation import given_up_by
 from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import TriggerCheckpoint
@@ -73,11 +75,13 @@ class InstructionExecutor:
         self._store_thread = ThreadPoolExecutor(1, "job-store")
         self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
         self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
+        self._is_stopping = threading.Event()
         self._checkpoint_threads = ThreadPoolExecutor(4, "checkpoint-store")
 
     def stop(self) -> None:
-        """Carry out no more. A commit under way is completed, as a part of it may already be visible, and so is what is known
-        of jobs that ended."""
+        """Carry out no more. A commit under way is completed, as a part of it may already be visible, unless a system does not
+        answer it; and so is what is known of jobs that ended."""
+        self._is_stopping.set()
         self._enumerators.close()
         self._provider_thread.shutdown(wait=False, cancel_futures=True)
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
@@ -182,7 +186,8 @@ class InstructionExecutor:
     def _commit(self, instruction: events.CommitSinks) -> None:
         job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
         try:
-            self._committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
+            with given_up_by(self._is_stopping):
+                self._committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
         except Exception as error:  # a thread's boundary: becomes the job's cause
             self._report(events.SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:

@@ -62,4 +62,5 @@ def error_at(code: int, text: str, place: str) -> SqlStreamError:
             detail=text,
             hint="raise max.message.bytes of the topic, and 'properties.max.request.size'",
         )
-    return ExternalError("SS5301", f"{place} cannot be reached: {name}", detail=text)
+    hint = "check 'properties.bootstrap.servers', and that the broker runs"
+    return ExternalError("SS5301", f"{place} cannot be reached: {name}", detail=text, hint=hint)

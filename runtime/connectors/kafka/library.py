@@ -30,7 +30,7 @@ LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
-NO_ERROR, PARTITION_EOF, QUEUE_FULL, INVALID_ARGUMENT = 0, -191, -184, -186
+NO_ERROR, PARTITION_EOF, QUEUE_FULL, INVALID_ARGUMENT, TIMED_OUT = 0, -191, -184, -186, -185
 ANY_PARTITION = -1
 COPIES = 2
 """RD_KAFKA_MSG_F_COPY: the bytes of messages are the caller's when a call has returned."""

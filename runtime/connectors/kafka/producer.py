@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sqlstream.cancellation import is_given_up
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import error_at, error_of
@@ -22,6 +24,8 @@ _BATCH_ROWS = 10_000
 _WAIT_MS = 100
 _TRANSACTION_MS = 60_000
 """How long a step of a transaction may take."""
+_SLICE_MS = 3_000
+"""How long one call of it may wait."""
 _PURGED = 7
 """RD_KAFKA_PURGE_F_QUEUE, …_INFLIGHT and …_NON_BLOCKING."""
 
@@ -68,10 +72,8 @@ class Producer:
         failed = message.contents
         if self._failure is None and failed.err != rdkafka.NO_ERROR:
             topic = library().topic_name(failed.topic).decode() if failed.topic else ""
-            text = library().message_errstr(message)
-            self._failure = error_of(
-                failed.err, text.decode("utf-8", "replace") if text else "", topic, failed.partition
-            )
+            # Of what could not be delivered the message's own text is that of the row.
+            self._failure = error_of(failed.err, rdkafka.error_text(failed.err), topic, failed.partition)
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
@@ -119,37 +121,51 @@ class Producer:
 
     # --- transactions
 
-    def begin(self, timeout_ms: int = _TRANSACTION_MS) -> None:
+    def begin(self) -> None:
         """Begin a transaction. Another producer of this `transactional.id` can commit nothing from here on, and what it had begun
         is undone."""
-        self._checked("init_transactions", timeout_ms)
+        self._step("init_transactions")
         self._checked("begin_transaction")
 
-    def commit(self, group: str, topic: str, number: int, timeout_ms: int = _TRANSACTION_MS) -> None:
+    def commit(self, group: str, topic: str, number: int) -> None:
         """Make what was sent visible, and `number` what the group has committed of partition 0 of the topic: both or none."""
         listed = rdkafka.partition_list([(topic, 0, number)])
         metadata = library().consumer_group_metadata_new(group.encode())
         try:
-            self._checked("send_offsets_to_transaction", listed, metadata, timeout_ms)
+            self._step("send_offsets_to_transaction", listed, metadata)
         finally:
             library().consumer_group_metadata_destroy(metadata)
             library().topic_partition_list_destroy(listed)
-        self._checked("commit_transaction", timeout_ms)
+        self._step("commit_transaction")
 
-    def undo(self, timeout_ms: int = _TRANSACTION_MS) -> None:
+    def undo(self) -> None:
         """Undo a transaction that has failed, if the broker can be told so; it undoes it by itself after a while."""
-        error = library().abort_transaction(self._producer, timeout_ms)
-        if error:
-            library().error_destroy(error)
+        self._error_of("abort_transaction", _SLICE_MS)
+
+    def _step(self, function: str, *arguments: Any) -> None:
+        """A step that may have to wait for the broker. One that took too long is called again, until nobody waits any more."""
+        ends_s = time.monotonic() + _TRANSACTION_MS / 1000
+        while (found := self._error_of(function, *arguments, _SLICE_MS)) is not None:
+            code, text = found
+            if code != rdkafka.TIMED_OUT or time.monotonic() >= ends_s or is_given_up():
+                raise self._refusal(code, text)
 
     def _checked(self, function: str, *arguments: Any) -> None:
+        found = self._error_of(function, *arguments)
+        if found is not None:
+            raise self._refusal(*found)
+
+    def _error_of(self, function: str, *arguments: Any) -> tuple[int, str] | None:
         error = getattr(library(), function)(self._producer, *arguments)
-        if error:
-            code = library().error_code(error)
-            text = library().error_string(error).decode("utf-8", "replace")
-            library().error_destroy(error)
-            transactional_id = self._settings.get("transactional.id", "")
-            raise self._failure or error_at(code, text, f'transactional id "{transactional_id}"')
+        if not error:
+            return None
+        found = int(library().error_code(error)), library().error_string(error).decode("utf-8", "replace")
+        library().error_destroy(error)
+        return found
+
+    def _refusal(self, code: int, text: str) -> SqlStreamError:
+        transactional_id = self._settings.get("transactional.id", "")
+        return self._failure or error_at(code, text, f'transactional id "{transactional_id}"')
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -101,8 +101,18 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
             found |= _store(name, value, options)
         else:
             found[_RENAMED.get(name, name)] = _translated(name, value)
+            _check(key, _RENAMED.get(name, name), found[_RENAMED.get(name, name)])
     library.check_settings(found)
     return {"log_level": "0", **found}
+
+
+def _check(option: str, name: str, value: str) -> None:
+    """UserError SS4002, at its option, for a property that the library does not take."""
+    try:
+        library.check_settings({name: value})
+    except UserError as error:
+        error.option = option
+        raise
 
 
 def _translated(name: str, value: str) -> str:

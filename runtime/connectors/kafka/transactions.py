@@ -15,6 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.cancellation import is_given_up
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
@@ -131,14 +133,20 @@ def _commit(
             partitions = PartitionsOf(options, committable.subtask)
             for rows in _staged_messages(committable, files):
                 for topic, messages in rows.by_topic(noted):
-                    producer.send(topic, messages, partitions.of(topic))
-        producer.flush()
+                    producer.send(topic, messages, partitions.of(topic), _check_awaited)
+        producer.flush(_check_awaited)
         producer.commit(name, noted, checkpoint_id)
     except BaseException:
         producer.undo()
         raise
     finally:
         producer.close()
+
+
+def _check_awaited() -> None:
+    """ExternalError SS5301 where nobody waits for the commit any more, which is repeated when the job goes on."""
+    if is_given_up():
+        raise ExternalError("SS5301", "the job ended before Kafka had taken the messages of a checkpoint")
 
 
 def _noted_topic(options: KafkaOptions, parts: list[Committable]) -> str | None:

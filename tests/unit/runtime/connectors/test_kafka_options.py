@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pyarrow as pa
 import pytest
 
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.cancellation import given_up_by
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.connectors.kafka.connector import Kafka
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
 from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
@@ -272,3 +276,39 @@ def test_words_of_options_are_known_in_any_case(mode: str) -> None:
     options = {**TABLE, "scan.bounded.mode": mode}
     assert not KafkaOptions.of(options).is_bounded
     assert not Kafka.descriptor.reading.boundedness.is_bounded(options)
+
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def test_what_could_not_be_delivered_is_in_no_message() -> None:
+    producer = Producer({**settings_of({}), **NOWHERE, "message.timeout.ms": "100"})
+    with pytest.raises(ExternalError) as raised:
+        try:
+            producer.send("t", Messages(pa.array([b"Ada's card"]), pa.array([b"key"])))
+            producer.flush()
+        finally:
+            producer.close()
+    assert (raised.value.code, raised.value.detail) == ("SS5301", "Local: Message timed out")
+
+
+def test_a_commit_that_nobody_waits_for_waits_for_no_broker() -> None:
+    given_up = threading.Event()
+    given_up.set()
+    begun_s = time.monotonic()
+    with (
+        given_up_by(given_up),
+        pytest.raises(ExternalError, match=r"SS5301.*transactional id .?i.? cannot be"),
+    ):
+        producer = Producer({**settings_of({}), **NOWHERE, "transactional.id": "i"})
+        try:
+            producer.begin()
+        finally:
+            producer.close()
+    assert time.monotonic() - begun_s < 30
+
+
+def test_a_property_that_is_refused_is_shown_where_it_stands() -> None:
+    with pytest.raises(UserError) as raised:
+        settings_of({"properties.request.timeout.ms": "soon"})
+    assert raised.value.option == "properties.request.timeout.ms"
