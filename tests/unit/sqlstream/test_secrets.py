@@ -107,3 +107,11 @@ def test_a_stored_query_keeps_its_conditions() -> None:
         "SELECT * FROM t /*+ OPTIONS('pasword'='******') */ JOIN 's3://k:******@b/a.csv' ON `token` = 'abcd'"
     )
     assert query_without_secrets(query) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["key", "sig", "X-Amz-Signature", "subscription-key", "code", "auth", "api_key"]
+)
+def test_parameters_of_addresses_that_are_keys_or_signatures_are_masked(name: str) -> None:
+    text = f"'url' = 'https://example.org/x?page=2&{name}=S3&sort=asc'"
+    assert without_secrets(text) == f"'url' = 'https://example.org/x?page=2&{name}=******&sort=asc'"
