@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -18,6 +19,7 @@ from sqlstream.terminal_text import shortened, shown
 
 if TYPE_CHECKING:
     from sqlstream.spi.connector import ConnectorContext
+    from sqlstream.spi.files import FileStatus
     from sqlstream.spi.format import Rejected
 
 SHOWN_ROWS_MAX = 3
@@ -69,8 +71,9 @@ class RejectedRows:
     """With a directory, writes one file per subtask: one object per row with `job`, `rejected_at`, its origin, number, `reason`
     and what stood there; no file when nothing is rejected. Without one, prints the first rows as errors.
 
-    A file that has half of `bytes_max` is followed by another, and the one before it is removed; with the first one, files that
-    are older than `retention_ms` (0: none) are. Rows that an earlier attempt of the job has kept are not kept again.
+    A file that has half of `bytes_max` is followed by another, and those before that one are removed, also of earlier
+    attempts; with the first one, files that are older than `retention_ms` (0: none) are. Rows that an earlier attempt of the
+    job has kept are not kept again.
     State: the open file, how many rows were shown, the last number that was kept of each origin before. Rows are on disk when
     `keep` returns, so that a failing job keeps them too.
     """
@@ -88,7 +91,7 @@ class RejectedRows:
         self._file_bytes_max = bytes_max // 2
         self._retention_ms = retention_ms
         self._stream: BinaryIO | None = None
-        self._paths: list[str] = []
+        self._is_begun, self._path = False, ""
         self._number = 0
         self._bytes = 0
         self._shown = 0
@@ -127,25 +130,39 @@ class RejectedRows:
             self._stream.write(written)
             self._stream.flush()
         except OSError as error:
-            raise file_error("write", self._paths[-1], error) from error
+            raise file_error("write", self._path, error) from error
 
     def _begin_file(self, directory: str, now_ms: int) -> None:
         files = self._context.files
-        if not self._paths and self._retention_ms:
-            for status in list_if_there(directory, files):
-                is_kept_row = os.path.basename(status.path).startswith(_PREFIX)
-                if is_kept_row and status.modified_ms < now_ms - self._retention_ms:
-                    files.remove(status.path)
         self.close()
+        there = {
+            os.path.basename(status.path): status
+            for status in list_if_there(directory, files)
+            if os.path.basename(status.path).startswith(_PREFIX)
+        }
+        if not self._is_begun and self._retention_ms:
+            for name, status in list(there.items()):
+                if status.modified_ms < now_ms - self._retention_ms:
+                    files.remove(there.pop(name).path)
+        self._remove_earlier(list(there.values()))
         path = self._next_path(directory)
-        while not self._paths and files.status(path) is not None:
+        while not self._is_begun and files.status(path) is not None:
             # An attempt of the same number, before the whole job began anew.
             path = self._next_path(directory)
-        self._paths.append(path)
+        self._is_begun, self._path = True, path
         self._stream = files.open_write(path)
         self._bytes = 0
-        while len(self._paths) > 2:
-            files.remove(self._paths.pop(0))
+
+    def _remove_earlier(self, there: list[FileStatus]) -> None:
+        """Of the files of this subtask, by whichever attempt, the last one is kept, and others that half of the bytes hold."""
+        name = f"{_PREFIX}{self._context.job_id}-{self._context.vertex_id}-{self._context.subtask}-"
+        pattern = re.compile(rf"{re.escape(name)}\d+(\.\d+)?\.json")
+        own = [status for status in there if pattern.fullmatch(os.path.basename(status.path))]
+        size = 0
+        for number, status in enumerate(sorted(own, key=_place_of, reverse=True)):
+            size += status.size
+            if number and size > self._file_bytes_max:
+                self._context.files.remove(status.path)
 
     def _next_path(self, directory: str) -> str:
         suffix = f".{self._number}" if self._number else ""
@@ -183,6 +200,12 @@ class RejectedRows:
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._stream = None
+
+
+def _place_of(status: FileStatus) -> tuple[int, int, int]:
+    """The order in which files of a subtask were written: by time, attempt and number."""
+    attempt, _, number = os.path.basename(status.path).removesuffix(".json").rpartition("-")[2].partition(".")
+    return status.modified_ms, int(attempt), int(number or 0)
 
 
 def _text_of(now_ms: int) -> str:

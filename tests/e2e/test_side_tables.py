@@ -126,6 +126,20 @@ def test_what_has_no_such_table_says_why(
         read(cursor, statement)
 
 
+def test_kept_rows_of_all_attempts_together_are_bounded(tmp_path: Path) -> None:
+    for attempt in range(20):
+        context = ConnectorContext(
+            job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=lambda: 1_600_000_000_000,
+            attempt=attempt, config={}, count=lambda name, n: None, files=LocalFiles(),
+        )  # fmt: skip
+        kept = RejectedRows(str(tmp_path), context, bytes_max=4_000)
+        for line in range(10 * attempt, 10 * attempt + 10):
+            kept.keep(origin_of("f"), [Rejected(line, "reason", "text")])
+        kept.close()
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 4_200
+    assert '"line":199,' in (tmp_path / "rejected-j-v-0-19.json").read_text()
+
+
 def test_kept_rows_are_bounded_in_size_and_age(tmp_path: Path) -> None:
     now_ms = 1_600_000_000_000
     for name, age_ms in (("rejected-old-a.json", 5_000), ("rejected-new-a.json", 500), ("other.json", 5_000)):

@@ -247,9 +247,11 @@ class _Regex:
                 self._take()
                 last = self._take()
                 last = self._escaped() if last == "\\" else last
-                if last < found:
+                if len(last) > 1 or last < found:
                     raise ValueError(f"[{found}-{last}] has no character")
-                found = "".join(map(chr, range(ord(found), ord(last) + 1)))
+                # Surrogates stand between others, and are no characters.
+                codes = range(ord(found), ord(last) + 1)
+                found = "".join(chr(code) for code in codes if not 0xD800 <= code <= 0xDFFF)
             choices += found
         kept = [c for c in _PRINTABLE if c not in choices] if is_negated else choices
         if not kept:
