@@ -444,6 +444,19 @@ def test_a_key_may_stand_in_the_address(is_concurrent: str) -> None:
         assert found == [(1, "/c/1/x"), (2, "/c/2/x"), (3, "/c/3/x")]
 
 
+@pytest.mark.parametrize("key", ["", ".", ".."])
+def test_a_key_leads_to_no_other_place_of_a_server(key: str) -> None:
+    orders = f"CREATE VIEW asked AS SELECT customer, PROCTIME() AS p FROM (VALUES ('{key}')) AS v (customer)"
+    join = "SELECT c.name FROM asked AS o JOIN c FOR SYSTEM_TIME AS OF o.p AS c ON o.customer = c.id"
+    with http_server(always({"name": "x"})) as server:
+        declared = table(
+            server.url + "/c/{id}", "id STRING, name STRING", "c", **{"http.request.url-map": "id:id"}
+        )
+        with pytest.raises(Error, match=r"SS5344.*has no place in the address"):
+            rows(orders, declared, join)
+        assert server.asked == []
+
+
 def test_a_key_may_stand_in_a_body_and_have_several_rows() -> None:
     def reply(asked: Asked) -> Reply:
         number = json.loads(asked.body)["id"]
@@ -488,6 +501,8 @@ def test_a_lookup_needs_all_keys_of_its_address() -> None:
         ({"url": "http://example.org:99999"}, "SS4002"),
         ({"http.sink.header.X-Key": "a\nb"}, "SS4002"),
         ({"http.sink.header.X Key": "a"}, "SS4002"),
+        ({"http.sink.header.Content-Length": "3"}, "SS4002"),
+        ({"http.source.header.transfer-encoding": "chunked"}, "SS4002"),
         ({"http.source.cursor.column": "m"}, "SS4002"),
         ({"http.source.cursor.start": "m"}, "SS4005"),
         ({"http.source.cursor.column": "n", "http.source.cursor.path": "n"}, "SS4003"),

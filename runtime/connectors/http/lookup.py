@@ -84,7 +84,7 @@ class HttpLookup:
     def _request(self, texts: dict[str, str], keys: pa.RecordBatch, row: int) -> Request:
         options, headers = self._options, dict(self._headers)
         url = re.sub(
-            r"\{(\w+)\}", lambda m: urllib.parse.quote(texts[self._fields.of_url[m[1]]], ""), options.url
+            r"\{(\w+)\}", lambda m: self._part_of_path(texts[self._fields.of_url[m[1]]]), options.url
         )
         if self._fields.of_query:
             url = with_parameters(url, {name: texts[name] for name in self._fields.of_query})
@@ -95,6 +95,16 @@ class HttpLookup:
             if not any(name.lower() == "content-type" for name in headers):
                 headers["content-type"] = content_type("json")
         return Request(options.lookup_method, url, headers, body)
+
+    def _part_of_path(self, text: str) -> str:
+        """UserError SS5344 for a key that would lead to another place of the server."""
+        if text in ("", ".", ".."):
+            raise UserError(
+                "SS5344",
+                f'the key "{text}" has no place in the address of "{shown_url(self._options.url)}"',
+                hint="filter such rows out before the join, or send the key as a parameter: ?id={id}",
+            )
+        return urllib.parse.quote(text, "")
 
     def _known_messages(self, request: Request) -> pa.Array:
         place = request.url, request.body

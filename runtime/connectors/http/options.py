@@ -321,6 +321,12 @@ def check_certificates(given: SharedOptions) -> None:
         raise UserError("SS4005", f'option "{one}" needs the option "{other}"', hint=f"add '{other}' = '…'")
 
 
+_FRAMING = frozenset(
+    {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that say where a request ends, or what becomes of its connection."""
+
+
 def check_headers(options: Mapping[str, str]) -> None:
     """UserError SS4002 for headers that no request can have."""
     for key, value in options.items():
@@ -329,6 +335,13 @@ def check_headers(options: Mapping[str, str]) -> None:
             continue
         if not _HEADER_NAME.fullmatch(name):
             raise UserError("SS4002", f'option "{key}" names no header', hint="write such as 'X-Api-Key'")
+        if name.lower() in _FRAMING:
+            raise UserError(
+                "SS4002",
+                f'option "{key}" cannot be set: how a request is sent is up to the connector',
+                hint="leave it out",
+                option=key,
+            )
         if not value.isascii() or not value.isprintable():
             raise UserError(
                 "SS4002",

@@ -191,7 +191,11 @@ def _configuration(settings: dict[str, str]) -> int:
         if library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES) != CONF_OK:
             hint = "" if key in (names := _properties(conf)) else did_you_mean(key, names)
             library().conf_destroy(conf)
-            raise UserError("SS4002", f'property "{key}": {text.value.decode("utf-8", "replace")}', hint=hint)
+            raise UserError(
+                "SS4002",
+                f'property "{key}" cannot be set: {text.value.decode("utf-8", "replace")}',
+                hint=hint,
+            )
     return conf
 
 

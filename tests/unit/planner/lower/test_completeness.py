@@ -48,6 +48,7 @@ QUERIES = {
     nodes.Join: "SELECT * FROM t FULL JOIN e ON a = id",
     nodes.LookupJoin: "SELECT t.b, e.rt FROM t LEFT JOIN e FOR SYSTEM_TIME AS OF PROCTIME() ON t.a = e.id",
     nodes.Apply: "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM e WHERE id = a)",
+    nodes.SnapshotJoin: "SELECT t.b, e.rt FROM t LEFT JOIN LATERAL SNAPSHOT(input => TABLE e) AS e ON t.a = e.id",
     nodes.TemporalJoin: "SELECT e.id FROM e LEFT JOIN r FOR SYSTEM_TIME AS OF e.rt ON e.id = r.k AND r.rt < e.rt",
     nodes.Union: "SELECT a FROM t UNION ALL SELECT id FROM e",
 }
