@@ -1,4 +1,4 @@
-"""The watermark of a table, evaluated over the rows of its files as they are decoded."""
+"""The watermark of a table, evaluated over the rows of its splits as they are decoded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowWatermarks:
         self.columns_read = inputs_of(watermark.rowtime, watermark.expression)
 
     def extended(self, batch: pa.RecordBatch, before_ms: int) -> tuple[pa.RecordBatch, Milliseconds]:
-        """Rows of one file with the columns that the watermark adds, and the file's watermark after each of them;
+        """Rows of one split with the columns that the watermark adds, and the split's watermark after each of them;
         `before_ms` is the one before the first. NULL is passed over."""
         watermarks, *added = self._row_program.run(batch.columns, batch.num_rows)
         running = np.maximum(np.maximum.accumulate(_milliseconds(watermarks)), before_ms)
@@ -61,8 +61,8 @@ class RowWatermarks:
         return batch, running
 
     def least_ms(self, columns: Sequence[Any], rows: int) -> int:
-        """A lower bound of a file's watermark, from its first rows: the watermark of the first row that has one, and below
-        the times of the rows up to that one. It makes no row late that is not late by its own file.
+        """A lower bound of a split's watermark, from its first rows: the watermark of the first row that has one, and below
+        the times of the rows up to that one. It makes no row late that is not late by its own split.
 
         WATERMARK_MIN when none of the rows has a watermark.
         """

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -20,8 +20,9 @@ from sqlstream.runtime.connectors.sql_filters import text
 from sqlstream.runtime.host.files import file_error
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
-from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.connector import ConnectorContext, OptionType
 from sqlstream.spi.files import Files
+from sqlstream.spi.table_options import option
 
 KIND_COLUMN = "$kind"
 _CHECKPOINT_DIGITS_MAX = 19
@@ -32,6 +33,22 @@ class _OpenFile:
     path: str
     stream: BinaryIO
     writer: pa.RecordBatchWriter
+
+
+def staging_option() -> Any:
+    return option(
+        "sink.staging-directory",
+        OptionType.STRING,
+        "Where rows wait for their checkpoint with `exactly-once`, as a path that all hosts of a cluster share;"
+        " sqlstream/staging in the user's state directory unless it is given.",
+    )
+
+
+def staging_path(directory: str | None, name: str) -> str:
+    """What directories of staged rows are named after where there is no database on disk."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    directory = directory or os.path.join(state, "sqlstream", "staging")
+    return os.path.join(os.path.abspath(os.path.expanduser(directory)), name)
 
 
 def staging_directory(path: str, job_id: str, writer_id: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
@@ -16,9 +15,10 @@ from sqlstream.runtime.connectors.http.options import (
     LOOKUP_ONLY_OPTIONS,
     SINK_OPTIONS,
     ReadOptions,
-    WriteOptions,
     check,
-    plain,
+    named_paths,
+    with_absolute_paths,
+    write_options,
 )
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Schema
@@ -103,36 +103,27 @@ class Http:
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         if _is_staged(spec):
-            remove_staging(_write_options(spec).staging_path, job_id, files)
+            remove_staging(write_options(spec).staging_path, job_id, files)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
         if _is_staged(spec):
-            remove_staged_by(_write_options(spec).staging_path, job_id, writer_names, files)
+            remove_staged_by(write_options(spec).staging_path, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         if not _is_staged(spec):
             return None
-        return staging_directory(_write_options(spec).staging_path, job_id, writer_id)
+        return staging_directory(write_options(spec).staging_path, job_id, writer_id)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """Certificates, keys, and where rows are staged."""
-        return tuple(part.strip() for k in _PATHS for part in options.get(k, "").split(",") if part.strip())
+        return named_paths(options, _PATHS)
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        named = {
-            key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
-            for key in _PATHS
-            if key in options
-        }
-        return {**options, **named}
-
-
-def _write_options(spec: SinkSpec) -> WriteOptions:
-    return parse_options(WriteOptions, plain(spec.options))
+        return with_absolute_paths(options, _PATHS, directory)
 
 
 def _is_staged(spec: SinkSpec) -> bool:
-    return _write_options(spec).delivery_guarantee == "exactly-once"
+    return write_options(spec).delivery_guarantee == "exactly-once"
 
 
 class HttpSink(Http):

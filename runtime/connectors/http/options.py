@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.message_rows import check_format
+from sqlstream.runtime.connectors.staged_rows import staging_option, staging_path
 from sqlstream.runtime.formats import format_of
 from sqlstream.runtime.host.http_addresses import Certificates, check_url
 from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS, CacheKind, LookupOptions
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
@@ -230,12 +232,7 @@ class WriteOptions(SharedOptions):
         "at-least-once",
         choices=("at-least-once", "exactly-once"),
     )
-    staging_directory: str | None = option(
-        "sink.staging-directory",
-        OptionType.STRING,
-        "Where rows wait for their checkpoint with `exactly-once`, as a path that all hosts of a cluster share;"
-        " sqlstream/staging in the user's state directory unless it is given.",
-    )
+    staging_directory: str | None = staging_option()
 
     @property
     def rows_max(self) -> int:
@@ -245,10 +242,8 @@ class WriteOptions(SharedOptions):
     @property
     def staging_path(self) -> str:
         """What directories of staged rows are named after."""
-        state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-        directory = self.staging_directory or os.path.join(state, "sqlstream", "staging")
-        name = f"http-{hashlib.sha256(self.url.encode()).hexdigest()[:12]}"
-        return os.path.join(os.path.abspath(os.path.expanduser(directory)), name)
+        digest = hashlib.sha256(self.url.encode()).hexdigest()[:12]
+        return staging_path(self.staging_directory, f"http-{digest}")
 
 
 def _twins(options: tuple[OptionDescriptor, ...]) -> tuple[OptionDescriptor, ...]:
@@ -276,6 +271,28 @@ LOOKUP_ONLY_OPTIONS = (*_twins(_LOOKUP), *LOOKUP_OPTIONS)
 def plain(options: Mapping[str, str]) -> dict[str, str]:
     """With the names of the options as they are today."""
     return {k.removeprefix(EARLIER_PREFIX): v for k, v in options.items()}
+
+
+def write_options(spec: SinkSpec) -> WriteOptions:
+    return parse_options(WriteOptions, plain(spec.options))
+
+
+def named_paths(options: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that options of these keys name, some several of them."""
+    parts = (part.strip() for key in keys for part in options.get(key, "").split(","))
+    return tuple(part for part in parts if part)
+
+
+def with_absolute_paths(
+    options: Mapping[str, str], keys: tuple[str, ...], directory: str
+) -> Mapping[str, str]:
+    """With paths from a directory in place of those from where the process is."""
+    named = {
+        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
+        for key in keys
+        if key in options
+    }
+    return {**options, **named}
 
 
 def headers_of(options: Mapping[str, str], prefix: str) -> dict[str, str]:

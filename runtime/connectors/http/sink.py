@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.connectors.http.bodies import content_type, joined
-from sqlstream.runtime.connectors.http.options import WriteOptions, headers_of, plain
+from sqlstream.runtime.connectors.http.options import headers_of, plain, write_options
 from sqlstream.runtime.connectors.staged_rows import (
     StagedRowsWriter,
     new_writer_id,
@@ -30,15 +30,10 @@ from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import HasMessages, MessageWriter
-from sqlstream.spi.table_options import parse_options
 from sqlstream.types import BYTES
 
 _STAGED = Schema.of(("value", BYTES))
 _KEY = "idempotency-key"
-
-
-def write_options(spec: SinkSpec) -> WriteOptions:
-    return parse_options(WriteOptions, plain(spec.options))
 
 
 class Requests:

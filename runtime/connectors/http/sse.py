@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
@@ -19,6 +18,8 @@ from sqlstream.runtime.connectors.http.options import (
     check_certificates,
     check_headers,
     headers_of,
+    named_paths,
+    with_absolute_paths,
 )
 from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver, metadata_of
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
@@ -104,25 +105,10 @@ class Sse(SourceOnlyConnector):
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """Certificates and keys."""
-        return certificate_paths(options)
+        return named_paths(options, CERTIFICATE_OPTIONS)
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return with_absolute_certificates(options, directory)
-
-
-def certificate_paths(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that a table of HTTP names."""
-    parts = (part.strip() for k in CERTIFICATE_OPTIONS for part in options.get(k, "").split(","))
-    return tuple(part for part in parts if part)
-
-
-def with_absolute_certificates(options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-    named = {
-        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
-        for key in CERTIFICATE_OPTIONS
-        if key in options
-    }
-    return {**options, **named}
+        return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
 
 
 class SseReader:

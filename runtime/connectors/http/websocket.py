@@ -14,13 +14,15 @@ import pyarrow as pa
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
+    CERTIFICATE_OPTIONS,
     SharedOptions,
     check_certificates,
     check_headers,
     headers_of,
+    named_paths,
+    with_absolute_paths,
 )
 from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver
-from sqlstream.runtime.connectors.http.sse import certificate_paths, with_absolute_certificates
 from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
 from sqlstream.runtime.host.http_addresses import check_url, shown_url
 from sqlstream.schema import Schema
@@ -97,10 +99,10 @@ class WebSocket(SourceOnlyConnector):
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """Certificates and keys."""
-        return certificate_paths(options)
+        return named_paths(options, CERTIFICATE_OPTIONS)
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return with_absolute_certificates(options, directory)
+        return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
 
 
 class WebSocketReader:

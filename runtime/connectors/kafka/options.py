@@ -11,6 +11,7 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.connectors.kafka.properties import FILE_PROPERTIES, PROPERTIES, settings_of
+from sqlstream.runtime.connectors.staged_rows import staging_option
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import OptionType
@@ -64,12 +65,7 @@ class _Shared:
         OptionType.STRING,
         "What the ids of transactions begin with; needed with `exactly-once`.",
     )
-    staging_directory: str | None = option(
-        "sink.staging-directory",
-        OptionType.STRING,
-        "Where rows wait for their checkpoint with `exactly-once`, as a path that all hosts of a cluster share;"
-        " sqlstream/staging in the user's state directory unless it is given.",
-    )
+    staging_directory: str | None = staging_option()
     discovery_interval_ms: int = option(
         "scan.topic-partition-discovery.interval",
         OptionType.DURATION,

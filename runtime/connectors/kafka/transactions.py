@@ -7,7 +7,6 @@ between two commits, none is ever taken over, and a commit that was interrupted 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -27,6 +26,9 @@ from sqlstream.runtime.connectors.staged_rows import (
     StagedRowsWriter,
     remove_committed,
     staged_rows,
+)
+from sqlstream.runtime.connectors.staged_rows import (
+    staging_path as path_of_staging,
 )
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
@@ -52,10 +54,8 @@ _TRANSACTION = {"transaction.timeout.ms": "900000"}
 def staging_path(options: KafkaOptions) -> str:
     """What directories of staged messages are named after."""
     given = options.given
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    directory = given.staging_directory or os.path.join(state, "sqlstream", "staging")
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in str(given.transactional_prefix))
-    return os.path.join(os.path.abspath(os.path.expanduser(directory)), f"kafka-{name}")
+    return path_of_staging(given.staging_directory, f"kafka-{name}")
 
 
 _OF_METADATA = {"timestamp": "time", "headers": "headers", "topic": "topic"}
