@@ -357,9 +357,13 @@ def failure_of(answer: Answer, request: Request) -> ExternalError | UserError:
     text = answer.body[:_EXCERPT_BYTES].decode("utf-8", "replace").strip()
     detail = f"it says: {shortened(text, _TEXT_CHARACTERS_MAX)}" if text else ""
     said = f'"{shown_url(answer.url)}" answers {request.method} with status {answer.status}'
-    if answer.status in (401, 403):
+    return failure_of_status(answer.status, said, detail)
+
+
+def failure_of_status(status: int, said: str, detail: str = "") -> ExternalError | UserError:
+    if status in (401, 403):
         return ExternalError("SS5343", said, detail=detail)
-    if answer.status == 429 or answer.status >= 500:
+    if status == 429 or status >= 500:
         return ExternalError("SS5342", said, detail=detail)
     return UserError("SS5344", said, detail=detail)
 

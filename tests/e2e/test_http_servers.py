@@ -206,3 +206,19 @@ def test_messages_of_a_websocket_are_rows_until_it_is_closed() -> None:
         server.shutdown()
         thread.join(TIMEOUT_S)
     assert found == [(n,) for n in range(5)]
+
+
+@pytest.mark.parametrize(("status", "code"), [(403, "SS5343"), (404, "SS5344"), (503, "SS5342")])
+def test_a_status_means_the_same_for_all_tables(status: int, code: str) -> None:
+    with http_server(lambda asked: Reply(status=status)) as server:
+        for connector, at in (
+            ("http", server.url),
+            ("sse", server.url),
+            ("websocket", server.url.replace("http", "ws", 1)),
+        ):
+            more = {"http": {"http.source.max-retries": "0"}, "sse": {"sse.max-retries": "0"}}.get(
+                connector, {}
+            )
+            with pytest.raises(Error) as raised:
+                rows(table(at, connector=connector, **more), "SELECT * FROM t")
+            assert raised.value.code == code, connector

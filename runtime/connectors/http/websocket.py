@@ -203,16 +203,14 @@ class WebSocketReader:
         import httpcore
         from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+        from sqlstream.runtime.host.http_client import failure_of_status
+
         try:
             yield
         except InvalidStatus as error:
             status = error.response.status_code
             said = f'"{self._place}" answers with status {status}'
-            if status in (401, 403):
-                raise ExternalError("SS5343", said) from error
-            if status == 429 or status >= 500:
-                raise ExternalError("SS5342", said) from error
-            raise UserError("SS5344", said) from error
+            raise failure_of_status(status, said) from error
         except ConnectionClosed as error:
             if error.sent is not None and error.sent.code == _TOO_BIG:
                 raise UserError(
