@@ -27,6 +27,7 @@ from http_harness import (
 from sqlstream.client.dbapi.errors import Error
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.http.bodies import missing_field
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.http_addresses import Certificates
 from sqlstream.runtime.host.http_client import HttpClient, Request
@@ -54,6 +55,20 @@ def always(value: Any, **headers: str) -> Callable[[Asked], Reply]:
 def test_an_answer_is_a_list_of_rows_or_lines(body: bytes, options: dict[str, str]) -> None:
     with http_server(lambda asked: Reply(body)) as server:
         assert rows(table(server.url, **options), "SELECT * FROM t") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("data.items", ""),
+        ("data.none", ""),
+        ("none.items", ""),
+        ("data.itms", '"s" answers without the field "data.itms"; there are items, none'),
+        ("dat.items", '"s" answers without the field "dat"; there are data, none'),
+    ],
+)
+def test_a_list_that_an_answer_lacks_is_told(path: str, said: str) -> None:
+    assert missing_field(b'{"data": {"items": [], "none": null}, "none": null}', path, "s") == said
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\n", b"  "])

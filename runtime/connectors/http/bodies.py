@@ -76,6 +76,21 @@ def value_at(body: bytes, path: str, place: str) -> msgspec.Raw | None:
     return found
 
 
+def missing_field(body: bytes, path: str, place: str) -> str:
+    """What an answer has in place of a part of JSON that is not there, as a sentence; empty when it is there, or null."""
+    above, _, name = path.rpartition(".")
+    found = value_at(body, above, place) if above else msgspec.Raw(body)
+    if found is None or bytes(found) == b"null":
+        return missing_field(body, above, place) if above else ""
+    fields = msgspec.json.decode(found, type=dict[str, msgspec.Raw])
+    if name in fields:
+        return ""
+    return f'"{place}" answers without the field "{path}"; there are {", ".join(list(fields)[:_NAMES_MAX]) or "none"}'
+
+
+_NAMES_MAX = 20
+
+
 def json_value(found: msgspec.Raw, place: str) -> Any:
     """Of a part of JSON. UserError SS5344 for one that is nested too deeply."""
     try:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.http.background import AWAITING_MS, Background
-from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, value_at
+from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, missing_field, value_at
 from sqlstream.runtime.connectors.http.options import ReadOptions, headers_of
 from sqlstream.runtime.connectors.message_rows import MessageRows
 from sqlstream.runtime.formats.file_rows import empty_columns
@@ -64,6 +64,7 @@ class HttpReader:
         self._retries = Retries(options.read_retries, self._is_cancelled)
         self._background: Background[Answer] = Background("http-source")
         self._next_ms = 0
+        self._has_said = False
         context.on_cancel(self._abort)
 
     def _abort(self) -> None:
@@ -97,6 +98,11 @@ class HttpReader:
         if answer.status != _NOT_MODIFIED:
             place = shown_url(answer.url)
             messages = messages_of(answer.body, self._format, self._options.rows_path, place)
+            if not len(messages) and self._options.rows_path is not None and not self._has_said:
+                # Some servers leave an empty list out, so that this may be none.
+                said = missing_field(answer.body, self._options.rows_path, place)
+                self._has_said = bool(said)
+                self._context.print_lines([said] if said else [], True)
         decoded = self._rows.rows(messages.slice(position.get("emitted", 0)))
         following, is_last = self._following(position, answer, len(messages), decoded)
         batch = decoded
