@@ -239,7 +239,7 @@ def _key(operator: ChainedOperator, attribute: str, number: int) -> str:
 
 
 def _column(field: pa.Field) -> str:
-    from sqlstream.runtime.formats.stored_types import sql_name
+    from sqlstream.runtime.formats.columnar.stored_types import sql_name
 
     return f"{field.name} {sql_name(field.type)}"
 

@@ -11,7 +11,7 @@ from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.functions.merging import common_type
-from sqlstream.runtime.formats.stored_types import sql_type
+from sqlstream.runtime.formats.columnar.stored_types import sql_type
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.inference.samples import FILES_MAX, cannot_infer, do_not_fit
 from sqlstream.schema import Field, Schema

@@ -94,7 +94,7 @@ def describe_table(table: SavedTable) -> dict[str, Any]:
 
 
 def _details(saved: SavedTables, table: SavedTable) -> dict[str, Any]:
-    from sqlstream.runtime.formats.stored_types import sql_name
+    from sqlstream.runtime.formats.columnar.stored_types import sql_name
 
     return {
         "name": table.operator.name,

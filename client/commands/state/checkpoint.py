@@ -68,7 +68,7 @@ def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:
     from sqlstream.client.rendering.render import make_renderer
     from sqlstream.client.rendering.tables import Look
     from sqlstream.client.rendering.terminal import columns_of
-    from sqlstream.runtime.formats.stored_types import sql_type
+    from sqlstream.runtime.formats.columnar.stored_types import sql_type
     from sqlstream.schema import Schema
     from sqlstream.types import STRING
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlstream.runtime.connectors.sql_filters import text
-from sqlstream.runtime.formats.parquet import rows_of_groups
+from sqlstream.runtime.formats.columnar.parquet import rows_of_groups
 
 _WORDS_MAX = 60
 

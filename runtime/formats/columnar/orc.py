@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.columnar.stored_rows import StoredRows
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.flat_types import refuse_types
-from sqlstream.runtime.formats.stored_rows import StoredRows
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest

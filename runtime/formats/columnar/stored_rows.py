@@ -58,7 +58,7 @@ class StoredRows(FileRows):
         )
 
     def check_columns(self, schema: pa.Schema) -> None:
-        from sqlstream.runtime.formats.stored_types import may_be_declared
+        from sqlstream.runtime.formats.columnar.stored_types import may_be_declared
 
         names = schema.names
         for wanted in self.targets:
@@ -108,7 +108,7 @@ class StoredRows(FileRows):
 
     def _misfit(self, name: str, stored: pa.DataType, reason: str = "") -> UserError:
         """`reason` is Arrow's, where the types fit and a value does not."""
-        from sqlstream.runtime.formats.stored_types import sql_name
+        from sqlstream.runtime.formats.columnar.stored_types import sql_name
 
         declared = self._types[name].without_time_attribute().with_nullable(True)
         which = ", and a value does not fit" if reason else ""

@@ -1,0 +1,1 @@
+"""Formats that store columns: whole files, read by Arrow."""
