@@ -95,7 +95,7 @@ class JsonReader(FileRows):
             if plain is None
             else _merge(plain, _plain_lines(block, plain), rows)
         )
-        if arrays is None:
+        if arrays is None or not len(arrays.owners):
             return found
         owners = odd[arrays.owners]
         inner = self._decode(arrays.elements, numbers[owners])
@@ -201,7 +201,8 @@ def elements_of_arrays(lines: pa.Array) -> ElementsOfArrays | None:
     is_array = np.zeros(len(lines), dtype=bool)
     is_array[candidates[found]] = True
     children, counts = documents.children(documents.roots[found])
-    block = Block(bytes(joined_lines(documents.json(children), b"\n")), 0, len(children))
+    texts = bytes(joined_lines(documents.json(children), b"\n")) if len(children) else b""
+    block = Block(texts, 0, len(children))
     return ElementsOfArrays(is_array, block, np.repeat(candidates[found], counts))
 
 

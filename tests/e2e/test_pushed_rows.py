@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import random
 import socket
@@ -68,7 +69,8 @@ def test_events_are_found_wherever_bytes_are_cut(seed: int) -> None:
             found += list(zip(*(c.to_pylist() for c in columns), strict=True))
     # The last one has no end, and was not sent as a whole.
     assert found == [(b"a\n\n b", "message", "0"), (b"c", "x", "1"), (b"d", "message", "2")]
-    assert (events.retry_ms, events.last_id) == (7, "2")
+    # What a server asks for is not done more often than is good for it.
+    assert (events.retry_ms, events.last_id) == (100, "2")
 
 
 def numbered(last: int, first_fails: bool = False) -> Any:
@@ -262,7 +264,7 @@ def test_a_request_with_a_key_is_read_once() -> None:
             assert answers[0].status_code == 200
             assert found in ([1], [])
         assert found == []
-        assert reader.snapshot() == [{"taken": 2, "keys": ["a"]}]
+        assert reader.snapshot() == [{"taken": 2, "keys": [hashlib.sha256(b"a").hexdigest()]}]
 
 
 @pytest.mark.parametrize(

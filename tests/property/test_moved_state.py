@@ -331,7 +331,7 @@ def test_tables_that_are_named_in_a_plan_have_the_columns_that_it_says(name: str
                 found = found[len(operator.spec.keys) :]
             assert len(found) == len(rows.columns), operator.name
             if not isinstance(operator.spec, GroupAggregateSpec | WindowAggregateSpec):
-                side = 1 if rows.table == "right" else 0
+                side = 1 if rows.table in ("right", "changes") else 0
                 names = list(operator.input_schemas[side].names)
                 assert [n.rpartition("_")[0] or n for n in found[: len(names)]] == [
                     n.rpartition("_")[0] or n for n in names
