@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from sqlstream.errors import UserError
 from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry, RegistryOptions
 from sqlstream.runtime.formats.json import Json
 from sqlstream.runtime.formats.json_options import JsonOptions
@@ -14,13 +13,11 @@ from sqlstream.schema import Schema
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import (
     DecodedMessages,
-    FileReader,
-    FileWriter,
     FormatDescriptor,
     MessageReader,
     MessageRequest,
+    MessagesOnlyFormat,
     MessageWriter,
-    ReadRequest,
 )
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import LogicalType, TypeRoot, is_integer
@@ -43,9 +40,10 @@ class JsonRegistryOptions(JsonOptions, RegistryOptions):
     """The options of a table."""
 
 
-class JsonRegistry:
+class JsonRegistry(MessagesOnlyFormat):
     """A message is a zero, the id of its schema in four bytes, and a JSON object."""
 
+    file_format = "json"
     descriptor = FormatDescriptor(
         "json-registry",
         descriptors_of(JsonRegistryOptions),
@@ -56,12 +54,6 @@ class JsonRegistry:
         path_options=FILE_OPTIONS,
     )
 
-    def reader(self, request: ReadRequest) -> FileReader:
-        raise _no_files()
-
-    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        raise _no_files()
-
     def message_reader(self, request: MessageRequest) -> MessageReader:
         return RegistryJsonMessages(request)
 
@@ -71,10 +63,6 @@ class JsonRegistry:
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         Registry(options, "JSON")
         Json().validate(schema, options)
-
-
-def _no_files() -> UserError:
-    return UserError("SS4003", 'format "json-registry" is one of messages', hint="use format json for files")
 
 
 class RegistryJsonMessages:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, runtime_c
 import msgspec
 
 from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import OptionDescriptor
 from sqlstream.spi.files import Files
@@ -187,6 +188,26 @@ class HasMessages(Protocol):
     def message_reader(self, request: MessageRequest) -> MessageReader: ...
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter: ...
+
+
+class MessagesOnlyFormat:
+    """The part of a format that no file has; `file_format` is the one to use for files instead, if there is one."""
+
+    descriptor: FormatDescriptor
+    file_format = ""
+
+    def reader(self, request: ReadRequest) -> FileReader:
+        raise self._no_files()
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        raise self._no_files()
+
+    def _no_files(self) -> UserError:
+        hint = f"use format {self.file_format} for files" if self.file_format else _OF_MESSAGES
+        return UserError("SS4003", f'format "{self.descriptor.identifier}" is one of messages', hint=hint)
+
+
+_OF_MESSAGES = "use it with a connector of messages, such as kafka"
 
 
 @runtime_checkable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.avro.schemas import Names, find_difference, record_of
@@ -12,13 +11,11 @@ from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry,
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import (
-    FileReader,
-    FileWriter,
     FormatDescriptor,
     MessageReader,
     MessageRequest,
+    MessagesOnlyFormat,
     MessageWriter,
-    ReadRequest,
 )
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -47,9 +44,10 @@ class ConfluentOptions(RegistryOptions):
     )
 
 
-class AvroConfluent:
+class AvroConfluent(MessagesOnlyFormat):
     """A message is a zero, the id of its schema in four bytes, and a row in Avro's binary encoding."""
 
+    file_format = "avro"
     descriptor = FormatDescriptor(
         "avro-confluent",
         descriptors_of(ConfluentOptions),
@@ -59,12 +57,6 @@ class AvroConfluent:
         subject_option="subject",
         path_options=FILE_OPTIONS,
     )
-
-    def reader(self, request: ReadRequest) -> FileReader:
-        raise _no_files()
-
-    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        raise _no_files()
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
         from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages
@@ -101,7 +93,3 @@ def written_schema(identifier: str, schema: Schema, options: dict[str, str]) -> 
             hint="declare the columns as the schema has its fields, or leave the option out",
         )
     return given.text
-
-
-def _no_files() -> UserError:
-    return UserError("SS4003", 'format "avro-confluent" is one of messages', hint="use format avro for files")

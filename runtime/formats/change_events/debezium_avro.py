@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
-
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
 from sqlstream.runtime.formats.avro.confluent import ConfluentOptions, written_schema
 from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
 from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.format import (
-    FileReader,
-    FileWriter,
     FormatDescriptor,
     MessageReader,
     MessageRequest,
+    MessagesOnlyFormat,
     MessageWriter,
-    ReadRequest,
 )
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import STRING, row
 
 
-class DebeziumAvroConfluent:
+class DebeziumAvroConfluent(MessagesOnlyFormat):
     """A message is a zero, the id of its schema, and an event: the row before a change, the one after it, and what it was."""
 
+    file_format = "debezium-json"
     descriptor = FormatDescriptor(
         "debezium-avro-confluent",
         descriptors_of(ConfluentOptions),
@@ -40,12 +36,6 @@ class DebeziumAvroConfluent:
         subject_option="subject",
         path_options=FILE_OPTIONS,
     )
-
-    def reader(self, request: ReadRequest) -> FileReader:
-        raise _no_files()
-
-    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        raise _no_files()
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
         from sqlstream.runtime.formats.change_events.debezium_avro_messages import EventMessages
@@ -66,11 +56,3 @@ def event_schema(schema: Schema) -> Schema:
     """The fields of an event that is written."""
     of_row = row(*((f.name, f.type) for f in schema.fields))
     return Schema((Field("before", of_row), Field("after", of_row), Field("op", STRING)))
-
-
-def _no_files() -> UserError:
-    return UserError(
-        "SS4003",
-        'format "debezium-avro-confluent" is one of messages',
-        hint="use format debezium-json for files",
-    )

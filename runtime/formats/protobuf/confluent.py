@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry, RegistryOptions
-from sqlstream.runtime.formats.protobuf.format import MessageOptions, misfit, no_files
+from sqlstream.runtime.formats.protobuf.format import MessageOptions, misfit
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import (
-    FileReader,
-    FileWriter,
     FormatDescriptor,
     MessageReader,
     MessageRequest,
+    MessagesOnlyFormat,
     MessageWriter,
-    ReadRequest,
 )
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -33,7 +30,7 @@ class ConfluentProtobufOptions(MessageOptions, RegistryOptions):
     )
 
 
-class ProtobufConfluent:
+class ProtobufConfluent(MessagesOnlyFormat):
     """A message is a zero, the id of its schema in four bytes, the place of its message there, and the message."""
 
     descriptor = FormatDescriptor(
@@ -45,12 +42,6 @@ class ProtobufConfluent:
         subject_option="subject",
         path_options=FILE_OPTIONS,
     )
-
-    def reader(self, request: ReadRequest) -> FileReader:
-        raise no_files("protobuf-confluent")
-
-    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        raise no_files("protobuf-confluent")
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
         from sqlstream.runtime.formats.protobuf.confluent_messages import ConfluentMessages

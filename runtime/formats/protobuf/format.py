@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import (
-    FileReader,
-    FileWriter,
     FormatDescriptor,
     MessageReader,
     MessageRequest,
+    MessagesOnlyFormat,
     MessageWriter,
-    ReadRequest,
 )
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -69,7 +67,7 @@ class ProtobufOptions(MessageOptions):
     )
 
 
-class Protobuf:
+class Protobuf(MessagesOnlyFormat):
     """Fields are found by the names of columns."""
 
     descriptor = FormatDescriptor(
@@ -80,12 +78,6 @@ class Protobuf:
         has_files=False,
         path_options=("descriptor-path",),
     )
-
-    def reader(self, request: ReadRequest) -> FileReader:
-        raise no_files("protobuf")
-
-    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        raise no_files("protobuf")
 
     def message_reader(self, request: MessageRequest) -> MessageReader:
         from sqlstream.runtime.formats.binary_messages import BinaryMessages
@@ -126,14 +118,6 @@ class Protobuf:
             stored_row(message, dict(zip(schema.names, schema.types, strict=True)))
         except Misfit as error:
             raise misfit("protobuf", error) from error
-
-
-def no_files(identifier: str) -> UserError:
-    return UserError(
-        "SS4003",
-        f'format "{identifier}" is one of messages',
-        hint="use it with a connector of messages, such as kafka",
-    )
 
 
 def misfit(identifier: str, error: Exception) -> UserError:
