@@ -10,7 +10,6 @@ from sqlstream.runtime.formats.confluent.registry import FILE_OPTIONS, Registry,
 from sqlstream.runtime.formats.json import Json
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.schema import Schema
-from sqlstream.spi.files import Files
 from sqlstream.spi.format import (
     DecodedMessages,
     FormatDescriptor,
@@ -58,7 +57,10 @@ class JsonRegistry(MessagesOnlyFormat):
         return RegistryJsonMessages(request)
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
-        return RegistryJsonWriter(schema, options)
+        from sqlstream.runtime.formats.confluent.messages import FramedWriter
+
+        text = json.dumps(json_schema_of(schema))
+        return FramedWriter(text, Json().message_writer(schema, options), Registry(options, "JSON"))
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         Registry(options, "JSON")
@@ -91,26 +93,6 @@ class RegistryJsonMessages:
             return found
         rejected = [*found.rejected, *(rejected_message(messages, m, m, NO_HEADER) for m in unframed)]
         return found._replace(rejected=sorted(rejected, key=lambda r: r.line))
-
-
-class RegistryJsonWriter:
-    """Registers the schema of the table's rows before the first of them is written. State: its id."""
-
-    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
-        self._text = json.dumps(json_schema_of(schema))
-        self._documents = Json().message_writer(schema, options)
-        self._registry = Registry(options, "JSON")
-        self._number: int | None = None
-
-    def call_through(self, files: Files) -> None:
-        self._registry.files = files
-
-    def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        from sqlstream.runtime.formats.confluent.messages import framed
-
-        if self._number is None:
-            self._number = self._registry.registered(self._text)
-        return framed(self._documents.encode(batch), self._number)
 
 
 def json_schema_of(schema: Schema) -> dict[str, Any]:

@@ -64,9 +64,9 @@ class AvroConfluent(MessagesOnlyFormat):
         return ConfluentMessages(request)
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
-        from sqlstream.runtime.formats.avro.confluent_messages import ConfluentWriter
+        from sqlstream.runtime.formats.avro.confluent_messages import confluent_writer
 
-        return ConfluentWriter(self.descriptor.identifier, schema, options)
+        return confluent_writer(self.descriptor.identifier, schema, options)
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         Registry(options, "AVRO")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
-
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.avro.confluent import written_schema
 from sqlstream.runtime.formats.avro.decoder import Program, Unfit
 from sqlstream.runtime.formats.avro.encoder import RowEncoder
-from sqlstream.runtime.formats.confluent.messages import FramedMessages, framed
+from sqlstream.runtime.formats.confluent.messages import FramedMessages, FramedWriter
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
 from sqlstream.schema import Schema
-from sqlstream.spi.files import Files
 from sqlstream.spi.format import MessageRequest
 
 
@@ -46,19 +43,7 @@ class ConfluentMessages(FramedMessages):
         return Program({"type": "record", "name": "none", "fields": []}, nullable)
 
 
-class ConfluentWriter:
-    """Registers the schema of the table's rows before the first of them is written. State: its id."""
-
-    def __init__(self, identifier: str, schema: Schema, options: dict[str, str]) -> None:
-        self._text = written_schema(identifier, schema, options)
-        self._encoder = RowEncoder(schema)
-        self._registry = Registry(options, "AVRO")
-        self._number: int | None = None
-
-    def call_through(self, files: Files) -> None:
-        self._registry.files = files
-
-    def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        if self._number is None:
-            self._number = self._registry.registered(self._text)
-        return framed(self._encoder.encode(batch), self._number)
+def confluent_writer(identifier: str, schema: Schema, options: dict[str, str]) -> FramedWriter:
+    return FramedWriter(
+        written_schema(identifier, schema, options), RowEncoder(schema), Registry(options, "AVRO")
+    )

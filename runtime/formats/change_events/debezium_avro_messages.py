@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_type, without_row_kinds
-from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages, ConfluentWriter
+from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages, confluent_writer
 from sqlstream.runtime.formats.binary_messages import rejected_message
 from sqlstream.runtime.formats.change_events.changelog import ChangelogOfEvents, faults_by_event
 from sqlstream.runtime.formats.change_events.debezium import DEBEZIUM
@@ -90,7 +90,7 @@ class EventWriter:
     def __init__(self, schema: Schema, options: dict[str, str]) -> None:
         envelope = event_schema(schema)
         self._type = to_arrow_type(envelope.types[0])
-        self._writer = ConfluentWriter("debezium-avro-confluent", envelope, options)
+        self._writer = confluent_writer("debezium-avro-confluent", envelope, options)
 
     def call_through(self, files: Files) -> None:
         self._writer.call_through(files)

@@ -14,7 +14,7 @@ from sqlstream.runtime.formats.binary_messages import MessageProgram, decoded, r
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
 from sqlstream.runtime.formats.file_rows import joined_rows
 from sqlstream.spi.files import Files
-from sqlstream.spi.format import DecodedMessages, MessageRequest
+from sqlstream.spi.format import DecodedMessages, MessageRequest, MessageWriter
 
 MAGIC = b"\0"
 HEADER_BYTES = 5
@@ -81,6 +81,23 @@ class FramedMessages(ABC):
                     "SS5324", f"the schema {header[0]} of the registry cannot be read: {error}"
                 ) from error
         return self._programs[header]
+
+
+class FramedWriter:
+    """Registers the schema of the table's rows before the first of them is written. State: its id."""
+
+    def __init__(self, text: str, contents: MessageWriter, registry: Registry, more: bytes = b"") -> None:
+        """`text`: the schema. `more`: what a message of its kind has behind the id."""
+        self._text, self._contents, self._registry, self._more = text, contents, registry, more
+        self._number: int | None = None
+
+    def call_through(self, files: Files) -> None:
+        self._registry.files = files
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._number is None:
+            self._number = self._registry.registered(self._text)
+        return framed(self._contents.encode(batch), self._number, self._more)
 
 
 def are_framed(messages: pa.Array) -> np.ndarray[Any, Any]:

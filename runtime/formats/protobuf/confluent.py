@@ -50,10 +50,10 @@ class ProtobufConfluent(MessagesOnlyFormat):
         return ConfluentMessages(request, reads_defaults=given.reads_defaults)
 
     def message_writer(self, schema: Schema, options: dict[str, str]) -> MessageWriter:
-        from sqlstream.runtime.formats.protobuf.confluent_messages import ConfluentWriter
+        from sqlstream.runtime.formats.protobuf.confluent_messages import confluent_writer
 
         given = parse_options(ConfluentProtobufOptions, options)
-        return ConfluentWriter(schema, options, given.text, given.null_literal)
+        return confluent_writer(schema, options, given.text, given.null_literal)
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         from sqlstream.runtime.formats.protobuf.confluent_messages import written_message

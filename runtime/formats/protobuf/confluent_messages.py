@@ -11,8 +11,8 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats.confluent.messages import (
     HEADER_BYTES,
     FramedMessages,
+    FramedWriter,
     bytes_of,
-    framed,
     framed_ids,
 )
 from sqlstream.runtime.formats.confluent.registry import RegisteredSchema, Registry
@@ -22,7 +22,6 @@ from sqlstream.runtime.formats.protobuf.encoder import MessageEncoder
 from sqlstream.runtime.formats.protobuf.proto_writer import proto_of
 from sqlstream.runtime.formats.protobuf.stored_types import Misfit
 from sqlstream.schema import Schema
-from sqlstream.spi.files import Files
 from sqlstream.spi.format import MessageRequest
 
 if TYPE_CHECKING:
@@ -100,22 +99,13 @@ def _varints(data: np.ndarray[Any, Any], at: np.ndarray[Any, Any], ends: np.ndar
     return np.where(is_whole, (numbers >> 1) ^ -(numbers & 1), -1)
 
 
-class ConfluentWriter:
-    """Registers its schema before the first row is written. State: its id."""
-
-    def __init__(self, schema: Schema, options: dict[str, str], text: str | None, null_literal: str) -> None:
-        self._text = proto_of(schema) if text is None else text
-        self._encoder = MessageEncoder(written_message(self._text), schema, null_literal)
-        self._registry = Registry(options, "PROTOBUF")
-        self._number: int | None = None
-
-    def call_through(self, files: Files) -> None:
-        self._registry.files = files
-
-    def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        if self._number is None:
-            self._number = self._registry.registered(self._text)
-        return framed(self._encoder.encode(batch), self._number, _FIRST_MESSAGE)
+def confluent_writer(
+    schema: Schema, options: dict[str, str], text: str | None, null_literal: str
+) -> FramedWriter:
+    """`text`: a .proto file whose first message is written, None for that of the table."""
+    text = proto_of(schema) if text is None else text
+    encoder = MessageEncoder(written_message(text), schema, null_literal)
+    return FramedWriter(text, encoder, Registry(options, "PROTOBUF"), _FIRST_MESSAGE)
 
 
 def written_message(text: str) -> Descriptor:
