@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlstream.runtime.connectors.message_rows import MessageRows
 from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 _PARTS_MAX, _BYTES_MAX = 8, 64 << 20
 _AWAITING_S, _AWAITING_ROOM_S = 0.01, 0.1
 _ENDING_S = 1.0
-AWAITING_MS = 1_000
+_AWAITING_MS = 1_000
 """How long a reader is left alone at most while nothing comes."""
 _WAKING_BYTES = 4096
 
@@ -105,6 +108,60 @@ def _bytes_of(part: Received | BaseException) -> int:
     return part.messages.nbytes if isinstance(part, Received) else 0
 
 
-def metadata_of(spec: SourceSpec, received: Received) -> dict[str, pa.Array]:
-    """The columns of metadata that the table has."""
-    return {f.name: received.metadata[f.name] for f in spec.metadata if f.name in received.metadata}
+class ReceivingReader(ABC):
+    """Emits what a server has sent over the one connection of a table. State: the place behind the last message, where the
+    server can go on from one; none when no more will come."""
+
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]], place: str
+    ) -> None:
+        """Whatever `interrupt` needs is there before. `place`: where messages come from."""
+        self._spec, self._context = spec, context
+        self._splits = [dict(split) for split in splits]
+        self._rows = MessageRows(spec, context, "SS5346", place)
+        self._receiver = Receiver(f"{spec.connector}-source", self.receive)
+        context.on_cancel(self._abort)
+
+    @abstractmethod
+    def receive(self, receiver: Receiver) -> None:
+        """In the receiver's thread: hand on what comes until it is closed."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """End what `receive` waits for."""
+
+    def _abort(self) -> None:
+        self._receiver.is_closed.set()
+        self.interrupt()
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if not self._splits:
+            return SourceStatus.END
+        received = self._receiver.take()
+        if received is None:
+            return SourceStatus.NOTHING_YET
+        if received.is_last:
+            self._splits = []
+            return SourceStatus.END
+        self._context.count("numBytesIn", received.messages.nbytes)
+        # The format has the other metadata of the table.
+        metadata = {
+            f.name: received.metadata[f.name] for f in self._spec.metadata if f.name in received.metadata
+        }
+        batch = self._rows.rows(received.messages, metadata)
+        if received.position:
+            self._splits[0] = received.position
+        return batch if batch.num_rows else SourceStatus.NOTHING_YET
+
+    def next_poll_ms(self) -> int | None:
+        return self._context.now_ms() + _AWAITING_MS
+
+    def wait_fileno(self) -> int | None:
+        return self._receiver.fileno
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [dict(split) for split in self._splits]
+
+    def close(self) -> None:
+        self._abort()
+        self._receiver.close()

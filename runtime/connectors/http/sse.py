@@ -21,8 +21,8 @@ from sqlstream.runtime.connectors.http.options import (
     named_paths,
     with_absolute_paths,
 )
-from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver, metadata_of
-from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.connectors.http.received import Received, Receiver, ReceivingReader
+from sqlstream.runtime.connectors.message_rows import check_format
 from sqlstream.runtime.host.http_addresses import check_url, header_value, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -35,7 +35,6 @@ from sqlstream.spi.connector import (
     Place,
     Reading,
     SourceReader,
-    SourceStatus,
     SplitEnumerator,
 )
 from sqlstream.spi.one_sided import SourceOnlyConnector
@@ -111,7 +110,7 @@ class Sse(SourceOnlyConnector):
         return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
 
 
-class SseReader:
+class SseReader(ReceivingReader):
     """Events come once if each has an id, from which a server goes on. A server that answers 204 has no more.
 
     State: the id of the last event."""
@@ -119,37 +118,18 @@ class SseReader:
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         from sqlstream.runtime.host.http_client import HttpClient
 
-        self._spec, self._context = spec, context
         self._options = options = parse_options(SseOptions, spec.options)
-        self._splits = [dict(split) for split in splits]
         self._headers = headers_of(spec.options, "sse.header.")
-        self._rows = MessageRows(spec, context, "SS5346", shown_url(options.url))
         self._client = HttpClient(
             context.files, options.certificates, options.idle_timeout_ms / 1000, options.bytes_max
         )
         self._retry_ms = 1000
-        self._receiver = Receiver("sse-source", self._receive)
-        context.on_cancel(self._abort)
+        super().__init__(spec, context, splits, shown_url(options.url))
 
-    def _abort(self) -> None:
-        self._receiver.is_closed.set()
+    def interrupt(self) -> None:
         self._client.abort()
 
-    def poll(self) -> pa.RecordBatch | SourceStatus:
-        if not self._splits:
-            return SourceStatus.END
-        received = self._receiver.take()
-        if received is None:
-            return SourceStatus.NOTHING_YET
-        if received.is_last:
-            self._splits = []
-            return SourceStatus.END
-        self._context.count("numBytesIn", received.messages.nbytes)
-        batch = self._rows.rows(received.messages, metadata_of(self._spec, received))
-        self._splits[0] = received.position
-        return batch if batch.num_rows else SourceStatus.NOTHING_YET
-
-    def _receive(self, receiver: Receiver) -> None:
+    def receive(self, receiver: Receiver) -> None:
         """In the receiver's thread: connect again and again, from the last event on."""
         last_id, failures = str(self._splits[0].get("id", "")), 0
         while not receiver.is_closed.is_set():
@@ -204,18 +184,8 @@ class SseReader:
                 hint="read it with 'connector' = 'http'",
             )
 
-    def next_poll_ms(self) -> int | None:
-        return self._context.now_ms() + AWAITING_MS
-
-    def wait_fileno(self) -> int | None:
-        return self._receiver.fileno
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        return [dict(split) for split in self._splits]
-
     def close(self) -> None:
-        self._abort()
-        self._receiver.close()
+        super().close()
         self._client.close()
 
 

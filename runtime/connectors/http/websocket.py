@@ -22,8 +22,8 @@ from sqlstream.runtime.connectors.http.options import (
     named_paths,
     with_absolute_paths,
 )
-from sqlstream.runtime.connectors.http.received import AWAITING_MS, Received, Receiver
-from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.connectors.http.received import Received, Receiver, ReceivingReader
+from sqlstream.runtime.connectors.message_rows import check_format
 from sqlstream.runtime.host.http_addresses import check_url, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -36,7 +36,6 @@ from sqlstream.spi.connector import (
     Place,
     Reading,
     SourceReader,
-    SourceStatus,
     SplitEnumerator,
 )
 from sqlstream.spi.one_sided import SourceOnlyConnector
@@ -105,39 +104,22 @@ class WebSocket(SourceOnlyConnector):
         return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
 
 
-class WebSocketReader:
+class WebSocketReader(ReceivingReader):
     """Emits what has come. State: whether there is a connection; where rows come from there are none before it."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
-        self._context, self._splits = context, list(splits)
         self._options = parse_options(WebSocketOptions, spec.options)
         self._headers = headers_of(spec.options, "websocket.header.")
         self._place = shown_url(self._options.url)
-        self._rows = MessageRows(spec, context, "SS5346", self._place)
-        self._receiver = Receiver("websocket-source", self._receive)
         self._socket: socket.socket | None = None
-        context.on_cancel(self._abort)
+        super().__init__(spec, context, splits, self._place)
 
-    def _abort(self) -> None:
-        self._receiver.is_closed.set()
+    def interrupt(self) -> None:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def poll(self) -> pa.RecordBatch | SourceStatus:
-        if not self._splits:
-            return SourceStatus.END
-        received = self._receiver.take()
-        if received is None:
-            return SourceStatus.NOTHING_YET
-        if received.is_last:
-            self._splits = []
-            return SourceStatus.END
-        self._context.count("numBytesIn", received.messages.nbytes)
-        batch = self._rows.rows(received.messages)
-        return batch if batch.num_rows else SourceStatus.NOTHING_YET
-
-    def _receive(self, receiver: Receiver) -> None:
+    def receive(self, receiver: Receiver) -> None:
         """In the receiver's thread. The library gives one message at a time, so this is a loop in Python."""
         from websockets.exceptions import ConnectionClosedOK
 
@@ -219,19 +201,6 @@ class WebSocketReader:
             raise ExternalError("SS5342", f'the connection to "{self._place}" broke: {error}') from error
         except (OSError, WebSocketException, httpcore.ConnectError) as error:
             raise ExternalError("SS5342", f'could not connect to "{self._place}": {error}') from error
-
-    def next_poll_ms(self) -> int | None:
-        return self._context.now_ms() + AWAITING_MS
-
-    def wait_fileno(self) -> int | None:
-        return self._receiver.fileno
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        return list(self._splits)
-
-    def close(self) -> None:
-        self._abort()
-        self._receiver.close()
 
 
 _TOO_BIG = 1009
