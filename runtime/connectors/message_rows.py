@@ -39,6 +39,21 @@ def check_format(connector: str, schema: Schema, options: Mapping[str, str]) -> 
     format_of(identifier).validate(schema, format_options(identifier, dict(options)))
 
 
+def undecodable(
+    code: str, what: str, first: Rejected, identifier: str, prefix: str, otherwise: str
+) -> UserError:
+    """The error of the first undecodable message. `prefix`: that of the format's options. `otherwise`: the hint for a format
+    that cannot pass over such."""
+    return UserError(
+        code,
+        f"could not decode {what}: {first.reason}",
+        detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
+        hint=f"set '{prefix}.{IGNORE_PARSE_ERRORS}' = 'true' to count such messages and pass over them"
+        if can_skip_errors(identifier)
+        else otherwise,
+    )
+
+
 class MessageRows:
     """Decodes messages in the order in which they have come. `code` is the error of an undecodable one, `place` where they come
     from. State: how many were decoded."""
@@ -83,11 +98,6 @@ class MessageRows:
             self._context.count("numRecordsRejected", len(rejected))
             return
         first = rejected[0]
-        raise UserError(
-            self._code,
-            f"could not decode message {self._decoded + first.line + 1} of {self._place}: {first.reason}",
-            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
-            hint=f"set '{self._identifier}.{IGNORE_PARSE_ERRORS}' = 'true' to count such messages and pass over them"
-            if can_skip_errors(self._identifier)
-            else "read the messages with format 'raw', and decode them in the query",
-        )
+        what = f"message {self._decoded + first.line + 1} of {self._place}"
+        otherwise = "read the messages with format 'raw', and decode them in the query"
+        raise undecodable(self._code, what, first, self._identifier, self._identifier, otherwise)

@@ -17,11 +17,10 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.kafka.consumer import Run, Taken
 from sqlstream.runtime.connectors.kafka.options import FormatOptions, KafkaOptions
 from sqlstream.runtime.connectors.kafka.producer import Messages
+from sqlstream.runtime.connectors.message_rows import undecodable
 from sqlstream.runtime.connectors.rejected_rows import Origin, RejectedRows
 from sqlstream.runtime.formats import (
-    IGNORE_PARSE_ERRORS,
     calling_through,
-    can_skip_errors,
     count_events,
     event_demand,
     format_of,
@@ -161,15 +160,10 @@ class MessageRows:
             return
         first = rejected[0]
         offset = int(taken.offsets(run)[first.line])
-        raise UserError(
-            "SS5305",
-            f"could not decode the {what} at offset {offset} of partition {run.partition.number} of topic"
-            f' "{run.partition.topic}": {first.reason}',
-            detail=f"it is: {shortened(first.text, _TEXT_CHARACTERS_MAX)}",
-            hint=f"set '{form.prefix}.{IGNORE_PARSE_ERRORS}' = 'true' to count such messages and pass over them"
-            if can_skip_errors(form.identifier)
-            else "read the topic with format 'raw', and decode its messages in the query",
-        )
+        topic, partition = run.partition
+        what = f'the {what} at offset {offset} of partition {partition} of topic "{topic}"'
+        otherwise = "read the topic with format 'raw', and decode its messages in the query"
+        raise undecodable("SS5305", what, first, form.identifier, form.prefix, otherwise)
 
     def _keep(self, taken: Taken, run: Run, rejected: list[Rejected]) -> None:
         """Count undecodable messages, and keep or show them."""
