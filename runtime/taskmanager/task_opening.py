@@ -334,6 +334,7 @@ class TaskOpening:
             subtask=task.subtask,
             parallelism=task.vertex.parallelism,
             attempt=task.attempt,
+            is_first=not task.attempt and task.restore is None,
             batch_rows=self._batch_rows(),
             config=task.config,
             now_ms=self._context.now_ms,

@@ -249,7 +249,8 @@ class ConnectorContext:
     fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector
     `collect`), and `print_line` writes to the user's terminal (connector `print`). `on_cancel(interrupt)` has another thread call
     `interrupt` when the task is cancelled, for calls that take long. `writer_name` is another one for each writer of any job, and
-    known to the JobManager; empty where no job runs.
+    known to the JobManager; empty where no job runs. `is_first`: no earlier attempt has run, and the job goes on from no
+    checkpoint, so that what is not there is told at once instead of waited for.
     """
 
     job_id: str
@@ -266,6 +267,7 @@ class ConnectorContext:
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
     writer_name: str = ""
+    is_first: bool = False
 
 
 FOR_EVERY_READER = "for_every_reader"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ from sqlstream.types import BIGINT
 
 SERVERS = "sqlstream.server.database-servers.enabled=true"
 MANY = 50
+MESSAGES_WAIT_S = 200
+"""Less than the library waits for a broker before a message has failed."""
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +174,30 @@ def test_a_topic_that_is_refused_is_named_before_a_job_begins(cluster: MockClust
     cluster.fail(topic, TOPIC_REFUSED)
     with pytest.raises(sqlstream.Error, match=rf'(?s)SS5303.*refuses access to topic "{topic}"'):
         read(cluster.options(topic))
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_broker_that_is_not_there_is_named_before_rows_are_written(guarantee: str, tmp_path: Path) -> None:
+    options = {
+        "connector": "kafka",
+        "topic": "t",
+        "properties.bootstrap.servers": "127.0.0.1:1",
+        "format": "json",
+        "sink.delivery-guarantee": guarantee,
+        "sink.transactional-id-prefix": "shop",
+        "sink.staging-directory": str(tmp_path),
+    }
+    begin_s = time.monotonic()
+    with pytest.raises(sqlstream.Error, match=r'(?s)SS5301.*no broker of "127.0.0.1:1" can be reached'):
+        write(options, 1)
+    assert time.monotonic() - begin_s < MESSAGES_WAIT_S
+
+
+def test_a_topic_that_a_broker_makes_is_waited_for(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    with answering(cluster, METADATA, UNKNOWN_TOPIC):
+        write(cluster.options(topic), 1)
+    assert read(cluster.options(topic)) == Counter([1])
 
 
 @pytest.mark.parametrize(("reset", "found"), [("earliest", [1, 2, 3]), ("latest", [])])

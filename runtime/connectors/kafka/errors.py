@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from collections.abc import Mapping
+
+from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.runtime.connectors.kafka.library import INVALID_ARGUMENT, error_name
 
 _UNKNOWN_TOPIC = (3, -188, -190)
 """UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION."""
+
+NOT_YET_THERE = (3, 5)
+"""UNKNOWN_TOPIC_OR_PART and LEADER_NOT_AVAILABLE, as of a topic that a broker makes because it was asked for."""
+
+UNREACHABLE = (-195, -187, -185, -193)
+"""_TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE."""
 
 _REFUSED = (29, 30, 31, 53, 58, -169)
 """TOPIC, GROUP, CLUSTER and TRANSACTIONAL_ID_AUTHORIZATION_FAILED, SASL_AUTHENTICATION_FAILED, _AUTHENTICATION."""
@@ -62,5 +70,20 @@ def error_at(code: int, text: str, place: str) -> SqlStreamError:
             detail=text,
             hint="raise max.message.bytes of the topic, and 'properties.max.request.size'",
         )
-    hint = "check 'properties.bootstrap.servers', and that the broker runs"
-    return ExternalError("SS5301", f"{place} cannot be reached: {name}", detail=text, hint=hint)
+    return ExternalError(
+        "SS5301", f"{place} cannot be reached: {name}", detail=text, hint=_HINT_OF_UNREACHABLE
+    )
+
+
+_HINT_OF_UNREACHABLE = "check 'properties.bootstrap.servers', and that the broker runs"
+
+
+def unreachable(settings: Mapping[str, str], detail: str, retry: Retry | None) -> ExternalError:
+    """The error for brokers of which none answers."""
+    return ExternalError(
+        "SS5301",
+        f'no broker of "{settings.get("bootstrap.servers", "")}" can be reached',
+        retry=retry,
+        detail=detail,
+        hint=_HINT_OF_UNREACHABLE,
+    )

@@ -32,6 +32,8 @@ PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
 NO_ERROR, PARTITION_EOF, QUEUE_FULL, INVALID_ARGUMENT, TIMED_OUT = 0, -191, -184, -186, -185
 ANY_PARTITION = -1
+DELIVERY = 1
+"""RD_KAFKA_EVENT_DR: messages that were delivered, or were not."""
 COPIES = 2
 """RD_KAFKA_MSG_F_COPY: the bytes of messages are the caller's when a call has returned."""
 
@@ -73,8 +75,26 @@ class Message(Structure):
     ]
 
 
+class TopicMetadata(Structure):
+    """rd_kafka_metadata_topic_t."""
+
+    _fields_ = [("topic", c_char_p), ("partition_count", c_int), ("partitions", c_void_p), ("err", c_int)]
+
+
+class Metadata(Structure):
+    """rd_kafka_metadata_t."""
+
+    _fields_ = [
+        ("broker_count", c_int),
+        ("brokers", c_void_p),
+        ("topic_count", c_int),
+        ("topics", POINTER(TopicMetadata)),
+        ("broker_id", c_int32),
+        ("broker_name", c_char_p),
+    ]
+
+
 _LIST = POINTER(TopicPartitions)
-DELIVERY_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Message), c_void_p)
 _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "conf_new": ([], c_void_p),
     "conf_destroy": ([c_void_p], None),
@@ -108,9 +128,15 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "message_headers": ([c_void_p, c_void_p], c_int),
     "header_get_all": ([c_void_p, c_size_t, c_void_p, c_void_p, c_void_p], c_int),
     "message_leader_epoch": ([c_void_p], c_int32),
-    "conf_set_dr_msg_cb": ([c_void_p, DELIVERY_CALLBACK], None),
+    "conf_set_events": ([c_void_p, c_int], None),
+    "queue_get_main": ([c_void_p], c_void_p),
+    "queue_poll": ([c_void_p, c_int], c_void_p),
+    "event_message_next": ([c_void_p], POINTER(Message)),
+    "event_destroy": ([c_void_p], None),
     "topic_new": ([c_void_p, c_char_p, c_void_p], c_void_p),
     "topic_destroy": ([c_void_p], None),
+    "metadata": ([c_void_p, c_int, c_void_p, POINTER(POINTER(Metadata)), c_int], c_int),
+    "metadata_destroy": ([POINTER(Metadata)], None),
     "produce_batch": ([c_void_p, c_int32, c_int, c_void_p, c_int], c_int),
     "produceva": ([c_void_p, c_void_p, c_size_t], c_void_p),
     "headers_new": ([c_size_t], c_void_p),
@@ -124,8 +150,8 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "consumer_group_metadata_new": ([c_char_p], c_void_p),
     "consumer_group_metadata_destroy": ([c_void_p], None),
     "purge": ([c_void_p, c_int], c_int),
-    "poll": ([c_void_p, c_int], c_int),
     "flush": ([c_void_p, c_int], c_int),
+    "outq_len": ([c_void_p], c_int),
 }
 
 
@@ -164,13 +190,13 @@ def library() -> Library:
 _NO_LOG = LOG_CALLBACK(lambda client, level, facility, text: None)
 
 
-def new_client(kind: int, settings: dict[str, str], on_delivery: Any = None) -> int:
-    """A PRODUCER or CONSUMER. `on_delivery`, a DELIVERY_CALLBACK, has to live as long as the client. UserError SS4002 as of
-    `check_settings`, ExternalError SS5301 for a client that cannot be made."""
+def new_client(kind: int, settings: dict[str, str]) -> int:
+    """A PRODUCER, which puts DELIVERY events into its main queue, or a CONSUMER. UserError SS4002 as of `check_settings`,
+    ExternalError SS5301 for a client that cannot be made."""
     conf = _configuration(settings)
     library().conf_set_log_cb(conf, _NO_LOG)
-    if on_delivery is not None:
-        library().conf_set_dr_msg_cb(conf, on_delivery)
+    if kind == PRODUCER:
+        library().conf_set_events(conf, DELIVERY)
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     made = library().new(kind, conf, text, _ERROR_BYTES)
     if not made:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.errors import ExternalError, Retry, UserError, did_you_mean
-from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, error_of
+from sqlstream.errors import Retry, UserError, did_you_mean
+from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, UNREACHABLE, error_of, unreachable
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.spi.connector import Discovery, SourceSplit
 
@@ -222,27 +222,12 @@ def _asking(settings: Mapping[str, str], place: str, retry: Retry | None = None)
     try:
         yield
     except TimeoutError as error:
-        raise _unreachable(settings, "it did not answer in time", retry) from error
+        raise unreachable(settings, "it did not answer in time", retry) from error
     except KafkaException as error:
         cause = error.args[0]
-        if cause.code() not in (
-            -195,
-            -187,
-            -185,
-            -193,
-        ):  # _TRANSPORT, _ALL_BROKERS_DOWN, _TIMED_OUT, _RESOLVE
+        if cause.code() not in UNREACHABLE:
             raise error_of(cause.code(), cause.str(), place) from error
-        raise _unreachable(settings, cause.str(), retry) from error
-
-
-def _unreachable(settings: Mapping[str, str], detail: str, retry: Retry | None) -> ExternalError:
-    return ExternalError(
-        "SS5301",
-        f'no broker of "{settings.get("bootstrap.servers", "")}" can be reached',
-        retry=retry,
-        detail=detail,
-        hint="check 'properties.bootstrap.servers', and that the broker runs",
-    )
+        raise unreachable(settings, cause.str(), retry) from error
 
 
 def _known(partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], int]:
@@ -266,17 +251,6 @@ def offset_in_place_of(options: KafkaOptions, topic: str, number: int, gone: int
         raise error_of(OUT_OF_RANGE[0], f"it was to be read from offset {gone}", topic, number)
     with _asking(options.settings, topic), _brokers(options) as brokers:
         return brokers.offsets([TopicPartition(topic, number)], f"{reset}-offset", {}, None)[0]
-
-
-def partitions_of(settings: dict[str, str], topic: str) -> int:
-    """How many partitions a topic has. UserError SS5302 when it does not exist."""
-    from confluent_kafka.admin import AdminClient
-
-    with _asking(settings, topic):
-        found = AdminClient(settings, logger=SILENT).list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
-    if found.error is not None:
-        raise error_of(found.error.code(), found.error.str(), topic)
-    return len(found.partitions)
 
 
 def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,17 +12,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.cancellation import is_given_up
-from sqlstream.errors import SqlStreamError
+from sqlstream.errors import Retry, SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
-from sqlstream.runtime.connectors.kafka.errors import error_at, error_of
+from sqlstream.runtime.connectors.kafka.errors import (
+    NOT_YET_THERE,
+    UNREACHABLE,
+    error_at,
+    error_of,
+    unreachable,
+)
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.kernels import messages as kernel
 from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets, view_values
 
 _MESSAGE = np.dtype(rdkafka.Message)
 _Part = np.ndarray[Any, Any]
-_BATCH_ROWS = 10_000
 _WAIT_MS = 100
+_ASK_MS, _ASK_S, _APPEARS_S = 1_000, 10.0, 3.0
+"""How long one question for the partitions of a topic takes, all of them, and those for a topic that is not there yet."""
 _TRANSACTION_MS = 60_000
 """How long a step of a transaction may take."""
 _SLICE_MS = 3_000
@@ -40,6 +48,21 @@ _PRODUCER = {
 """As Java's producers do by default: the partition of a key, and that none is written twice when an answer was lost."""
 
 
+_BATCH_ROWS, _BATCH_BYTES = "batch.num.messages", "batch.size"
+_MESSAGE_BYTES = 40
+"""What a message has in a request beside its key and value, at most, without headers."""
+
+
+class Target(NamedTuple):
+    """Where messages go: `partition` ANY_PARTITION when their keys, or chance, say it. `spread`: among how many partitions."""
+
+    partition: int = rdkafka.ANY_PARTITION
+    spread: int = 1
+
+
+ANYWHERE = Target()
+
+
 class Messages(NamedTuple):
     """Messages as arrays: bytes of values and keys, NULL where there is none, times in milliseconds since 1970 (NULL: when it is
     sent), and maps of headers, of which those without a name or value are left out. What is None no message has."""
@@ -49,31 +72,79 @@ class Messages(NamedTuple):
     times: pa.Array | None = None
     headers: pa.MapArray | None = None
 
+    @property
+    def nbytes(self) -> int:
+        keys = self.keys.nbytes if self.keys is not None else 0
+        return int(self.values.nbytes + keys + _MESSAGE_BYTES * len(self.values))
+
     def take(self, rows: pa.Array) -> Messages:
         return Messages(*(None if part is None else part.take(rows) for part in self))
 
 
 class Producer:
-    """Sends messages to topics. State: the library's producer with its queue, and the first delivery that has failed."""
+    """Sends messages to topics. State: the library's producer with its queue, what of one request was queued since the queue was
+    empty, and the first delivery that has failed.
+
+    An idempotent producer has one request of a partition under way, and while the next one is ready its thread does not sleep
+    (confluentinc/librdkafka#4989): with a queue as long as memory it uses a core without sending more. So here it gets one
+    request of each partition at a time, and the next when they are delivered.
+    """
 
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
         self._failure: SqlStreamError | None = None
-        # The callback must live as long as the producer.
-        self._on_delivery = rdkafka.DELIVERY_CALLBACK(self._note_delivery)
         made = {**_PRODUCER, **settings}
         if _forbids_idempotence(settings):
             # As Java's producers do: what the user says counts.
             made = {**made, "enable.idempotence": "false"}
-        self._producer = rdkafka.new_client(rdkafka.PRODUCER, made, self._on_delivery)
+        self._waits = made["enable.idempotence"] == "true" or "transactional.id" in made
+        self._batch_rows = int(made.get(_BATCH_ROWS, 10_000))
+        self._batch_bytes = int(made.get(_BATCH_BYTES, 1_000_000))
+        self._queued = 0.0
+        self._producer = rdkafka.new_client(rdkafka.PRODUCER, made)
+        self._events = library().queue_get_main(self._producer)
         self._topics: dict[str, int] = {}
 
-    def _note_delivery(self, producer: int, message: Any, opaque: int) -> None:
-        failed = message.contents
-        if self._failure is None and failed.err != rdkafka.NO_ERROR:
-            topic = library().topic_name(failed.topic).decode() if failed.topic else ""
-            # Of what could not be delivered the message's own text is that of the row.
-            self._failure = error_of(failed.err, rdkafka.error_text(failed.err), topic, failed.partition)
+    def _serve(self, wait_ms: int = 0) -> None:
+        """Take events, waiting for the first. Raises the first failure of a delivery."""
+        while event := library().queue_poll(self._events, wait_ms):
+            # A producer tells of failed deliveries only.
+            failed = library().event_message_next(event)
+            if self._failure is None and failed and failed.contents.err != rdkafka.NO_ERROR:
+                self._failure = _failure(failed.contents)
+            library().event_destroy(event)
+            wait_ms = 0
+        if self._failure is not None:
+            raise self._failure
+
+    def partitions(
+        self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None
+    ) -> int:
+        """How many a topic has. Calls `check` while it waits for brokers. UserError SS5302 when there is no such topic, and the
+        broker makes none, ExternalError SS5301 without a broker, for good when it `is_first` who asks."""
+        begin_s = time.monotonic()
+        while True:
+            code, count = self._asked(topic)
+            if code == rdkafka.NO_ERROR and count:
+                return count
+            check()
+            is_unreachable, spent_s = code in UNREACHABLE, time.monotonic() - begin_s
+            if is_unreachable and spent_s >= _ASK_S:
+                raise unreachable(self._settings, rdkafka.error_text(code), Retry.NEVER if is_first else None)
+            if not is_unreachable and (code not in NOT_YET_THERE or spent_s >= _APPEARS_S):
+                raise error_of(code, rdkafka.error_text(code), topic)
+            time.sleep(_WAIT_MS / 1000)
+
+    def _asked(self, topic: str) -> tuple[int, int]:
+        """An error and the partitions of a topic, as a broker says."""
+        found = ctypes.POINTER(rdkafka.Metadata)()
+        code = library().metadata(self._producer, 0, self._topic(topic), ctypes.byref(found), _ASK_MS)
+        if code != rdkafka.NO_ERROR:
+            return int(code), 0
+        said = found.contents.topics[0] if found.contents.topic_count else None
+        answer = (said.err, said.partition_count) if said is not None else (NOT_YET_THERE[0], 0)
+        library().metadata_destroy(found)
+        return answer
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
@@ -87,7 +158,7 @@ class Producer:
         self,
         topic: str,
         sent: Messages,
-        partition: int = rdkafka.ANY_PARTITION,
+        target: Target = ANYWHERE,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """Queue messages. Waits while the queue is full, and calls `check` meanwhile. Raises what has failed so far."""
@@ -101,16 +172,27 @@ class Producer:
             produce = self._produce_batch
         else:
             produce = _OneByOne(self._producer, messages, sent).produce
-        for first in range(0, rows, _BATCH_ROWS):
-            part = messages[first : first + _BATCH_ROWS]
+        # The share that one message has of the requests which may be under way.
+        share = max(1 / self._batch_rows, sent.nbytes / rows / self._batch_bytes) / target.spread
+        step = max(1, int(1 / share))
+        for first in range(0, rows, step):
+            part = messages[first : first + step]
+            self._make_room(share * len(part), check)
             while len(part):
-                part, code = produce(handle, partition, part)
+                part, code = produce(handle, target.partition, part)
                 if code != rdkafka.NO_ERROR:
-                    raise error_of(code, rdkafka.error_text(code), topic, partition)
-                library().poll(self._producer, _WAIT_MS if len(part) else 0)
-                self._raise_failure()
+                    raise error_of(code, rdkafka.error_text(code), topic, target.partition)
+                self._serve(_WAIT_MS if len(part) else 0)
                 check()
         del kept
+
+    def _make_room(self, share: float, check: Callable[[], None]) -> None:
+        """Wait until what is queued has room for so much of a request."""
+        if self._waits and self._queued + share > 1:
+            if library().outq_len(self._producer):
+                self.flush(check)
+            self._queued = 0.0
+        self._queued += share
 
     def _produce_batch(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
         """Returns what found no room in the queue, and the first other error."""
@@ -167,16 +249,12 @@ class Producer:
         transactional_id = self._settings.get("transactional.id", "")
         return self._failure or error_at(code, text, f'transactional id "{transactional_id}"')
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
     def flush(self, check: Callable[[], None] = lambda: None) -> None:
         """Wait until all messages are delivered. Raises what has failed."""
         while library().flush(self._producer, _WAIT_MS) != rdkafka.NO_ERROR:
-            self._raise_failure()
+            self._serve()
             check()
-        self._raise_failure()
+        self._serve()
 
     def close(self) -> None:
         """What is not delivered is dropped."""
@@ -184,8 +262,15 @@ class Producer:
             library().purge(self._producer, _PURGED)
             for topic in self._topics.values():
                 library().topic_destroy(topic)
+            library().queue_destroy(self._events)
             library().destroy_flags(self._producer, 0)
             self._producer = 0
+
+
+def _failure(failed: rdkafka.Message) -> SqlStreamError:
+    topic = library().topic_name(failed.topic).decode() if failed.topic else ""
+    # Of what could not be delivered the message's own text is that of the row.
+    return error_of(failed.err, rdkafka.error_text(failed.err), topic, failed.partition)
 
 
 def _forbids_idempotence(settings: dict[str, str]) -> bool:

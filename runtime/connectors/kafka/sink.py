@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.kafka.library import ANY_PARTITION
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
-from sqlstream.runtime.connectors.kafka.partitions import partitions_of
-from sqlstream.runtime.connectors.kafka.producer import Producer
+from sqlstream.runtime.connectors.kafka.producer import Producer, Target
 from sqlstream.runtime.connectors.kafka.rows import RowMessages
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
 
-class PartitionsOf:
-    """The partition of all messages of a writer; ANY_PARTITION when their keys, or chance, say it. State: that of each topic."""
+def cancellation_check(context: ConnectorContext) -> Callable[[], None]:
+    """Raises UserError SS5308 in the writer's thread once its task is cancelled."""
+    is_cancelled = threading.Event()
+    context.on_cancel(is_cancelled.set)
 
-    def __init__(self, options: KafkaOptions, subtask: int) -> None:
-        self._options, self._subtask = options, subtask
-        self._found: dict[str, int] = {}
+    def check() -> None:
+        if is_cancelled.is_set():
+            raise UserError("SS5308", "the job was cancelled while a message waited for its broker")
 
-    def of(self, topic: str) -> int:
-        if self._options.given.partitioner != "fixed":
-            return ANY_PARTITION
+    return check
+
+
+class Targets:
+    """Where the messages of a writer go. State: that of each topic."""
+
+    def __init__(self, options: KafkaOptions, subtask: int, producer: Producer) -> None:
+        self._is_fixed, self._subtask = options.given.partitioner == "fixed", subtask
+        self._producer = producer
+        self._found: dict[str, Target] = {}
+
+    def of(self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None) -> Target:
+        """Raises as `Producer.partitions`."""
         if topic not in self._found:
-            self._found[topic] = self._subtask % partitions_of(self._options.settings, topic)
+            count = self._producer.partitions(topic, is_first=is_first, check=check)
+            self._found[topic] = Target(self._subtask % count) if self._is_fixed else Target(spread=count)
         return self._found[topic]
 
 
@@ -41,20 +53,19 @@ class KafkaWriter:
         self._waits = options.given.delivery_guarantee != "none"
         self._context = context
         self._producer = Producer(options.settings)
-        self._partitions = PartitionsOf(options, context.subtask)
-        self._is_cancelled = threading.Event()
-        context.on_cancel(self._is_cancelled.set)
+        self._targets = Targets(options, context.subtask, self._producer)
+        self._check = cancellation_check(context)
+        if self._topic:
+            # A job that begins says soon that it has no broker; one that runs waits for it.
+            self._targets.of(self._topic, is_first=context.is_first, check=self._check)
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         for topic, messages in self._rows.encoded(batch).by_topic(self._topic):
-            self._producer.send(topic, messages, self._partitions.of(topic), self._check)
+            target = self._targets.of(topic, check=self._check)
+            self._producer.send(topic, messages, target, self._check)
             self._context.count("numBytesOut", messages.values.nbytes)
-
-    def _check(self) -> None:
-        if self._is_cancelled.is_set():
-            raise UserError("SS5308", "the job was cancelled while a message waited for its broker")
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         if self._waits or checkpoint_id == LAST_CHECKPOINT_ID:

@@ -7,6 +7,7 @@ between two commits, none is ever taken over, and a commit that was interrupted 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -20,7 +21,7 @@ from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.runtime.connectors.kafka.partitions import committed_offset
 from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
 from sqlstream.runtime.connectors.kafka.rows import RowMessages, RowsAsMessages, written_metadata
-from sqlstream.runtime.connectors.kafka.sink import PartitionsOf
+from sqlstream.runtime.connectors.kafka.sink import Targets, cancellation_check
 from sqlstream.runtime.connectors.staged_rows import (
     CommitNote,
     StagedRowsWriter,
@@ -76,6 +77,10 @@ class TransactionalWriter:
         )
         self._schema = to_arrow_schema(staged)
         self._first_topic = ""
+        if context.is_first and options.topics:
+            # It would be told at the first checkpoint otherwise.
+            with contextlib.closing(Producer(options.settings)) as producer:
+                producer.partitions(options.topics[0], is_first=True, check=cancellation_check(context))
         # The operator of the job, which stays the same in all its attempts.
         self._sink = context.writer_name.rpartition("/")[2]
 
@@ -130,10 +135,10 @@ def _commit(
         if committed_offset(options.settings, name, noted) >= checkpoint_id:
             return
         for committable in parts:
-            partitions = PartitionsOf(options, committable.subtask)
+            targets = Targets(options, committable.subtask, producer)
             for rows in _staged_messages(committable, files):
                 for topic, messages in rows.by_topic(noted):
-                    producer.send(topic, messages, partitions.of(topic), _check_awaited)
+                    producer.send(topic, messages, targets.of(topic, check=_check_awaited), _check_awaited)
         producer.flush(_check_awaited)
         producer.commit(name, noted, checkpoint_id)
     except BaseException:
