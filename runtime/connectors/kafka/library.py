@@ -151,7 +151,6 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "consumer_group_metadata_destroy": ([c_void_p], None),
     "purge": ([c_void_p, c_int], c_int),
     "flush": ([c_void_p, c_int], c_int),
-    "outq_len": ([c_void_p], c_int),
 }
 
 

@@ -163,6 +163,8 @@ class Producer:
     ) -> None:
         """Queue messages. Waits while the queue is full, and calls `check` meanwhile. Raises what has failed so far."""
         rows = len(sent.values)
+        if not rows:
+            return
         messages = np.zeros(rows, dtype=_MESSAGE)
         kept = [_placed(messages, "value", sent.values)]
         if sent.keys is not None:
@@ -189,9 +191,7 @@ class Producer:
     def _make_room(self, share: float, check: Callable[[], None]) -> None:
         """Wait until what is queued has room for so much of a request."""
         if self._waits and self._queued + share > 1:
-            if library().outq_len(self._producer):
-                self.flush(check)
-            self._queued = 0.0
+            self.flush(check)
         self._queued += share
 
     def _produce_batch(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
@@ -255,6 +255,7 @@ class Producer:
             self._serve()
             check()
         self._serve()
+        self._queued = 0.0
 
     def close(self) -> None:
         """What is not delivered is dropped."""
