@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from ctypes import c_char_p, c_int, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_void_p
 from typing import Any
 
 from kafka_harness import Broker
@@ -32,6 +33,11 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "clear_request_errors": ([c_void_p, ctypes.c_int16], None),
     "broker_set_down": ([c_void_p, c_int32], c_int),
     "broker_set_up": ([c_void_p, c_int32], c_int),
+    "start_request_tracking": ([c_void_p], None),
+    "stop_request_tracking": ([c_void_p], None),
+    "get_requests": ([c_void_p, POINTER(c_size_t)], POINTER(c_void_p)),
+    "request_api_key": ([c_void_p], ctypes.c_int16),
+    "request_destroy_array": ([POINTER(c_void_p), c_size_t], None),
 }
 
 
@@ -76,6 +82,18 @@ class MockCluster(Broker):
     def fail(self, topic: str, error: int) -> None:
         """Answer all that is asked of a topic with an error; 0 for none."""
         self._call("topic_set_error", self._cluster, topic.encode(), error)
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[Counter[int]]:
+        """How often each request has come meanwhile, when it is over."""
+        found: Counter[int] = Counter()
+        self._call("start_request_tracking", self._cluster)
+        yield found
+        count = c_size_t()
+        requests = self._call("get_requests", self._cluster, ctypes.byref(count))
+        found.update(self._call("request_api_key", requests[i]) for i in range(count.value))
+        self._call("request_destroy_array", requests, count)
+        self._call("stop_request_tracking", self._cluster)
 
     def down(self, broker: int) -> None:
         self._call("broker_set_down", self._cluster, broker)

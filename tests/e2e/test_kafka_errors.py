@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ from spark_harness.processes import wait_until
 
 import sqlstream
 from sqlstream.runtime.connectors.kafka.connector import Kafka
+from sqlstream.runtime.connectors.kafka.library import library
+from sqlstream.runtime.connectors.kafka.source import KafkaReader
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
@@ -211,21 +214,33 @@ def test_reading_goes_on_where_the_table_says_when_an_offset_is_gone(
         assert read(options) == Counter(found)
 
 
-def test_the_user_is_told_of_an_offset_that_is_gone(cluster: MockCluster) -> None:
-    topic = cluster.topic()
-    cluster.send(topic, documents(1, 2, 3))
-    options = cluster.options(topic) | {"properties.auto.offset.reset": "earliest"}
+def test_the_user_is_told_of_offsets_that_are_gone(cluster: MockCluster) -> None:
+    """However many partitions of a broker they are of, it is asked once where they go on."""
+    topic = cluster.topic(3)
+    for partition in range(3):
+        cluster.lead(topic, partition, 1)
+        cluster.send(topic, documents(*range(partition)), partition=partition)
     told: list[str] = []
     context = ConnectorContext(
         job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=now_ms, attempt=0, config={},
         count=lambda name, n: None, files=LocalFiles(), print_lines=lambda lines, is_error: told.extend(lines),
     )  # fmt: skip
+    options = cluster.options(topic) | {"properties.auto.offset.reset": "earliest"}
     spec = SourceSpec("t", "kafka", options, Schema.of(("n", BIGINT)), ("n",), is_bounded=False)
-    reader = Kafka().source(spec, context, [{"topic": topic, "partition": 0, "offset": 7}])
+    splits = [{"topic": topic, "partition": n, "offset": 7} for n in range(3)]
+    reader = Kafka().source(spec, context, splits)
+    assert isinstance(reader, KafkaReader)
     try:
-        assert polled(reader, 3) == [1, 2, 3]
-        assert told == [f'topic "{topic}", partition 0: offset 7 is gone, and reading goes on at offset 0']
-        assert reader.snapshot() == [{"topic": topic, "partition": 0, "offset": 3}]
+        with cluster.counting() as requests:
+            queue = ctypes.c_void_p(reader._consumer._queue)
+            wait_until(lambda: library().queue_length(queue) == 3, TIMEOUT_S)
+            found = polled(reader, 3)
+        assert (sorted(found), requests[LIST_OFFSETS]) == ([0, 0, 1], 1)
+        assert sorted(told) == [
+            f'topic "{topic}", partition {n}: offset 7 is gone, and reading goes on at offset 0'
+            for n in range(3)
+        ]
+        assert reader.snapshot() == [{"topic": topic, "partition": n, "offset": n} for n in range(3)]
     finally:
         reader.close()
 

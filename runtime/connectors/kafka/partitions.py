@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.errors import Retry, UserError, did_you_mean
@@ -13,7 +15,8 @@ from sqlstream.runtime.connectors.kafka.options import KafkaOptions
 from sqlstream.spi.connector import Discovery, SourceSplit
 
 if TYPE_CHECKING:
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
 
 _TIMEOUT_S = 10.0
 
@@ -45,7 +48,10 @@ class Partitions:
             return Discovery((), is_last=True)
         # A job that begins says soon that it has no broker; one that runs waits for it.
         retry = Retry.NEVER if self._is_first else None
-        with _asking(self._options.settings, self._options.place, retry), _brokers(self._options) as brokers:
+        with (
+            _asking(self._options.settings, self._options.place, retry),
+            closing(Brokers(self._options)) as brokers,
+        ):
             counts = self._topics(brokers)
             new = [
                 TopicPartition(topic, number)
@@ -112,21 +118,34 @@ _RESETS = {
 
 
 class Brokers:
-    """Answers about topics and offsets. No state but the connections."""
+    """Answers about topics and offsets. No state but the connections, which are made when they are needed."""
 
     def __init__(self, options: KafkaOptions) -> None:
-        from confluent_kafka import Consumer
-
         settings = dict(options.settings)
         self._resets = _RESETS.get(settings.pop("auto.offset.reset", "").lower(), "error")
         self._is_read_committed = settings.get("isolation.level", "read_committed") == "read_committed"
         self._options = options
-        settings.setdefault("group.id", "sqlstream")
-        self._consumer = Consumer({**settings, "enable.auto.commit": "false"}, logger=SILENT)
-        self._settings = {k: v for k, v in settings.items() if k not in ("group.id", "isolation.level")}
+        self._settings = settings
+        self._closing = contextlib.ExitStack()
 
     def close(self) -> None:
-        self._consumer.close()
+        self._closing.close()
+
+    @functools.cached_property
+    def _consumer(self) -> Consumer:
+        from confluent_kafka import Consumer
+
+        settings = {"group.id": "sqlstream", **self._settings, "enable.auto.commit": "false"}
+        consumer = Consumer(settings, logger=SILENT)
+        self._closing.callback(consumer.close)
+        return consumer
+
+    @functools.cached_property
+    def _admin(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        settings = {k: v for k, v in self._settings.items() if k not in ("group.id", "isolation.level")}
+        return AdminClient(settings, logger=SILENT)
 
     def topics(self) -> dict[str, int]:
         """The partitions of each topic that the user may see."""
@@ -165,13 +184,11 @@ class Brokers:
 
     def _listed(self, partitions: Sequence[TopicPartition], which: str) -> list[int]:
         from confluent_kafka import IsolationLevel
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+        from confluent_kafka.admin import OffsetSpec
 
         level = IsolationLevel.READ_COMMITTED if self._is_read_committed else IsolationLevel.READ_UNCOMMITTED
         spec: Callable[[], Any] = getattr(OffsetSpec, which)
-        # Answers come only while their client is there.
-        admin = AdminClient(self._settings, logger=SILENT)
-        answers = admin.list_offsets(
+        answers = self._admin.list_offsets(
             {partition: spec() for partition in partitions}, isolation_level=level, request_timeout=_TIMEOUT_S
         )
         return [answers[p].result(_TIMEOUT_S).offset for p in partitions]
@@ -206,15 +223,6 @@ class Brokers:
 
 
 @contextlib.contextmanager
-def _brokers(options: KafkaOptions) -> Iterator[Brokers]:
-    made = Brokers(options)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@contextlib.contextmanager
 def _asking(settings: Mapping[str, str], place: str, retry: Retry | None = None) -> Iterator[None]:
     """Raise errors of the library as ours: SqlStreamError as of `error_of`."""
     from confluent_kafka import KafkaException
@@ -242,15 +250,18 @@ def _known(partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], int]:
     return found
 
 
-def offset_in_place_of(options: KafkaOptions, topic: str, number: int, gone: int) -> int:
-    """Where reading a partition goes on that does not have an offset any more. UserError SS5304 unless the table says that."""
+def offsets_in_place_of(options: KafkaOptions, gone: Sequence[tuple[str, int, int]]) -> list[int]:
+    """Where reading goes on of each (topic, partition, offset) that is not there any more. UserError SS5304 unless the table
+    says that."""
     from confluent_kafka import TopicPartition
 
     reset = _RESETS.get(options.settings.get("auto.offset.reset", "").lower())
     if reset is None:
-        raise error_of(OUT_OF_RANGE[0], f"it was to be read from offset {gone}", topic, number)
-    with _asking(options.settings, topic), _brokers(options) as brokers:
-        return brokers.offsets([TopicPartition(topic, number)], f"{reset}-offset", {}, None)[0]
+        topic, number, offset = gone[0]
+        raise error_of(OUT_OF_RANGE[0], f"it was to be read from offset {offset}", topic, number)
+    partitions = [TopicPartition(topic, number) for topic, number, _ in gone]
+    with _asking(options.settings, options.place), closing(Brokers(options)) as brokers:
+        return brokers.offsets(partitions, f"{reset}-offset", {}, None)
 
 
 def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:

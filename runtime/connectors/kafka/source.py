@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.connectors.kafka.consumer import Consumer, Partition, Run, Taken
 from sqlstream.runtime.connectors.kafka.options import KafkaOptions
-from sqlstream.runtime.connectors.kafka.partitions import offset_in_place_of
+from sqlstream.runtime.connectors.kafka.partitions import offsets_in_place_of
 from sqlstream.runtime.connectors.kafka.rows import MessageRows
 from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.runtime.formats.file_rows import empty_columns
@@ -126,12 +126,13 @@ class KafkaReader:
 
     def _read(self, taken: Taken) -> pa.RecordBatch | None:
         pieces = []
+        gone: dict[Partition, None] = {}
         for run in taken.runs:
             split = self._splits.get(run.partition)
             if split is None or run.partition in self._ahead:
                 continue
             if run.is_gone:
-                self._go_on_behind_gone(run.partition, split)
+                gone[run.partition] = None
                 continue
             rows = self._wanted(taken, run, split)
             if rows.end > rows.first:
@@ -139,6 +140,8 @@ class KafkaReader:
             split.offset = max(split.offset, rows.offset)
             if split.is_finished:
                 self._finish(run.partition, split)
+        if gone:
+            self._go_on_behind_gone(list(gone))
         pieces = [piece for piece in pieces if piece.num_rows]
         if not pieces:
             return None
@@ -148,19 +151,28 @@ class KafkaReader:
             return empty_columns(sum(piece.num_rows for piece in pieces))
         return pa.concat_batches(pieces)
 
-    def _go_on_behind_gone(self, partition: Partition, split: Split) -> None:
+    def _go_on_behind_gone(self, gone: Sequence[Partition]) -> None:
         """Where 'auto.offset.reset' says. UserError SS5304 unless it does."""
-        offset = offset_in_place_of(self._options, partition.topic, partition.number, split.offset)
-        place = f'topic "{partition.topic}", partition {partition.number}'
-        said = f"{place}: offset {split.offset} is gone, and reading goes on at offset {offset}"
-        self._context.print_lines([said], True)
-        self._consumer.unassign([partition])
-        split.offset = offset
-        if split.is_finished:
-            del self._splits[partition]
-            self._note_finished(partition, split)
-        else:
-            self._consumer.assign([(*partition, offset)])
+        splits = [self._splits[partition] for partition in gone]
+        offsets = offsets_in_place_of(
+            self._options, [(*partition, split.offset) for partition, split in zip(gone, splits, strict=True)]
+        )
+        self._consumer.unassign(gone)
+        said, added = [], []
+        for partition, split, offset in zip(gone, splits, offsets, strict=True):
+            said.append(
+                f'topic "{partition.topic}", partition {partition.number}: offset {split.offset} is gone,'
+                f" and reading goes on at offset {offset}"
+            )
+            split.offset = offset
+            if split.is_finished:
+                del self._splits[partition]
+                self._note_finished(partition, split)
+            else:
+                added.append((*partition, offset))
+        self._context.print_lines(said, True)
+        if added:
+            self._consumer.assign(added)
 
     def _wanted(self, taken: Taken, run: Run, split: Split) -> Run:
         """Without what is behind the end of a bounded table, or before its begin."""
