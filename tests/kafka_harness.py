@@ -143,6 +143,23 @@ class Broker:
             consumer.close()
         return [message for number in sorted(found) for message in found[number]]
 
+    def has_open_transaction(self, topic: str) -> bool:
+        """Whether readers of committed messages have to wait behind some of a topic."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        count = len(admin.list_topics(topic, timeout=ANSWER_TIMEOUT_S).topics[topic].partitions)
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(count)}
+        stable, ends = (
+            [answer.result(ANSWER_TIMEOUT_S).offset for answer in found.values()]
+            for found in (
+                admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED),
+                admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED),
+            )
+        )
+        return bool(stable != ends)
+
     def options(self, topic: str, **others: str) -> dict[str, str]:
         """The options of a table that ends with what is there."""
         return {

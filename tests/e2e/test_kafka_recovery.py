@@ -23,7 +23,7 @@ from spark_harness.processes import wait_until
 PER_SECOND = 500
 SECONDS = float(os.environ.get("SQLSTREAM_KAFKA_CHAOS_SECONDS", "30"))
 """How long the long run lasts."""
-GONE_S, FORGETS_S = 60.0, 2.0
+GONE_S, FORGETS_S, OPEN_S = 60.0, 2.0, 0.2
 ENDS = 4
 WRITTEN_TIMEOUT_S = 120
 
@@ -75,16 +75,25 @@ class Copying:
             self.broker.start()
 
     def stop_broker(self) -> None:
-        """While nobody writes: this broker forgets what it has acknowledged in the last second, which no client can mend."""
-        found = [psutil.Process(self.server.process.pid), *self.server.children()]
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for process in found:
-                process.suspend()
-            time.sleep(FORGETS_S)
-            self.broker.stop()
-        for process in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        """While nobody writes, and no transaction is open: this broker forgets what it has acknowledged in the last second, and
+        says of a transaction that it has forgotten that it is committed. No client can mend either."""
+        deadline_s = time.monotonic() + WRITTEN_TIMEOUT_S
+        while True:
+            found = [psutil.Process(self.server.process.pid), *self.server.children()]
+            try:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    for process in found:
+                        process.suspend()
+                    time.sleep(FORGETS_S)
+                    if not any(map(self.broker.has_open_transaction, self.topics)):
+                        self.broker.stop()
+                        return
+            finally:
+                for process in found:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.resume()
+            assert time.monotonic() < deadline_s, "a transaction stays open"
+            time.sleep(OPEN_S)
 
     def numbers(self, topic: str) -> Counter[int]:
         return Counter(json.loads(message.value())["n"] for message in self.broker.messages(topic))
