@@ -24,7 +24,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs.sink import SinkAction
 
 if TYPE_CHECKING:
-    from sqlstream.catalog import CatalogManager, InferredTable, ObjectPath
+    from sqlstream.catalog import CatalogManager, CatalogTable, InferredTable, ObjectPath
     from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.function_ref import InspectedFunction
     from sqlstream.planner.batch import CompiledBatch
@@ -57,6 +57,14 @@ class SubmittedStatement:
     sinks: tuple[Sink, ...]
     config: dict[str, str]
     characters: int
+
+
+def check_table(table: CatalogTable) -> None:
+    """The checks of its connector, beside those of the planner."""
+    from sqlstream.runtime.connectors import connector
+
+    found = connector(table.options["connector"])
+    found.validate(table.path.name, table.physical_schema(), table.options, table.partition_keys)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +237,7 @@ class PlanningSession:
             installed=PackageFunctions(),
             catalog_types=catalog_types(),
             permit=self.permit,
+            check_table=check_table,
         )
 
     def _inference(self) -> FileInference:

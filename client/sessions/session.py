@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlstream.catalog import CatalogConflict, CatalogTable, PutObject
 from sqlstream.client.sessions.effects import changes_effects, job_effects
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
-from sqlstream.client.sessions.planning import PlanningSession
+from sqlstream.client.sessions.planning import PlanningSession, check_table
 from sqlstream.errors import ErrorsAt, ExternalError, UserError
 from sqlstream.spark import refuse_launch_key
 
@@ -218,19 +218,16 @@ class Session(PlanningSession):
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
-        from sqlstream.planner.dialect.statements import column_spans, option_spans
-        from sqlstream.runtime.connectors import connector
+        from sqlstream.planner.dialect.statements import column_spans, option_places
 
         if not isinstance(entry, CatalogTable):
             return
-        try:
-            connector(entry.options["connector"]).validate(
-                entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
-            )
-        except UserError as error:
-            option = option_spans(statement).get(error.option)
-            error.at(option or column_spans(statement).get(error.column, statement.span))
-            raise
+        with option_places(statement).errors():
+            try:
+                check_table(entry)
+            except UserError as error:
+                error.at(column_spans(statement).get(error.column))
+                raise
 
 
 def _ok(done: str) -> DdlResult:

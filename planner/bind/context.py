@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sqlstream import config
 from sqlstream.catalog import (
@@ -82,7 +82,8 @@ class BindContext:
     `files` are those that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `installed` are
     functions of other packages; `called` are the users' and packages' functions that the statement has named so far. `text` is
     that of the statement, from `text_start` on in its script; empty where it is not known. `permit` says what planning may do:
-    which files, modules and hints it may use.
+    which files, modules and hints it may use. `check_table` runs the checks of a table's connector, which its descriptor cannot
+    express: UserError without a position.
     """
 
     catalog: CatalogReader
@@ -100,6 +101,7 @@ class BindContext:
     text: str = ""
     text_start: int = 0
     permit: Permit = ALL
+    check_table: Callable[[CatalogTable], None] = lambda table: None
 
     def line_of(self, span: Span) -> int:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""

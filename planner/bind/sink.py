@@ -95,7 +95,8 @@ def insert_into(
             span=span,
             hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
-    table_options.check_table_changes(table, options, context, span)
+    with ErrorsAt(span):
+        table_options.check_table_changes(table, options, context)
     if statement.is_overwriting:
         check_can_change(table, descriptor, SinkAction.OVERWRITE, span)
     _check_on_conflict(statement, table, descriptor, options)

@@ -6,12 +6,14 @@ Every node that an error can point at has `node.meta["span"]`, a `sqlstream.erro
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlstream.errors import Span
+from sqlstream.errors import Span, UserError
 from sqlstream.specs.sink import OnConflict
 from sqlstream.types import LogicalType
 
@@ -237,10 +239,45 @@ def column_spans(statement: Statement) -> dict[str, Span]:
     return {column.name: column.span for column in columns}
 
 
-def option_spans(statement: Statement) -> dict[str, Span]:
-    """Where the values of options stand that CREATE TABLE or ALTER TABLE sets."""
+@dataclasses.dataclass(frozen=True)
+class OptionPlaces:
+    """Where the keys and values of a list of options stand. `otherwise`: where an option is shown as missing, or an error that
+    names none of them."""
+
+    keys: Mapping[str, Span]
+    values: Mapping[str, Span]
+    otherwise: Span | None
+
+    @staticmethod
+    def of(options: Sequence[Option], otherwise: Span | None = None) -> OptionPlaces:
+        """What is missing is shown at the connector, and without one where `otherwise` is, by default at all options."""
+        values = {option.key: option.value_span for option in options}
+        if otherwise is None and options:
+            otherwise = Span(options[0].key_span.start, options[-1].value_span.end)
+        keys = {option.key: option.key_span for option in options}
+        return OptionPlaces(keys, values, values.get("connector") or otherwise)
+
+    def of_error(self, error: UserError) -> Span | None:
+        """The key of an option that has no use, and the value of one that is wrong or needs another."""
+        spans = self.keys if error.code == "SS4003" else self.values
+        return spans.get(error.option) or self.otherwise
+
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """User errors that are raised within stand at the options that they name."""
+        try:
+            yield
+        except UserError as error:
+            error.at(self.of_error(error))
+            raise
+
+
+def option_places(statement: Statement) -> OptionPlaces:
+    """Those of a statement that defines or changes a table."""
+    if isinstance(statement, AlterTableOptions) and statement.reset:
+        return OptionPlaces.of((), statement.reset[0].span)
     options = statement.options if isinstance(statement, CreateTable | AlterTableOptions) else ()
-    return {option.key: option.value_span for option in options}
+    return OptionPlaces.of(options, None if options else statement.span)
 
 
 @dataclasses.dataclass(frozen=True)

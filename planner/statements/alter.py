@@ -56,7 +56,9 @@ def alter_table_options(statement: statements.AlterTableOptions, context: BindCo
             "SS2011", "ALTER TABLE … SET takes at least one option", span=statement.span, hint="name one"
         )
     reset = {key.parts[0]: key.span for key in statement.reset}
-    options = check_altered_options(found, statement.options, reset, context, statement.name.span)
+    options = check_altered_options(
+        found, statement.options, reset, context, statements.option_places(statement)
+    )
     return DdlResult.ok(
         PutObject(replace(found, options=options), found), done=f'table "{found.path.name}" altered'
     )

@@ -75,7 +75,8 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
     table = replace(table, partition_keys=keys)
-    table_options.check_table_changes(table, options, context, span)
+    with statements.option_places(statement).errors():
+        table_options.check_table_changes(table, options, context)
     return table
 
 

@@ -16,6 +16,7 @@ from sqlstream.runtime.formats import (
     format_of,
     format_options,
     skips_errors,
+    validate_format,
 )
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -33,10 +34,13 @@ def check_format(connector: str, schema: Schema, options: Mapping[str, str]) -> 
     for key in _FORMATS_OF_OTHERS:
         if key in options:
             raise UserError(
-                "SS4003", f'connector "{connector}" has no option "{key}"', hint="write 'format' = '…'"
+                "SS4003",
+                f'connector "{connector}" has no option "{key}"',
+                option=key,
+                hint="write 'format' = '…'",
             )
     identifier = options["format"]
-    format_of(identifier).validate(schema, format_options(identifier, dict(options)))
+    validate_format(identifier, identifier, schema, format_options(identifier, dict(options)))
 
 
 def undecodable(

@@ -100,6 +100,7 @@ def check_address(kind: str, address: str, option: str = "path") -> None:
             raise UserError(
                 "SS4002",
                 f'option "{option}" is no address of a {kind} server',
+                option=option,
                 hint="write keywords with values, as in 'host=localhost port=5432', and no URL",
             )
         keyword = pair[1].lower()
@@ -107,12 +108,14 @@ def check_address(kind: str, address: str, option: str = "path") -> None:
             raise UserError(
                 "SS4002",
                 f'option "{option}" contains a password',
+                option=option,
                 hint="put it into the option 'password', whose value is never shown",
             )
         if pair[1] not in _KEYWORDS[kind]:
             raise UserError(
                 "SS4002",
                 f'option "{option}" contains "{pair[1]}", which an address of a {kind} server may not have',
+                option=option,
                 hint=f"use {', '.join(_KEYWORDS[kind])}",
             )
         at = pair.end()

@@ -85,6 +85,7 @@ class Socket(SourceOnlyConnector):
                 raise UserError(
                     "SS4002",
                     f'option "{name}" cannot be {value}',
+                    option=name,
                     hint=f"the largest is {largest}",
                 )
         check_format("socket", schema, options)

@@ -9,7 +9,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from sqlstream.errors import UserError
 from sqlstream.runtime.registry import Descriptors, make_named
+from sqlstream.schema import Schema
 from sqlstream.specs import EventSourceSpec, SourceSpec
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import (
@@ -55,6 +57,19 @@ def format_of(identifier: str) -> Format:
 def descriptors() -> Mapping[str, FormatDescriptor]:
     """The descriptors of all formats, for the planner."""
     return Descriptors(Kind.FORMAT, FORMATS, lambda identifier: format_of(identifier).descriptor)
+
+
+def validate_format(identifier: str, prefix: str, schema: Schema, options: dict[str, str]) -> None:
+    """`Format.validate`, whose errors name options as the table has them: with the prefix of the format's options. One that names
+    neither an option nor a column is shown at the name of the format."""
+    try:
+        format_of(identifier).validate(schema, options)
+    except UserError as error:
+        if error.option:
+            error.option = f"{prefix}.{error.option}"
+        elif not error.column:
+            error.option = f"{prefix.removesuffix(identifier)}format"
+        raise
 
 
 def event_demand(spec: SourceSpec, format_: Format) -> EventDemand:

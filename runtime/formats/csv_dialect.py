@@ -110,6 +110,7 @@ class CsvDialect:
             raise UserError(
                 "SS4003",
                 'options "csv.quote-character" and "csv.disable-quote-character" exclude each other',
+                option="quote-character",
                 hint="remove one of them",
             )
         quote = "" if given.disables_quotes else _character("quote-character", given.quote_character)
@@ -132,6 +133,7 @@ class CsvDialect:
             raise UserError(
                 "SS4002",
                 f'option "csv.field-delimiter" cannot be "{dialect.delimiter}", which quotes or escapes',
+                option="field-delimiter",
                 hint="choose another character",
             )
         return dialect
@@ -144,6 +146,7 @@ def _character(key: str, text: str) -> str:
         raise UserError(
             "SS4002",
             f'option "csv.{key}" takes one ASCII character, not "{text}"',
+            option=key,
             hint="write one character or \\t",
         )
     return text

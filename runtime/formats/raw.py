@@ -220,5 +220,10 @@ def _delimiter(options: dict[str, str]) -> bytes:
     for escape, character in (("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")):
         text = text.replace(escape, character)
     if not text:
-        raise UserError("SS4002", 'option "raw.line-delimiter" cannot be empty', hint="write '\\n'")
+        raise UserError(
+            "SS4002",
+            'option "raw.line-delimiter" cannot be empty',
+            option="line-delimiter",
+            hint="write '\\n'",
+        )
     return text.encode()

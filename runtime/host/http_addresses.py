@@ -79,6 +79,7 @@ def check_url(url: str, schemes: tuple[str, ...] = _SCHEMES) -> None:
         raise UserError(
             "SS4002",
             f'option "url" is no address of a server: "{masked("url", url)}"',
+            option="url",
             hint=f"write such as '{schemes[-1]}://example.org/orders'",
         )
     parts = urllib.parse.urlsplit(url)
@@ -86,6 +87,7 @@ def check_url(url: str, schemes: tuple[str, ...] = _SCHEMES) -> None:
         raise UserError(
             "SS4002",
             'option "url" holds a user or password',
+            option="url",
             hint="write them as a header: 'http.….header.Authorization' = 'user:password'",
         )
 

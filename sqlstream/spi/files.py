@@ -113,11 +113,12 @@ class Files(Protocol):
         """How many bytes a whole path may have."""
 
 
-def refuse_home(path: str, what: str) -> None:
+def refuse_home(path: str, what: str, option: str = "") -> None:
     """UserError SS4002 for `~` and `~/x`: only shells know whose home is meant, and a server has another one than its users."""
     if path.partition("/")[0] == "~":
         raise UserError(
             "SS4002",
             f'{what} begins with ~, which stands for no directory here: "{path}"',
+            option=option,
             hint="write the directory's own path, such as /home/me; ./~ is one that is called ~",
         )

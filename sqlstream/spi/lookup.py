@@ -164,6 +164,7 @@ def _as_named_today(options: Mapping[str, str]) -> Mapping[str, str]:
         raise UserError(
             "SS4003",
             f'option "{doubled}" is given twice, by two names',
+            option=doubled,
             hint=f"leave it out, and keep '{earlier[doubled]}'",
         )
     renamed = {earlier.get(key, key): value for key, value in options.items()}
@@ -207,10 +208,10 @@ class LookupOptions(msgspec.Struct, frozen=True):
     @staticmethod
     def of(options: Mapping[str, str]) -> LookupOptions:
         """UserError SS4003 for an option that the cache has no use for, SS4002 and SS4005 for values that do not fit."""
-        options = _as_named_today(options)
+        written, options = options, _as_named_today(options)
         given = parse_options(_Given, options)
         cache = CacheKind(given.cache)
-        _check_use(options, cache)
+        _check_use(written, options, cache)
         return LookupOptions(
             cache=cache,
             partial_rows_max=given.partial_rows_max,
@@ -228,13 +229,15 @@ def too_many_rows(table: str, rows_max: int) -> UserError:
     return UserError("SS5064", f'table "{table}" has more than the {rows_max} rows that a FULL cache takes')
 
 
-def _check_use(options: Mapping[str, str], cache: CacheKind) -> None:
+def _check_use(written: Mapping[str, str], options: Mapping[str, str], cache: CacheKind) -> None:
     for prefix, kind in ((_PARTIAL, CacheKind.PARTIAL), (_FULL, CacheKind.FULL)):
         unused = next((key for key in options if key.startswith(prefix)), None)
         if unused is not None and cache is not kind:
+            unused = next((key for key in written if _TODAY.get(key) == unused), unused)
             raise UserError(
                 "SS4003",
                 f"option \"{unused}\" has no use with 'lookup.cache' = '{cache.value}'",
+                option=unused,
                 hint=f"add 'lookup.cache' = '{kind.value}', or leave the option out",
             )
 
@@ -247,6 +250,7 @@ def _reload(options: Mapping[str, str], given: _Given) -> Reload | None:
         raise UserError(
             "SS4003",
             f"option \"{unused}\" has no use with '{_FULL}reload-strategy' = '{strategy.value}'",
+            option=unused,
             hint="choose the other strategy, or leave the option out",
         )
     if strategy is ReloadStrategy.TIMED:
@@ -257,6 +261,7 @@ def _reload(options: Mapping[str, str], given: _Given) -> Reload | None:
             raise UserError(
                 "SS4005",
                 f'option "{mode}" needs an interval',
+                option=mode,
                 hint=f"add '{_FULL}periodic-reload.interval' = '10 min'",
             )
         return None
@@ -268,7 +273,10 @@ def _timed(given: _Given) -> Reload:
     text = given.reload_time
     if text is None:
         raise UserError(
-            "SS4005", f"'{_FULL}reload-strategy' = 'TIMED' needs a time", hint=f"add '{key}' = '10:15'"
+            "SS4005",
+            f"'{_FULL}reload-strategy' = 'TIMED' needs a time",
+            option=f"{_FULL}reload-strategy",
+            hint=f"add '{key}' = '10:15'",
         )
     try:
         time = datetime.time.fromisoformat(text)
@@ -276,6 +284,7 @@ def _timed(given: _Given) -> Reload:
         raise UserError(
             "SS4002",
             f'option "{key}" takes a time, not "{text}"',
+            option=key,
             hint="write '10:15', '10:15:30Z' or '10:15+02:00'",
         ) from None
     offset = time.utcoffset() or datetime.timedelta()

@@ -101,6 +101,14 @@ def test_each_statement_is_refused_with_its_place_and_its_hint_runs(
     golden(file.with_suffix(".out"), "\n\n".join(shown))
 
 
+def test_an_error_of_options_stands_within_their_list(clusters: LocalClusterClient) -> None:
+    for line in (PLACE / "options_of_tables.sql").read_text().splitlines():
+        error = error_of(session_of(clusters), line)
+        assert error is not None, line
+        assert error.span is not None
+        assert max(map(line.rfind, ("WITH (", "SET (", "OPTIONS("))) < error.span.start, line
+
+
 def test_there_are_many_wrong_statements_and_each_stands_once() -> None:
     lines = [line for file in FILES for line in file.read_text().splitlines() if not line.startswith("--")]
     assert len(lines) >= STATEMENTS_MIN

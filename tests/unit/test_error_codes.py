@@ -46,6 +46,12 @@ def _codes(*nodes: ast.expr) -> Iterator[str]:
             yield str(node.value)
 
 
+def _beginning(message: ast.expr) -> str:
+    """Of a message, up to its first value."""
+    first = message.values[0] if isinstance(message, ast.JoinedStr) else message
+    return str(first.value) if isinstance(first, ast.Constant) else ""
+
+
 def _calls() -> Iterator[tuple[str, str, ast.Call]]:
     """The code, the module and the call that makes an error of it."""
     for path, tree in _trees().items():
@@ -94,6 +100,19 @@ def test_no_error_repeats_what_its_code_says() -> None:
         ):
             repeated.append((code, path, call.lineno))
     assert repeated == []
+
+
+def test_an_error_of_an_option_names_it_for_its_place() -> None:
+    """A connector or format knows no positions: who knows them goes by `UserError.option`."""
+    nameless = [
+        (path, call.lineno)
+        for code, path, call in _calls()
+        if path.startswith(("runtime/connectors/", "runtime/formats/", "sqlstream/spi/lookup"))
+        and code in ("SS4002", "SS4003", "SS4005")
+        and _beginning(call.args[1]).startswith(('option "', 'options "', "'"))
+        and not {"option", "column"} & {keyword.arg for keyword in call.keywords}
+    ]
+    assert nameless == []
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=list(CODES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import NoReturn
@@ -16,7 +15,7 @@ from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.habits import option_hint
-from sqlstream.planner.dialect.statements import Option
+from sqlstream.planner.dialect.statements import Option, OptionPlaces
 from sqlstream.secrets import masked
 from sqlstream.specs.watermark import (
     ALIGNMENT_GROUP,
@@ -66,15 +65,6 @@ _WATERMARK_OPTIONS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Spans:
-    """The positions of option keys and values in the script; a table from the catalog has none."""
-
-    keys: Mapping[str, Span]
-    values: Mapping[str, Span]
-    all: Span | None
-
-
 def written_options(options: tuple[Option, ...]) -> dict[str, str]:
     """Option list → dict. UserError SS4003 for a repeated key."""
     result: dict[str, str] = {}
@@ -86,12 +76,12 @@ def written_options(options: tuple[Option, ...]) -> dict[str, str]:
 
 
 def find_connector(
-    options: Mapping[str, str], context: BindContext, span: Span | None, value_span: Span | None = None
+    options: Mapping[str, str], context: BindContext, span: Span | None
 ) -> ConnectorDescriptor:
     """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
     missing."""
     identifier = options.get("connector")
-    with ErrorsAt(value_span or span):  # a package that cannot be used
+    with ErrorsAt(span):  # a package that cannot be used
         found = context.connectors.get(identifier) if identifier is not None else None
     if found is not None and not found.is_internal:
         return found
@@ -105,7 +95,7 @@ def find_connector(
             hint=f"add 'connector' = '…' to WITH (…), {choice}",
         )
     hint = did_you_mean(identifier, named) or f"choose {choice}"
-    raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
+    raise UserError("SS4004", f'unknown connector "{identifier}"', span=span, hint=hint)
 
 
 def check_table_options(
@@ -117,14 +107,14 @@ def check_table_options(
 ) -> ConnectorDescriptor:
     """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
     values = written_options(options)
-    spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
+    spans = OptionPlaces.of(options, None if options else span)
     if "connector" not in values:
         hints = {k: option_hint(k, ("connector",)) or did_you_mean(k, ["connector"]) for k in values}
         misspelled = next((k for k, hint in hints.items() if hint.count("connector")), "")
         if misspelled:
             message, place = f'unknown option "{misspelled}"', spans.keys.get(misspelled)
             raise UserError("SS4003", message, span=place, hint=hints[misspelled])
-    descriptor = find_connector(values, context, span, spans.values.get("connector"))
+    descriptor = find_connector(values, context, spans.otherwise)
     _check(values, descriptor, columns, context, spans, computed)
     return descriptor
 
@@ -143,14 +133,14 @@ def check_hints(
         hint = "write the options into the table, or SET 'table.dynamic-table-options.enabled' = 'true'"
         raise UserError("SS4003", "OPTIONS hints are switched off", span=hints[0].key_span, hint=hint)
     overrides = written_options(hints)
-    spans = _Spans(
-        {o.key: o.key_span for o in hints}, {o.key: o.value_span for o in hints}, hints[0].key_span
-    )
+    spans = OptionPlaces.of(hints, hints[0].key_span)
     if "connector" in overrides:
         raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
     merged = {**table.options, **overrides}
-    descriptor = find_connector(merged, context, spans.all)
+    descriptor = find_connector(merged, context, spans.otherwise)
     _check(merged, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))
+    with spans.errors():
+        context.check_table(msgspec.structs.replace(table, options=merged))
     return overrides
 
 
@@ -163,12 +153,11 @@ def check_altered_options(
     written: tuple[Option, ...],
     reset: Mapping[str, Span],
     context: BindContext,
-    span: Span | None,
+    places: OptionPlaces,
 ) -> dict[str, str]:
     """The options of a table after some are set and others reset, checked as in CREATE TABLE. Its connector stays."""
     changed = written_options(written)
-    spans = _Spans({o.key: o.key_span for o in written}, {o.key: o.value_span for o in written}, span)
-    connector = spans.keys.get("connector") or reset.get("connector")
+    connector = places.keys.get("connector") or reset.get("connector")
     if connector is not None:
         raise UserError(
             "SS4003",
@@ -185,8 +174,8 @@ def check_altered_options(
             hint=did_you_mean(absent, list(table.options)),
         )
     after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
-    descriptor = find_connector(after, context, span)
-    _check(after, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))
+    descriptor = find_connector(after, context, places.otherwise)
+    _check(after, descriptor, table.physical_schema().names, context, places, _computed_columns(table))
     return after
 
 
@@ -199,7 +188,7 @@ def _check(
     descriptor: ConnectorDescriptor,
     columns: tuple[str, ...],
     context: BindContext,
-    spans: _Spans,
+    spans: OptionPlaces,
     computed: tuple[str, ...],
 ) -> None:
     known = _known_options(values, descriptor, context, spans)
@@ -211,19 +200,19 @@ def _check(
         )
         if option is None:
             _fail_unknown(key, known, descriptor, columns, spans)
-        _check_value(key, value, option, spans.values.get(key) or spans.all)
+        _check_value(key, value, option, spans.values.get(key) or spans.otherwise)
     for option in known:
         if option.is_required and "#" not in option.key and option.key not in values:
             raise UserError(
                 "SS4005",
                 f'connector "{descriptor.identifier}" needs the option "{option.key}"',
-                span=spans.all,
+                span=spans.otherwise,
                 hint=f"add '{option.key}' = '…': {_as_clause(option.description)}",
             )
     _check_alignment(values, spans)
 
 
-def _check_alignment(values: dict[str, str], spans: _Spans) -> None:
+def _check_alignment(values: dict[str, str], spans: OptionPlaces) -> None:
     given = [
         key for key in (ALIGNMENT_GROUP, ALIGNMENT_MAX_DRIFT, ALIGNMENT_UPDATE_INTERVAL) if key in values
     ]
@@ -232,14 +221,14 @@ def _check_alignment(values: dict[str, str], spans: _Spans) -> None:
             raise UserError(
                 "SS4005",
                 f'option "{given[0]}" needs the option "{key}"',
-                span=spans.keys.get(given[0]) or spans.all,
+                span=spans.keys.get(given[0]) or spans.otherwise,
                 hint=f"add '{key}' = '…'",
             )
     if given and not values[ALIGNMENT_GROUP].strip():
         raise UserError(
             "SS4002",
             f'option "{ALIGNMENT_GROUP}" is empty',
-            span=spans.values.get(ALIGNMENT_GROUP) or spans.all,
+            span=spans.values.get(ALIGNMENT_GROUP) or spans.otherwise,
             hint="give the name that the tables of the group share",
         )
 
@@ -254,7 +243,7 @@ def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
 
 
 def _known_options(
-    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: OptionPlaces
 ) -> list[OptionDescriptor]:
     known = own_options(descriptor)
     for key, form in _find_formats(values, descriptor, context, spans).items():
@@ -295,25 +284,23 @@ def metadata_of(
     return {**descriptor.reading.metadata, **written.metadata, **prefixed}
 
 
-def check_table_changes(
-    table: CatalogTable, options: Mapping[str, str], context: BindContext, span: Span | None
-) -> None:
-    """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`), and for one that
-    needs a primary key."""
+def check_table_changes(table: CatalogTable, options: Mapping[str, str], context: BindContext) -> None:
+    """UserError SS4003, SS4005, without a position, for a table whose options of a changelog do not go together
+    (`check_changes`), and for one that needs a primary key."""
     descriptor = context.connectors.get(options.get("connector", ""))
     if descriptor is not None and descriptor.reading.mode is ChangelogMode.UPSERT and not table.primary_key:
         raise UserError(
             "SS4005",
             f'table "{table.path.name}" of connector "{descriptor.identifier}" needs a primary key: its rows replace each other',
-            span=span,
+            option="connector",
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
         )
     written = context.formats.get(value_format(options))
-    check_changes(table, options, written, span)
+    check_changes(table, options, written)
 
 
 def _find_formats(
-    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: OptionPlaces
 ) -> dict[str, FormatDescriptor]:
     """By the options that name them."""
     keys = _format_keys(descriptor)
@@ -322,7 +309,7 @@ def _find_formats(
             raise UserError(
                 "SS4003",
                 f'connector "{descriptor.identifier}" takes no format',
-                span=spans.keys.get("format") or spans.all,
+                span=spans.keys.get("format") or spans.otherwise,
                 hint="remove the option 'format'",
             )
         return {}
@@ -330,14 +317,14 @@ def _find_formats(
         raise UserError(
             "SS4005",
             f'connector "{descriptor.identifier}" needs a format',
-            span=spans.all,
+            span=spans.otherwise,
             hint=f"add 'format' = '…', one of {', '.join(_formats(descriptor, context))}",
         )
     if all(key in values for key in keys[:2]) and len(keys) > 1:
         raise UserError(
             "SS4003",
             f'"{keys[0]}" and "{keys[1]}" both name the format of the values',
-            span=spans.keys.get(keys[1]) or spans.all,
+            span=spans.keys.get(keys[1]) or spans.otherwise,
             hint=f"leave '{keys[0]}' out",
         )
     return {key: _find_format(key, values[key], descriptor, context, spans) for key in keys if key in values}
@@ -352,9 +339,9 @@ def _formats(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]
 
 
 def _find_format(
-    key: str, identifier: str, descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+    key: str, identifier: str, descriptor: ConnectorDescriptor, context: BindContext, spans: OptionPlaces
 ) -> FormatDescriptor:
-    span = spans.values.get(key) or spans.all
+    span = spans.values.get(key) or spans.otherwise
     with ErrorsAt(span):  # a package that cannot be used
         found = context.formats.get(identifier)
     if found is None:
@@ -393,13 +380,13 @@ def _fail_unknown(
     known: list[OptionDescriptor],
     descriptor: ConnectorDescriptor,
     columns: tuple[str, ...],
-    spans: _Spans,
+    spans: OptionPlaces,
 ) -> NoReturn:
     keys = [o.key.replace("#", c) for o in known for c in (columns if "#" in o.key else ("",))]
     raise UserError(
         "SS4003",
         f'unknown option "{key}" of connector "{descriptor.identifier}"',
-        span=spans.keys.get(key) or spans.all,
+        span=spans.keys.get(key) or spans.otherwise,
         detail=f"the options are {', '.join(sorted(o.key for o in known))}"
         if known
         else "it takes no options",
@@ -464,9 +451,7 @@ _OF_ADDED_FILES = (
 """Options of files that stay as they are once they are committed."""
 
 
-def check_changes(
-    table: CatalogTable, options: Mapping[str, str], written: FormatDescriptor | None, span: Span | None
-) -> None:
+def check_changes(table: CatalogTable, options: Mapping[str, str], written: FormatDescriptor | None) -> None:
     """UserError SS4003 for options of a changelog that do not go with each other, the format or the table. `written` is the
     format as it is without them."""
     if written is None or (MODE not in options and OP_COLUMN not in options):
@@ -477,52 +462,52 @@ def check_changes(
         raise UserError(
             "SS4003",
             f'option "{key}" of table "{name}" has no use: format "{written.identifier}" says what each row does',
-            span=span,
+            option=key,
             hint="leave the option out, or choose format csv, json or parquet",
         )
     if written.identifier == "raw" and given.mode != APPEND:
         raise UserError(
             "SS4003",
             f'format "raw" of table "{name}" has one column, and no room for changes',
-            span=span,
+            option=MODE,
             hint="choose format csv, json or parquet",
         )
     if given.op_column is not None and given.mode in (APPEND, COMPACTED):
         raise UserError(
             "SS4003",
             f'option "{OP_COLUMN}" of table "{name}" has no use with "{MODE}" = "{given.mode}"',
-            span=span,
+            option=OP_COLUMN,
             hint=f"add '{MODE}' = 'retract' for changes of whole rows, or 'upsert' for changes by the primary key",
         )
     if given.mode == RETRACT and given.op_column is None:
         raise UserError(
             "SS4005",
             f'table "{name}" needs the option "{OP_COLUMN}": its rows are changes',
-            span=span,
+            option=MODE,
             hint=f"add '{OP_COLUMN}' = 'op', the column of the files that has +I, -U, +U or -D",
         )
     if given.op_column is not None and given.op_column in table.physical_schema().names:
         raise UserError(
             "SS4003",
             f'column "{given.op_column}" of table "{name}" is also its "{OP_COLUMN}"',
-            span=span,
+            option=OP_COLUMN,
             hint="leave the column out of the table: it says what the row does, and is none of its values",
         )
     if given.mode not in (APPEND, RETRACT):
-        _check_key(table, given, span)
+        _check_key(table, given)
     if given.mode == COMPACTED:
-        _check_replaced(table, options, span)
+        _check_replaced(table, options)
     if given.mode == UPSERT and given.op_column is None and written.identifier == "csv":
-        _check_nulls(table, options, span)
+        _check_nulls(table, options)
 
 
-def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) -> None:
+def _check_key(table: CatalogTable, given: ChangelogOptions) -> None:
     name = table.path.name
     if not table.primary_key:
         raise UserError(
             "SS4003",
             f'"{MODE}" = "{given.mode}" of table "{name}" goes by the primary key, and the table has none',
-            span=span,
+            option=MODE,
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
         )
     outside = [key for key in table.partition_keys if key not in table.primary_key]
@@ -531,7 +516,7 @@ def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) 
             "SS4003",
             f'table "{name}" is partitioned by "{outside[0]}", which is not in its primary key: a row that moves to'
             " another partition would stay in the one before, too",
-            span=span,
+            option=MODE,
             hint="add the column to the primary key, or partition by columns of the key",
         )
     values = [c for c in table.physical_schema().names if c not in table.primary_key]
@@ -540,24 +525,24 @@ def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) 
             "SS4005",
             f'table "{name}" needs the option "{OP_COLUMN}": without other columns than its key a row cannot say that it'
             " deletes",
-            span=span,
+            option=MODE,
             hint=f"add '{OP_COLUMN}' = 'op'",
         )
 
 
-def _check_replaced(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
+def _check_replaced(table: CatalogTable, options: Mapping[str, str]) -> None:
     for key in options:
         if key == "source.monitor-interval" or key.startswith(_OF_ADDED_FILES):
             raise UserError(
                 "SS4003",
                 f'option "{key}" of table "{table.path.name}" has no use with "{MODE}" = "compacted", whose files are replaced by'
                 " each commit",
-                span=span,
+                option=key,
                 hint="leave the option out",
             )
 
 
-def _check_nulls(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
+def _check_nulls(table: CatalogTable, options: Mapping[str, str]) -> None:
     keeps_nulls = (
         "csv.null-literal" in options or options.get("csv.empty-string-as-null", "").lower() == "true"
     )
@@ -568,6 +553,6 @@ def _check_nulls(table: CatalogTable, options: Mapping[str, str], span: Span | N
             "SS4005",
             f'table "{table.path.name}" cannot read a row that deletes: in format csv the empty value of column'
             f' "{texts[0]}" is a text, not NULL',
-            span=span,
+            option=MODE,
             hint=f"add '{OP_COLUMN}' = 'op', or 'csv.null-literal' = '…'",
         )

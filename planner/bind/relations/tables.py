@@ -134,7 +134,8 @@ def bind_table_source(
             f'table "{table.path.name}" cannot be read: connector "{descriptor.identifier}" is only a sink',
             span=span,
         )
-    check_table_changes(table, options, namespace.context, span)
+    with ErrorsAt(span):
+        check_table_changes(table, options, namespace.context)
     written = namespace.context.formats.get(value_format(options)) if descriptor.place.has_format else None
     metadata = metadata_of(descriptor, options, namespace.context)
     scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)

@@ -130,6 +130,7 @@ def read_place(table: str, options: Mapping[str, str]) -> Place:
         raise UserError(
             "SS4002",
             f'option "path" is a pattern, but a {kind.value} database is one file',
+            option="path",
             hint="name one file",
         )
     delimiter = given.delimiter.replace("\\t", "\t")
@@ -137,6 +138,7 @@ def read_place(table: str, options: Mapping[str, str]) -> Place:
         raise UserError(
             "SS4002",
             f'option "csv.field-delimiter" takes one character, not "{delimiter}"',
+            option="csv.field-delimiter",
             hint="write ';' or '\\t'",
         )
     schema, _, name = (table if given.table_name is None else given.table_name).rpartition(".")
@@ -163,6 +165,7 @@ def _kind(table: str, given: _Given) -> PlaceKind:
         raise UserError(
             "SS4005",
             f'the path of table "{table}" does not say what is there',
+            option="path",
             hint=f"add 'type' = '…', one of {', '.join(k.value for k in PlaceKind)}",
         )
     return kind
@@ -180,5 +183,6 @@ def _check_use(kind: PlaceKind, options: Mapping[str, str]) -> None:
         raise UserError(
             "SS4003",
             f'option "{key}" has no use for a table of type {kind.value}',
+            option=key,
             hint="leave it out, or add the 'type' that it belongs to",
         )

@@ -206,6 +206,7 @@ def check_files(table: str, options: Mapping[str, str]) -> None:
         raise UserError(
             "SS4003",
             f'option "compaction.file-size" of table "{table}" has no use without "auto-compaction"',
+            option="compaction.file-size",
             hint="add 'auto-compaction' = 'true', or leave it out",
         )
     if parsed.is_compacted:
@@ -218,6 +219,7 @@ def _check_joined(table: str, form: FormatDescriptor) -> None:
             "SS4002",
             f'option "auto-compaction" of table "{table}" is true, but files of changes in format "{form.identifier}" cannot be '
             "joined",
+            option="auto-compaction",
             hint="leave the option out, or write another format",
         )
 
@@ -229,5 +231,6 @@ def _check_size(table: str, options: Mapping[str, str], parsed: FileSinkOptions)
         raise UserError(
             "SS4002",
             f'option "{key}" of table "{table}" is larger than 4 GB, the most for a file of a store',
+            option=key,
             hint="write a smaller size",
         )

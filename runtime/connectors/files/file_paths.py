@@ -42,9 +42,10 @@ def local_path(path: str) -> str:
         raise UserError(
             "SS4002",
             'option "path" is empty' if not local else 'option "path" contains a zero byte',
+            option="path",
             hint="write a path of this machine",
         )
-    refuse_home(path, 'option "path"')
+    refuse_home(path, 'option "path"', "path")
     return local
 
 
@@ -63,6 +64,7 @@ def table_path(path: str) -> str:
         raise UserError(
             "SS4002",
             f'option "path" names no bucket of a store: "{path}"',
+            option="path",
             hint="write a path such as s3://bucket/directory",
         )
     return f"s3://{key}"
@@ -78,6 +80,7 @@ def absolute_path(key: str, path: str, directory: str) -> str:
         raise UserError(
             "SS4002",
             f'option "{key}" is a path below "{directory}", which would be read as a pattern',
+            option=key,
             hint="start the command in a directory without *, ? and [ in its name",
         )
     return absolute
@@ -91,6 +94,7 @@ def _without_scheme(path: str) -> str:
         raise UserError(
             "SS4002",
             f'option "path" names the file system "{scheme.group(1)}", but files must be local: "{path}"',
+            option="path",
             hint="write a path of this machine, with or without file:// in front",
         )
     return urllib.parse.unquote("/" + path[scheme.end() :].lstrip("/"))

@@ -45,7 +45,7 @@ from sqlstream.runtime.connectors.files.rejected_rows import (
 from sqlstream.runtime.connectors.files.s3 import S3Options, check_store, files_of
 from sqlstream.runtime.connectors.files.table_log import staging_directory
 from sqlstream.runtime.connectors.fixed_splits import own_share
-from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats import format_options, validate_format
 from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
@@ -118,6 +118,7 @@ class Filesystem:
             raise UserError(
                 "SS4002",
                 f'option "source.path.regex-pattern" of table "{table}" is no regular expression: {error}',
+                option="source.path.regex-pattern",
                 hint="write one such as '.*/part-[0-9]+[.]csv'",
             ) from error
         for key in partition_keys:
@@ -146,7 +147,7 @@ class Filesystem:
         identifier = options["format"]
         op_column = ChangelogOptions.of(options).op_column
         in_files = in_files if op_column is None else with_op_column(in_files, op_column)
-        format_of(identifier).validate(in_files, format_options(identifier, options))
+        validate_format(identifier, identifier, in_files, format_options(identifier, options))
 
     def source(
         self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None

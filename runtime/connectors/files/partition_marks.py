@@ -119,6 +119,7 @@ def check_marks(table: str, options: Mapping[str, str], partition_keys: tuple[st
         raise UserError(
             "SS4003",
             f'option "{POLICY}" of table "{table}" has no use: the table has no partitions',
+            option=POLICY,
             hint="add PARTITIONED BY, or leave the option out",
         )
     if parsed.trigger == PARTITION_TIME:
@@ -131,6 +132,7 @@ def _check_policy(table: str, parsed: FileSinkOptions) -> None:
         raise UserError(
             "SS4002",
             f'option "{POLICY}" of table "{table}" is "{parsed.policy}": partitions are marked by success-file alone',
+            option=POLICY,
             hint=f"write '{SUCCESS_FILE}'; there is no metastore that knows the partitions",
         )
     name = parsed.success_file_name
@@ -138,6 +140,7 @@ def _check_policy(table: str, parsed: FileSinkOptions) -> None:
         raise UserError(
             "SS4002",
             f'option "{SUCCESS_FILE_NAME}" of table "{table}" is "{name}", which readers would take for a file of rows',
+            option=SUCCESS_FILE_NAME,
             hint="write a name that begins with _, such as _SUCCESS",
         )
 
@@ -148,6 +151,7 @@ def _check_time(table: str, parsed: FileSinkOptions, partition_keys: tuple[str, 
         raise UserError(
             "SS4002",
             f'option "{PATTERN}" of table "{table}" names "${unknown[0]}", which the table is not partitioned by',
+            option=PATTERN,
             hint=f"its partitions have {', '.join('$' + key for key in partition_keys)}",
         )
 

@@ -50,6 +50,7 @@ def check_store(table: str, options: Mapping[str, str]) -> None:
             raise UserError(
                 "SS4003",
                 f'option "{given[0]}" of table "{table}" has no use: the path "{options["path"]}" is of this machine',
+                option=given[0],
                 hint="leave it out, or write a path such as s3://bucket/directory",
             )
         return
@@ -59,24 +60,28 @@ def check_store(table: str, options: Mapping[str, str]) -> None:
         raise UserError(
             "SS4005",
             f'option "{missing[0]}" of table "{table}" is missing',
+            option=next(key for key in pair if key in options),
             hint="give both keys, or none to ask the store anonymously",
         )
     if len(missing) == 2 and any(key in options for key in pair):
         raise UserError(
             "SS4002",
             f'the keys of table "{table}" are empty',
+            option=next(key for key in pair if key in options),
             hint="give both keys, or leave both out to ask the store anonymously",
         )
     if "s3.endpoint" in options and _ENDPOINT.fullmatch(options["s3.endpoint"]) is None:
         raise UserError(
             "SS4002",
             f'option "s3.endpoint" of table "{table}" is no address of a store',
+            option="s3.endpoint",
             hint="write one such as http://localhost:9000",
         )
     if options.get(rejected_rows.PATH):
         raise UserError(
             "SS4003",
             f'option "{rejected_rows.PATH}" of table "{table}" has no use: rows of files in a store are not kept',
+            option=rejected_rows.PATH,
             hint="leave it out: rows that could not be decoded are counted, and the first ones shown",
         )
 

@@ -83,6 +83,7 @@ class FieldOptions:
             raise UserError(
                 "SS4003",
                 f'option "{key}" has no use for a field of that type and kind',
+                option=key,
                 hint="remove it, or set the field's kind",
             )
 
@@ -111,6 +112,7 @@ def _null_rate(path: str, t: LogicalType, fields: FieldOptions) -> float:
         raise UserError(
             "SS4002",
             f'option "fields.{path}.null-rate" cannot be {rate:g} for {t}',
+            option=f"fields.{path}.null-rate",
             hint="write a number from 0 to 1, and 0 for a NOT NULL column",
         )
     return rate
@@ -123,6 +125,7 @@ def _make_sequence(path: str, t: LogicalType, fields: FieldOptions) -> Generator
         raise UserError(
             "SS4002",
             f'option "fields.{path}.kind" cannot be "sequence" for {t}',
+            option=f"fields.{path}.kind",
             hint="sequences are of numbers and strings",
         )
     bounds = []
@@ -132,6 +135,7 @@ def _make_sequence(path: str, t: LogicalType, fields: FieldOptions) -> Generator
             raise UserError(
                 "SS4005",
                 f'sequence field "{path}" needs the option "fields.{path}.{name}"',
+                option=f"fields.{path}.kind",
                 hint="write a whole number",
             )
         bounds.append(_integer(f"fields.{path}.{name}", text))
@@ -141,6 +145,7 @@ def _make_sequence(path: str, t: LogicalType, fields: FieldOptions) -> Generator
         raise UserError(
             "SS4002",
             f'the sequence of field "{path}" cannot go from {start} to {end} for {t}',
+            option=f"fields.{path}.{'end' if low <= start <= high else 'start'}",
             hint="count upwards",
         )
     return Sequence(t, start, end)
@@ -181,7 +186,12 @@ def _past_ms(path: str, t: LogicalType, fields: FieldOptions) -> int:
         hint = f"write at most {years * 365} d"
         if t.precision > 6:
             hint += ", or declare the column with at most six digits of a second"
-        raise UserError("SS4002", f'option "fields.{path}.max-past" is too long for {t}', hint=hint)
+        raise UserError(
+            "SS4002",
+            f'option "fields.{path}.max-past" is too long for {t}',
+            option=f"fields.{path}.max-past",
+            hint=hint,
+        )
     return past_ms
 
 
@@ -204,7 +214,10 @@ def _make_nested(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
         counts = made.RandomInteger(LogicalType(TypeRoot.INTEGER), made.draw_key(seed, f"{path}#"), 1, 9)
         return made.RandomMap(t, length, _make(f"{path}.element", t.element.not_null(), fields, seed), counts)
     raise UserError(
-        "SS4006", f'connector "datagen" cannot make field "{path}" of type {t}', hint="leave it out"
+        "SS4006",
+        f'connector "datagen" cannot make field "{path}" of type {t}',
+        column=path.partition(".")[0],
+        hint="leave it out",
     )
 
 
@@ -221,6 +234,7 @@ def _make_text(path: str, t: LogicalType, fields: FieldOptions, key: int) -> Gen
         raise UserError(
             "SS4002",
             f'field "{path}" of type {t} cannot have the length {length}',
+            option=f"fields.{path}.{'var-len' if is_fixed and varies else 'length'}",
             hint="declare it as STRING or BYTES",
         )
     return RandomText(t, key, length, varies)
@@ -231,7 +245,7 @@ def _integer(key: str, text: str) -> int:
         return int(text)
     except ValueError as error:
         raise UserError(
-            "SS4002", f'option "{key}" takes a whole number, not "{text}"', hint="write '4'"
+            "SS4002", f'option "{key}" takes a whole number, not "{text}"', option=key, hint="write '4'"
         ) from error
 
 
@@ -278,7 +292,10 @@ def _number(path: str, name: str, fields: FieldOptions, default: Any) -> Any:
         return Decimal(text)
     except InvalidOperation as error:
         raise UserError(
-            "SS4002", f'option "fields.{path}.{name}" takes a number, not "{text}"', hint="write '0.5'"
+            "SS4002",
+            f'option "fields.{path}.{name}" takes a number, not "{text}"',
+            option=f"fields.{path}.{name}",
+            hint="write '0.5'",
         ) from error
 
 
@@ -287,5 +304,6 @@ def _check_bounds(path: str, t: LogicalType, bounds: tuple[Any, ...], most: tupl
         raise UserError(
             "SS4002",
             f'options "fields.{path}.min" and "fields.{path}.max" leave no value of type {t}',
+            option=f"fields.{path}.{'max' if most[0] <= bounds[0] <= most[1] else 'min'}",
             hint="write numbers that the type can hold, the lesser one as min",
         )

@@ -200,6 +200,7 @@ class Converted:
             raise UserError(
                 "SS4002",
                 f'option "{self._key}" has made a value that no {self.type} can hold',
+                option=self._key,
                 hint="change the expression, or the type of the column",
             )
         return made if made.type == self._arrow else made.cast(self._arrow)

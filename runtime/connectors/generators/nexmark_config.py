@@ -49,12 +49,13 @@ class NexmarkConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 bound = f"at least {low}" if value < low else f"at most {high}"
-                raise UserError("SS4002", f'option "{key}" must be {bound}, not {value}')
+                raise UserError("SS4002", f'option "{key}" must be {bound}, not {value}', option=key)
         group = self.out_of_order_group_size
         if group > 1 and group % SHUFFLE_FACTOR == 0:
             raise UserError(
                 "SS4002",
                 f'option "nexmark.out-of-order-group-size" cannot be {group}, a multiple of {SHUFFLE_FACTOR}',
+                option="nexmark.out-of-order-group-size",
                 hint=f"choose a size that {SHUFFLE_FACTOR}, the step of the shuffle, does not divide",
             )
 
@@ -161,6 +162,7 @@ class SuiteOptions:
             raise UserError(
                 "SS4002",
                 f"a stream has one rate, and not {self.first_event_rate} and then {self.next_event_rate} events in a second",
+                option="next-event.rate",
                 hint="give 'first-event.rate' and 'next-event.rate' one value",
             )
         names = {name for name, *_ in FIGURES.values()}
@@ -202,6 +204,7 @@ def _figure(key: str, text: str) -> int:
         raise UserError(
             "SS4002",
             f'option "{key}" takes a timestamp, not "{text}"',
+            option=key,
             hint="write a date and a time such as '2015-07-15 00:00:00', in UTC",
         ) from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -309,12 +309,23 @@ def _authorization(value: str) -> str:
 def check(connector: str, table: str, schema: Schema, options: Mapping[str, str]) -> None:
     """UserError SS4002, SS4003, SS4005 for options that do not fit each other, and SS4006 for columns that the format cannot
     carry."""
+    try:
+        _check(connector, table, schema, options)
+    except UserError as error:
+        if EARLIER_PREFIX + error.option in options:
+            error.option = EARLIER_PREFIX + error.option
+        raise
+
+
+def _check(connector: str, table: str, schema: Schema, options: Mapping[str, str]) -> None:
     given = plain(options)
     doubled = next(
         (k for k in options if k.startswith(EARLIER_PREFIX) and k[len(EARLIER_PREFIX) :] in options), None
     )
     if doubled is not None:
-        raise UserError("SS4003", f'option "{doubled}" is given twice, by two names', hint="leave one out")
+        raise UserError(
+            "SS4003", f'option "{doubled}" is given twice, by two names', option=doubled, hint="leave one out"
+        )
     read, lookup = parse_options(ReadOptions, given), parse_options(RequestOptions, given)
     check_url(re.sub(r"\{\w+\}", "x", read.url))
     check_headers(given)
@@ -327,6 +338,7 @@ def check(connector: str, table: str, schema: Schema, options: Mapping[str, str]
         raise UserError(
             "SS4003",
             f'format "{given["format"]}" has a row in each request',
+            option="http.sink.request.batch.size",
             hint="leave 'http.sink.request.batch.size' out, or write 'format' = 'json'",
         )
 
@@ -335,7 +347,9 @@ def check_certificates(given: SharedOptions) -> None:
     """UserError SS4005 for a certificate without its key, or the reverse."""
     if (given.certificate is None) != (given.key is None):
         one, other = CERTIFICATE_OPTIONS[1:] if given.key is None else CERTIFICATE_OPTIONS[:0:-1]
-        raise UserError("SS4005", f'option "{one}" needs the option "{other}"', hint=f"add '{other}' = '…'")
+        raise UserError(
+            "SS4005", f'option "{one}" needs the option "{other}"', option=one, hint=f"add '{other}' = '…'"
+        )
 
 
 _FRAMING = frozenset(
@@ -351,7 +365,9 @@ def check_headers(options: Mapping[str, str]) -> None:
         if ".header." not in key:
             continue
         if not _HEADER_NAME.fullmatch(name):
-            raise UserError("SS4002", f'option "{key}" names no header', hint="write such as 'X-Api-Key'")
+            raise UserError(
+                "SS4002", f'option "{key}" names no header', option=key, hint="write such as 'X-Api-Key'"
+            )
         if name.lower() in _FRAMING:
             raise UserError(
                 "SS4002",
@@ -363,6 +379,7 @@ def check_headers(options: Mapping[str, str]) -> None:
             raise UserError(
                 "SS4002",
                 f'the value of option "{key}" cannot be sent: it has line ends or letters beyond ASCII',
+                option=key,
                 hint="write it as its server wants it, such as percent-encoded",
             )
 
@@ -376,12 +393,14 @@ def _check_cursor(table: str, schema: Schema, read: ReadOptions, given: Mapping[
         raise UserError(
             "SS4003",
             'a table takes one of the options "http.source.cursor.column" and "http.source.cursor.path"',
+            option="http.source.cursor.path",
             hint="leave one of them out",
         )
     if read.cursor_column is not None and read.cursor_column not in schema.names:
         raise UserError(
             "SS4002",
             f'option "http.source.cursor.column" names "{read.cursor_column}", which is no column of table "{table}"',
+            option="http.source.cursor.column",
             hint=did_you_mean(read.cursor_column, list(schema.names))
             or f"its columns are {', '.join(schema.names)}",
         )
@@ -391,6 +410,7 @@ def _check_cursor(table: str, schema: Schema, read: ReadOptions, given: Mapping[
                 raise UserError(
                     "SS4005",
                     f'option "{key}" needs to know where the next value is',
+                    option=key,
                     hint="add 'http.source.cursor.column' = '…' or 'http.source.cursor.path' = '…'",
                 )
     for key in ("http.source.rows.path", "http.source.cursor.path"):
@@ -398,6 +418,7 @@ def _check_cursor(table: str, schema: Schema, read: ReadOptions, given: Mapping[
             raise UserError(
                 "SS4003",
                 f'option "{key}" has no use with format "{given["format"]}"',
+                option=key,
                 hint="write 'format' = 'json', or leave it out",
             )
 
@@ -412,18 +433,25 @@ def _check_lookup(table: str, schema: Schema, lookup: RequestOptions, given: Map
         )
     for key in ("success-codes", "ignored-response-codes", "retry-codes"):
         status_codes(f"http.source.lookup.{key}", given.get(f"http.source.lookup.{key}", ""))
-    named = [*_names(lookup.query_fields), *_names(lookup.body_fields), *lookup.url_names.values()]
-    absent = next((n for n in named if n not in schema.names), None)
-    if absent is not None:
+    named = {
+        "http.request.query-param-fields": _names(lookup.query_fields),
+        "http.request.body-fields": _names(lookup.body_fields),
+        "url" if lookup.url_map is None else "http.request.url-map": list(lookup.url_names.values()),
+    }
+    absences = ((key, name) for key, names in named.items() for name in names if name not in schema.names)
+    key, absent = next(absences, ("", ""))
+    if key:
         raise UserError(
             "SS4002",
             f'a request of table "{table}" needs "{absent}", which is no column of it',
+            option=key,
             hint=did_you_mean(absent, list(schema.names)) or f"its columns are {', '.join(schema.names)}",
         )
     if lookup.body_fields is not None and lookup.lookup_method == "GET":
         raise UserError(
             "SS4003",
             "option \"http.request.body-fields\" has no use with 'lookup-method' = 'GET'",
+            option="http.request.body-fields",
             hint="set 'lookup-method' = 'POST'",
         )
 
@@ -446,6 +474,7 @@ def status_codes(key: str, text: str) -> frozenset[int]:
             raise UserError(
                 "SS4002",
                 f'option "{key}" takes status codes, not "{part}"',
+                option=key,
                 hint="write such as '2XX,404,!204'",
             )
         first = int(match[2]) * 100

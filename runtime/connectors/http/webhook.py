@@ -105,16 +105,23 @@ class Webhook(SourceOnlyConnector):
         given = parse_options(WebhookOptions, options)
         if given.port > _PORT_MAX:
             raise UserError(
-                "SS4002", f'option "port" cannot be {given.port}', hint=f"the largest is {_PORT_MAX}"
+                "SS4002",
+                f'option "port" cannot be {given.port}',
+                option="port",
+                hint=f"the largest is {_PORT_MAX}",
             )
         if not given.path.startswith("/") or "?" in given.path:
             raise UserError(
-                "SS4002", f'option "path" is no path: "{given.path}"', hint="write such as '/orders'"
+                "SS4002",
+                f'option "path" is no path: "{given.path}"',
+                option="path",
+                hint="write such as '/orders'",
             )
         if len(given.token) < _TOKEN_LENGTH_MIN or not given.token.isascii() or not given.token.isprintable():
             raise UserError(
                 "SS4002",
                 f'option "token" needs {_TOKEN_LENGTH_MIN} characters of ASCII at least',
+                option="token",
                 hint="make one by such as: openssl rand -hex 16",
             )
         check_format("webhook", schema, options)

@@ -88,6 +88,7 @@ def parse_url(url: str) -> ReadUrl:
         raise UserError(
             "SS4002",
             "option \"url\" takes a JDBC URL, which begins with 'jdbc:'",
+            option="url",
             hint="write 'jdbc:postgresql://host:5432/database' or 'jdbc:sqlite:/path/of/file.sqlite'",
         )
     match name.lower():
@@ -99,11 +100,13 @@ def parse_url(url: str) -> ReadUrl:
             raise UserError(
                 "SS4002",
                 f'connector "jdbc" reads no {name} databases',
+                option="url",
                 hint=f"use connector 'duckdb' with 'path' = '…'{'' if name == 'duckdb' else chr(44) + ' ' + _AS_MYSQL}",
             )
     raise UserError(
         "SS4002",
         f'connector "jdbc" knows no database "{name}"',
+        option="url",
         hint="use jdbc:postgresql or jdbc:sqlite",
     )
 
@@ -116,12 +119,14 @@ def _sqlite_path(place: str) -> str:
         raise UserError(
             "SS4002",
             'option "url" names no file of a SQLite database',
+            option="url",
             hint="write 'jdbc:sqlite:/path/of/file.sqlite'",
         )
     if "?" in place:
         raise UserError(
             "SS4002",
             'option "url" has properties, which are not supported for SQLite',
+            option="url",
             hint="leave out what begins with ?",
         )
     return local_path(place)
@@ -151,6 +156,7 @@ def _postgres(place: str) -> ReadUrl:
         raise UserError(
             "SS4002",
             'property "currentSchema" of option "url" takes one schema',
+            option="url",
             hint="name the schema of the table in 'table-name' = 'schema.table'",
         )
     address = " ".join(f"{key}={connection_value(value)}" for key, value in keywords.items())
@@ -163,6 +169,7 @@ def _host_and_port(authority: str) -> tuple[str, int]:
         raise UserError(
             "SS4002",
             'option "url" names several servers',
+            option="url",
             hint="name one, or the address that leads to the server in charge",
         )
     try:
@@ -174,6 +181,7 @@ def _host_and_port(authority: str) -> tuple[str, int]:
         raise UserError(
             "SS4002",
             'option "url" has no host and port between // and /',
+            option="url",
             hint="write 'jdbc:postgresql://host:5432/database'",
         )
     return host or "localhost", port or _PORT
@@ -189,6 +197,7 @@ def _properties(query: str) -> list[tuple[str, str]]:
             raise UserError(
                 "SS4002",
                 f'property "{shown}" of option "url" is not supported',
+                option="url",
                 hint=f"leave it out; supported are {', '.join(_TAKEN)}",
             )
     return pairs
@@ -201,6 +210,7 @@ def _keyword_value(key: str, value: str) -> str:
         raise UserError(
             "SS4002",
             f'property "connectTimeout" of option "url" takes whole seconds, not "{value}"',
+            option="url",
             hint="write connectTimeout=10",
         )
     return value
@@ -210,5 +220,6 @@ def _password_in_url() -> UserError:
     return UserError(
         "SS4002",
         'option "url" contains a password or a login',
+        option="url",
         hint="put it into the options 'username' and 'password'; the password is never shown",
     )

@@ -172,6 +172,7 @@ def read_options(options: Mapping[str, str]) -> JdbcOptions:
         raise UserError(
             "SS4002",
             'option "connection.max-retry-timeout" takes whole seconds',
+            option="connection.max-retry-timeout",
             hint="write '60s'",
         )
     schema, _, table = given.table_name.rpartition(".")
@@ -201,6 +202,7 @@ def _check_driver(kind: DatabaseKind, driver: str | None) -> None:
     raise UserError(
         "SS4002",
         f'option "driver" names the class "{driver}", which is no driver of {kind.title} here',
+        option="driver",
         hint="leave it out: no Java class is loaded",
     )
 
@@ -211,12 +213,16 @@ def _check_login(kind: DatabaseKind, options: Mapping[str, str]) -> None:
         raise UserError(
             "SS4003",
             f'option "{given[0]}" has no use for SQLite, whose files have no users',
+            option=given[0],
             hint="leave it out",
         )
     if len(given) == 1:
         missing = "password" if given == ["username"] else "username"
         raise UserError(
-            "SS4005", f'option "{given[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
+            "SS4005",
+            f'option "{given[0]}" needs the option "{missing}"',
+            option=given[0],
+            hint=f"add '{missing}' = '…'",
         )
 
 
@@ -227,7 +233,10 @@ def _partitions(options: Mapping[str, str], given: _Given) -> Partitions | None:
     missing = next((key for key in _PARTITION if key not in options), None)
     if missing is not None:
         raise UserError(
-            "SS4005", f'option "{named[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
+            "SS4005",
+            f'option "{named[0]}" needs the option "{missing}"',
+            option=named[0],
+            hint=f"add '{missing}' = '…'",
         )
     column, count = given.partition_column, given.partition_count
     lower, upper = given.partition_lower, given.partition_upper
@@ -239,12 +248,14 @@ def _partitions(options: Mapping[str, str], given: _Given) -> Partitions | None:
         raise UserError(
             "SS4002",
             f'option "{_PARTITION[1]}" must be at most {_RANGES_MAX}, not {count}',
+            option=_PARTITION[1],
             hint="take a few for each subtask",
         )
     if lower > upper:
         raise UserError(
             "SS4002",
             f'option "{_PARTITION[2]}" is {lower}, which is above "{_PARTITION[3]}" of {upper}',
+            option=_PARTITION[2],
             hint="exchange the two",
         )
     return Partitions(column, count, lower, upper)

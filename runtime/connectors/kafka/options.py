@@ -12,7 +12,7 @@ from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.connectors.kafka.properties import FILE_PROPERTIES, PROPERTIES, settings_of
 from sqlstream.runtime.connectors.staged_rows import staging_option
-from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats import format_of, format_options, validate_format
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
@@ -190,6 +190,10 @@ class FormatOptions:
                 return FormatOptions(identifier, prefix, given)
         return None
 
+    def check(self, schema: Schema) -> None:
+        """UserError SS40xx for columns or options that the format cannot have."""
+        validate_format(self.identifier, self.prefix, schema, self.options)
+
 
 def file_options(options: Mapping[str, str]) -> list[str]:
     """Those of a table that name files: of the connector and of its formats."""
@@ -220,7 +224,9 @@ class KafkaOptions:
         """Of `upsert-kafka`, whose keys are the primary key, and which is read from its begin. UserError as of `of`."""
         if "format" in options:
             hint = "name the formats of values and keys: 'value.format' = '…', 'key.format' = '…'"
-            raise UserError("SS4003", 'connector "upsert-kafka" has no option "format"', hint=hint)
+            raise UserError(
+                "SS4003", 'connector "upsert-kafka" has no option "format"', option="format", hint=hint
+            )
         for side in ("value", "key"):
             if f"{side}.format" not in options:
                 hint = f"add '{side}.format' = 'json'"
@@ -271,7 +277,7 @@ class KafkaOptions:
     def check_read(self) -> None:
         """UserError SS4005 for a table that can be written, and not read."""
         if self.given.startup_mode == "group-offsets":
-            _require_group(self.given)
+            _require_group(self.given, "scan.startup.mode")
 
     @staticmethod
     def of(options: Mapping[str, str]) -> KafkaOptions:
@@ -282,6 +288,7 @@ class KafkaOptions:
             raise UserError(
                 code,
                 f'connector "kafka" {said} one of the options "topic" and "topic-pattern"',
+                option="topic-pattern",
                 hint="add 'topic' = '…'" if given.topic is None else "leave one of them out",
             )
         if given.topic_pattern is not None:
@@ -290,14 +297,16 @@ class KafkaOptions:
         _check_mode(given.bounded_mode, "scan.bounded", given.bounded_offsets, given.bounded_ms, options)
         settings = settings_of(options)
         # A table that is only written needs no place to begin.
-        startup_mode = given.startup_mode if "scan.startup.mode" in options else None
-        if "group-offsets" in (startup_mode, given.bounded_mode):
-            _require_group(given)
+        if "scan.startup.mode" in options and given.startup_mode == "group-offsets":
+            _require_group(given, "scan.startup.mode")
+        if given.bounded_mode == "group-offsets":
+            _require_group(given, "scan.bounded.mode")
         is_exactly_once = given.delivery_guarantee == "exactly-once"
         if is_exactly_once and not given.transactional_prefix:
             raise UserError(
                 "SS4005",
                 "'sink.delivery-guarantee' = 'exactly-once' needs the option \"sink.transactional-id-prefix\"",
+                option="sink.delivery-guarantee",
                 hint="add 'sink.transactional-id-prefix' = '…', another one for each table that jobs write",
             )
         value_format = FormatOptions.of("value", options)
@@ -331,16 +340,17 @@ def _key_fields(given: _Given, key_format: FormatOptions | None) -> tuple[str, .
     if key_format is None:
         if names:
             hint = "add 'key.format' = '…', or leave 'key.fields' out"
-            raise UserError("SS4005", "'key.fields' needs the format of keys", hint=hint)
+            raise UserError("SS4005", "'key.fields' needs the format of keys", option="key.fields", hint=hint)
         return ()
     if not names:
         hint = "add 'key.fields' = '…', the columns that are the key"
-        raise UserError("SS4005", "'key.format' needs the fields of keys", hint=hint)
+        raise UserError("SS4005", "'key.format' needs the fields of keys", option="key.format", hint=hint)
     if given.key_prefix:
         if given.fields_included != "EXCEPT_KEY":
             raise UserError(
                 "SS4005",
                 "'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY'",
+                option="key.fields-prefix",
                 hint="with a prefix the key has other names than the value",
             )
         other = next((n for n in names if not n.startswith(given.key_prefix)), None)
@@ -348,6 +358,7 @@ def _key_fields(given: _Given, key_format: FormatOptions | None) -> tuple[str, .
             raise UserError(
                 "SS4002",
                 f'the key field "{other}" does not begin with \'key.fields-prefix\' = "{given.key_prefix}"',
+                option="key.fields",
                 hint=f"name the column \"{given.key_prefix}{other}\", in the table and in 'key.fields'",
             )
     return names
@@ -363,17 +374,18 @@ def _buffer(options: Mapping[str, str]) -> tuple[int, int] | None:
     if not all(values):
         there, absent = keys if values[0] else keys[::-1]
         hint = f"add '{absent}' = '{'1 s' if values[0] else '1000'}', or leave '{there}' out"
-        raise UserError("SS4005", f"'{there}' needs the option \"{absent}\"", hint=hint)
+        raise UserError("SS4005", f"'{there}' needs the option \"{absent}\"", option=there, hint=hint)
     return values
 
 
-def _require_group(given: _Given) -> None:
+def _require_group(given: _Given, key: str) -> None:
     if given.group_id is None:
-        key = "scan.startup.mode" if given.startup_mode == "group-offsets" else "scan.bounded.mode"
+        other = "earliest-offset" if key == "scan.startup.mode" else "latest-offset"
         raise UserError(
             "SS4005",
             f"'{key}' = 'group-offsets' needs a consumer group",
-            hint=f"add '{PROPERTIES}group.id' = '…', or set '{key}' = 'earliest-offset'",
+            option=key,
+            hint=f"add '{PROPERTIES}group.id' = '…', or set '{key}' = '{other}'",
         )
 
 
@@ -384,6 +396,7 @@ def _check_pattern(text: str) -> None:
         raise UserError(
             "SS4002",
             f'option "topic-pattern" is no regular expression: {error}',
+            option="topic-pattern",
             hint="write such as 'orders-.*'",
         ) from None
 
@@ -396,12 +409,16 @@ def _check_mode(
         key = f"{prefix}.{name}"
         if mode == of_mode and value is None:
             raise UserError(
-                "SS4005", f"'{prefix}.mode' = '{mode}' needs the option \"{key}\"", hint=f"add '{key}' = '…'"
+                "SS4005",
+                f"'{prefix}.mode' = '{mode}' needs the option \"{key}\"",
+                option=f"{prefix}.mode",
+                hint=f"add '{key}' = '…'",
             )
         if mode != of_mode and key in options:
             raise UserError(
                 "SS4003",
                 f"option \"{key}\" has no use with '{prefix}.mode' = '{mode}'",
+                option=key,
                 hint=f"set '{prefix}.mode' = '{of_mode}', or leave the option out",
             )
 
@@ -416,6 +433,7 @@ def _offsets(key: str, text: str | None) -> dict[int, int]:
             raise UserError(
                 "SS4002",
                 f'option "{key}" takes an offset for each of some partitions, not "{part.strip()}"',
+                option=key,
                 hint="write 'partition:0,offset:42;partition:1,offset:300'",
             )
         found[partition] = offset
@@ -429,12 +447,13 @@ def check_schema(table: str, schema: Schema, options: KafkaOptions) -> None:
         raise UserError(
             "SS4002",
             f'option "key.fields" names "{absent}", which is no column of table "{table}"',
+            option="key.fields",
             hint=did_you_mean(absent, list(schema.names)) or f"its columns are {', '.join(schema.names)}",
         )
-    format_of(options.value_format.identifier).validate(
-        options.value_schema(schema), options.value_format.options
-    )
+    options.value_format.check(options.value_schema(schema))
     if options.key_format is not None:
-        format_of(options.key_format.identifier).validate(
-            options.key_schema(schema), options.key_format.options
-        )
+        try:
+            options.key_format.check(options.key_schema(schema))
+        except UserError as error:
+            error.column = error.column and options.given.key_prefix + error.column
+            raise

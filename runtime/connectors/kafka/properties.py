@@ -89,10 +89,15 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
             continue
         if name in _OURS:
             raise UserError(
-                "SS4003", f'property "{name}" cannot be set: the connector sets it', hint=_OURS[name]
+                "SS4003",
+                f'property "{name}" cannot be set: the connector sets it',
+                option=key,
+                hint=_OURS[name],
             )
         if name in _FOREIGN_CODE or _FORBIDDEN.fullmatch(name):
-            raise UserError("SS4003", f'property "{name}" cannot be set here', hint="leave it out")
+            raise UserError(
+                "SS4003", f'property "{name}" cannot be set here', option=key, hint="leave it out"
+            )
         if name in _USELESS:
             continue
         if name == "sasl.jaas.config":
@@ -134,6 +139,7 @@ def _login(value: str) -> dict[str, str]:
         raise UserError(
             "SS4002",
             'property "sasl.jaas.config" has no user and password of a PlainLoginModule or ScramLoginModule',
+            option=f"{PROPERTIES}sasl.jaas.config",
             hint=f"set '{PROPERTIES}sasl.username' and '{PROPERTIES}sasl.password' instead",
         )
     return {"sasl.username": values["username"], "sasl.password": values["password"]}
@@ -155,6 +161,7 @@ def _store(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:
     raise UserError(
         "SS4003",
         f'property "{name}": a {store} of type {kind} cannot be read',
+        option=PROPERTIES + name,
         hint="set 'properties.ssl.ca.location' to a file of certificates as PEM"
         if not is_key
         else "set 'properties.ssl.keystore.type' = 'PKCS12', or ssl.certificate.location and ssl.key.location to files of PEM",

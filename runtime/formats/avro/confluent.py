@@ -84,12 +84,16 @@ def written_schema(identifier: str, schema: Schema, options: dict[str, str]) -> 
         difference = find_difference(json.loads(given.text), record, Names())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
-            "SS4002", f'option "{identifier}.schema" is no schema of Avro: {error}', hint="write it as JSON"
+            "SS4002",
+            f'option "{identifier}.schema" is no schema of Avro: {error}',
+            option="schema",
+            hint="write it as JSON",
         ) from error
     if difference is not None:
         raise UserError(
             "SS4006",
             f'option "{identifier}.schema" does not fit the table: {difference}',
+            option="schema",
             hint="declare the columns as the schema has its fields, or leave the option out",
         )
     return given.text

@@ -197,6 +197,7 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
         raise UserError(
             "SS4002",
             f'option "url" is no address of a registry: "{without_secrets(url)}"',
+            option="url",
             hint="write such as 'http://localhost:8081'",
         )
     login = given.user_info
@@ -204,12 +205,14 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
         raise UserError(
             "SS4005",
             "'basic-auth.credentials-source' = 'USER_INFO' needs user and password",
+            option="basic-auth.credentials-source",
             hint="add 'basic-auth.user-info' = 'user:password'",
         )
     if given.basic_source == "URL" and login is not None:
         raise UserError(
             "SS4003",
             "option \"basic-auth.user-info\" has no use with 'basic-auth.credentials-source' = 'URL'",
+            option="basic-auth.user-info",
             hint="set 'basic-auth.credentials-source' = 'USER_INFO'",
         )
     if login is None and at[0]:
@@ -220,10 +223,17 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
     if given.token is not None:
         if headers:
             raise UserError(
-                "SS4003", "a registry takes a user or a token, not both", hint="leave one of them out"
+                "SS4003",
+                "a registry takes a user or a token, not both",
+                option="bearer-auth.token",
+                hint="leave one of them out",
             )
         if not given.token.isascii() or not given.token.isprintable():
-            raise UserError("SS4002", 'option "bearer-auth.token" has letters that no token has')
+            raise UserError(
+                "SS4002",
+                'option "bearer-auth.token" has letters that no token has',
+                option="bearer-auth.token",
+            )
         headers["Authorization"] = f"Bearer {given.token}"
     return address, headers
 
@@ -247,6 +257,7 @@ class _Tls:
                 raise UserError(
                     "SS4002",
                     f'option "{key}" names "{path}", which cannot be read as PEM: {error.reason or error}',
+                    option=key,
                     hint="name a file of PEM; stores of Java are to be exported to one",
                 ) from error
             except OSError as error:

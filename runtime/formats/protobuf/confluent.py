@@ -71,5 +71,6 @@ class ProtobufConfluent(MessagesOnlyFormat):
             raise UserError(
                 "SS4002",
                 f'option "protobuf-confluent.schema" cannot be read: {error}',
+                option="schema",
                 hint="check it with protoc",
             ) from error

@@ -135,6 +135,7 @@ def _message(given: ProtobufOptions) -> Descriptor:
         raise UserError(
             "SS4003",
             'options "protobuf.schema" and "protobuf.descriptor-path" exclude each other',
+            option="descriptor-path",
             hint="leave one of them out",
         )
     if given.text is None and given.descriptor_path is None:
@@ -152,7 +153,10 @@ def _message(given: ProtobufOptions) -> Descriptor:
         )
     except ValueError as error:
         raise UserError(
-            "SS4002", f'option "protobuf.{key}" cannot be read: {error}', hint="check it with protoc"
+            "SS4002",
+            f'option "protobuf.{key}" cannot be read: {error}',
+            option=key,
+            hint="check it with protoc",
         ) from error
     try:
         return message_named(files, given.message)
@@ -160,6 +164,7 @@ def _message(given: ProtobufOptions) -> Descriptor:
         raise UserError(
             "SS4002",
             f'option "protobuf.message-class-name" names no message: {error}',
+            option="message-class-name",
             hint="name one of them",
         ) from error
 
