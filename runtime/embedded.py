@@ -28,7 +28,12 @@ from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
 from sqlstream.runtime.host.random import random_id, random_token
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from sqlstream.runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
+from sqlstream.runtime.jobmanager.events import (
+    CancelRequested,
+    EndedJob,
+    LoadedCheckpoint,
+    SavepointRequested,
+)
 from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
@@ -242,7 +247,7 @@ class EmbeddedCluster:
         graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
-            self._shell.submit(graph, encoded, self._restored(graph, is_recovered))
+            self._shell.submit(graph, encoded, self._restored(graph, is_recovered), is_recovered)
         except SqlStreamError:
             # The rows of a job that runs under this id stay.
             if is_first:
@@ -320,6 +325,10 @@ class EmbeddedCluster:
     def end_again(self, request: CancelRequested | SavepointRequested) -> None:
         """Repeat what the server that ran the job before had been asked for."""
         self._shell.end_again(request)
+
+    def list_suspended(self, job: EndedJob) -> None:
+        """Show a job of an earlier cluster that this one does not run."""
+        self._shell.remember([job])
 
     def suspend(self, job_id: str) -> None:
         """Leave the job, with its checkpoints, to a later cluster: it is SUSPENDED here, and what it has written since its last

@@ -27,6 +27,9 @@ class FailureReason(enum.Enum):
     EXTERNAL = "EXTERNAL"
     ACCESS_REFUSED = "ACCESS_REFUSED"
     """What we talk to lets this user not in, or not do this: only the user can mend it."""
+    SERVER_REFUSED = "SERVER_REFUSED"
+    """The settings of the server do not allow it, or what it needs is not installed there: only who starts the server can mend
+    it."""
     TASK_MANAGER_LOST = "TASK_MANAGER_LOST"
     PARTITION_LOST = "PARTITION_LOST"
     DEPLOYMENT_FAILED = "DEPLOYMENT_FAILED"

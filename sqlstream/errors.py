@@ -141,6 +141,7 @@ __all__ = [
 ]
 
 
+_USER = (FailureReason.USER_DATA, FailureReason.SERVER_REFUSED)
 _EXTERNAL = (FailureReason.EXTERNAL, FailureReason.ACCESS_REFUSED, FailureReason.CHECKPOINT_CORRUPT)
 
 
@@ -295,7 +296,8 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         if isinstance(error, JobError):
             fields["reason"] = error.reason
         elif isinstance(error, UserError):
-            fields["reason"] = FailureReason.USER_DATA
+            is_refused = reason_of(error.code) is FailureReason.SERVER_REFUSED
+            fields["reason"] = FailureReason.SERVER_REFUSED if is_refused else FailureReason.USER_DATA
         elif isinstance(error, ExternalError):
             fields["reason"] = error.reason
             fields["retry"] = error.retry
@@ -310,7 +312,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         """The exception for the caller of the process that raised it, by who can fix it."""
         if self.code == "SS9001":
             return InternalError(self.message, detail=self.detail)
-        if self.reason is FailureReason.USER_DATA and not self.vertex:
+        if self.reason in _USER and not self.vertex:
             return UserError(self.code, self.message, span=self.span, detail=self.detail, hint=self.hint)
         if self.reason in _EXTERNAL and not self.vertex:
             return ExternalError(

@@ -10,7 +10,15 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 from sqlstream.client.server.job_store import BLAMED_MAX, FileJobStore, KeptJob
-from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, error_info
+from sqlstream.errors import (
+    ErrorInfo,
+    ExternalError,
+    FailureReason,
+    InternalError,
+    Retry,
+    SqlStreamError,
+    error_info,
+)
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
@@ -57,9 +65,11 @@ class RecoveredJob:
 
 @dataclasses.dataclass(frozen=True)
 class Recovery:
-    """`again` are the jobs to submit once the cluster runs, in the order of their first submission."""
+    """`again` are the jobs to submit once the cluster runs, in the order of their first submission; `waiting` are those that are
+    left to the next start, SUSPENDED for what keeps them from running."""
 
     again: tuple[RecoveredJob, ...]
+    waiting: tuple[EndedJob, ...] = ()
 
 
 class Submitter(Protocol):
@@ -68,6 +78,8 @@ class Submitter(Protocol):
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None: ...
 
     def end_again(self, request: CancelRequested | SavepointRequested) -> None: ...
+
+    def list_suspended(self, job: EndedJob) -> None: ...
 
 
 def recover(
@@ -85,9 +97,10 @@ def recover(
     it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its beginning,
     after the hidden files of its last run were removed. A job whose newest checkpoint is damaged has failed: what it committed
     since an older one would be written again. One whose checkpoints cannot be reached, or that has had some and has none, also
-    after some pauses, is left as it is to the next start; and so is one with which a mistake of ours shows. A job with which
-    BLAMED_MAX servers have ended is set aside."""
-    again = []
+    after some pauses, is left as it is to the next start; and so is one whose output only the settings of this server keep from
+    being completed or removed, and one with which a mistake of ours shows. A job with which BLAMED_MAX servers have ended is set
+    aside."""
+    again, waiting = [], []
     pauses = iter(PAUSES_S)
     kept = store.kept()
     checkpoints.remove_left({job.graph.job_id for job in kept} | store.aside())
@@ -97,9 +110,11 @@ def recover(
                 _set_aside(job, store, now_ms)
             elif (found := _recovered(job, store, committer, checkpoints, now_ms, pauses, pause)) is not None:
                 again.append(found)
+        except SqlStreamError as error:
+            waiting.append(_waiting(job, error, now_ms))
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its recovery broke off", extra=of_job(job.graph.job_id))
-    return Recovery(tuple(again))
+    return Recovery(tuple(again), tuple(waiting))
 
 
 def _recovered(
@@ -111,7 +126,7 @@ def _recovered(
     pauses: Iterator[float],
     pause: Callable[[float], None],
 ) -> RecoveredJob | None:
-    """Bring one job to its end, or to where it can run again; None when it does not."""
+    """Bring one job to its end, or to where it can run again; None when it does not. SqlStreamError for what may pass."""
     job_id = job.graph.job_id
     if job.graph.is_query:
         logger.warning("the query is lost with its client", extra=of_job(job_id))
@@ -127,7 +142,7 @@ def _recovered(
         _remove_checkpoints(job, checkpoints, JobStatus.FINISHED)
         store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
     elif isinstance(found := _reached(job, store, checkpoints, pauses, pause), Unreachable):
-        logger.error(NOT_STARTED, found.error.message, extra=of_job(job_id))
+        raise found.error
     elif isinstance(found, ErrorInfo):
         logger.error("the job cannot go on: %s", found.message, extra=of_job(job_id))
         store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), found))
@@ -147,7 +162,8 @@ def _recovered(
 def submit_again(
     recovery: Recovery, cluster: Submitter, store: FileJobStore, now_ms: Callable[[], int]
 ) -> None:
-    """Submit the jobs that run again. One that is refused now has failed; one whose checkpoints cannot be reached now is left."""
+    """Submit the jobs that run again. One whose checkpoints are damaged has failed. One whose checkpoints cannot be reached now,
+    or that is refused, is left: an earlier server has taken it, so that what is wrong is with the settings of this one."""
     for recovered in recovery.again:
         job, job_id = recovered.job, recovered.job.graph.job_id
         origin = f"goes on from {recovered.path}" if recovered.path else "starts again from its beginning"
@@ -160,12 +176,18 @@ def submit_again(
                 cluster.end_again(job.asked)
         except SqlStreamError as error:
             if _may_pass(error):
-                logger.error(NOT_STARTED, error.message, extra=of_job(job_id))
+                cluster.list_suspended(_waiting(job, error, now_ms))
                 continue
             logger.error("the job cannot run again: %s", error, extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its submission broke off", extra=of_job(job_id))
+
+
+def _waiting(job: KeptJob, error: SqlStreamError, now_ms: Callable[[], int]) -> EndedJob:
+    """The record of a job that waits for the next start."""
+    logger.error(NOT_STARTED, error.message, extra=of_job(job.graph.job_id))
+    return ended_job(job, JobStatus.SUSPENDED, now_ms(), ErrorInfo.of(error))
 
 
 def _set_aside(job: KeptJob, store: FileJobStore, now_ms: Callable[[], int]) -> None:
@@ -209,7 +231,11 @@ def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | Er
     try:
         newest = checkpoints.retained(job.graph).newest()
     except SqlStreamError as error:
-        return Unreachable(error) if _may_pass(error) else ErrorInfo.of(error)
+        if not _may_pass(error):
+            return ErrorInfo.of(error)
+        if isinstance(error, ExternalError):
+            return Unreachable(error)
+        raise
     if newest is None and job.saved_mark:
         # To begin anew would write all rows again.
         return Unreachable(_gone(checkpoints.directory_of(job.graph), job.saved_mark))
@@ -226,8 +252,13 @@ def _gone(directory: str, mark: str) -> ExternalError:
 
 
 def _may_pass(error: SqlStreamError) -> bool:
-    """What is damaged stays so, and so do wrong settings; a store may be reached later."""
-    return isinstance(error, ExternalError) and not error.code.startswith("SS62")
+    """What is damaged stays so, and so do mistakes of ours. A store may be reached later, and a server may be started with the
+    settings that a job needs."""
+    return not isinstance(error, InternalError) and not error.code.startswith("SS62")
+
+
+def _is_refused(error: Exception) -> bool:
+    return ErrorInfo.of(error).reason is FailureReason.SERVER_REFUSED
 
 
 def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores, end: JobStatus) -> None:
@@ -243,6 +274,8 @@ def _is_committed(job: KeptJob, commits: tuple[SinkCommit, ...], committer: Comm
     try:
         committer.commit(job_id, job.checkpoint_id, commits)
     except (SqlStreamError, OSError) as error:
+        if _is_refused(error):
+            raise
         logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
         return False
     return True
@@ -266,11 +299,13 @@ def _end(
 
 
 def _undo(job: KeptJob, committer: Committer) -> Exception | None:
-    """Remove the output of a job's last run; returns what prevented it."""
+    """Remove the output of a job's last run; returns what prevented it. UserError where this server may not."""
     commits = job.commits if job.commits is not None else sinks_of(job.graph)
     try:
         committer.abort(job.graph.job_id, commits)
     except (SqlStreamError, OSError) as error:
+        if _is_refused(error):
+            raise
         # Unless the job was being committed, what stays is hidden from readers.
         logger.warning("the last run of the job left files: %s", error, extra=of_job(job.graph.job_id))
         return error

@@ -188,7 +188,7 @@ class Server:
         surroundings = ClusterSurroundings(
             self._store,
             KeptCommitter(self._store, committer),
-            self._store.ended(),
+            (*self._store.ended(), *recovery.waiting),
             self._places,
             self._log_handler.pass_on,
             self._break_off,

@@ -38,9 +38,9 @@ CONNECTORS: dict[str, str] = {
 
 @functools.cache
 def connector(identifier: str) -> Connector:
-    """The connector of that name. UserError SS4003 with a suggestion when there is none, SS4014 to SS4016 for a package that
+    """The connector of that name. UserError SS4004 with a suggestion when there is none, SS4014 to SS4016 for a package that
     cannot be used."""
-    made: Connector = make_named(Kind.CONNECTOR, "SS4003", CONNECTORS, identifier, ConnectorDescriptor)
+    made: Connector = make_named(Kind.CONNECTOR, "SS4004", CONNECTORS, identifier, ConnectorDescriptor)
     return made
 
 

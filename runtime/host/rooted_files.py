@@ -97,7 +97,7 @@ class RootedFiles(LocalFiles):
             raise UserError(
                 "SS5030",
                 f'"{path}" lies outside of the directories that this server allows for files',
-                hint=f"use a path below {' or '.join(self._places.roots)}",
+                hint=f"use a path below {' or '.join(self._places.roots)}; sqlstream.server.file-roots sets them",
             )
         return real
 

@@ -81,12 +81,17 @@ class Dispatcher:
             )
 
     def on_submit(
-        self, job_graph: JobGraph, now_ms: int, restored: tuple[LoadedCheckpoint, ...] = ()
+        self,
+        job_graph: JobGraph,
+        now_ms: int,
+        restored: tuple[LoadedCheckpoint, ...] = (),
+        is_recovered: bool = False,
     ) -> list[StoreJob]:
         """Start a job that `check_submission` has passed; a repeated submission does nothing."""
         if self._known_graph(job_graph.job_id) is not None:
             return []
-        master = JobMaster(job_graph, self._config_of(job_graph), now_ms, restored)
+        job_config = replace(self._config_of(job_graph), is_recovered=is_recovered)
+        master = JobMaster(job_graph, job_config, now_ms, restored)
         self.masters[job_graph.job_id] = master
         return [StoreJob(job_graph)]
 

@@ -70,10 +70,11 @@ class MessageReceived:
 @dataclass(frozen=True)
 class SubmitRequested:
     """`restored` is what the job goes on from: the newest first of the checkpoints of an earlier JobManager, or one that
-    its settings name."""
+    its settings name. A job that `is_recovered` has run under an earlier JobManager."""
 
     job_graph: JobGraph
     restored: tuple[LoadedCheckpoint, ...] = ()
+    is_recovered: bool = False
 
 
 @dataclass(frozen=True)

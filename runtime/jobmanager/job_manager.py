@@ -116,8 +116,8 @@ class JobManager:
         match event:
             case events.MessageReceived(message):
                 return self._on_message(message, now_ms)
-            case events.SubmitRequested(job_graph, restored):
-                return list(dispatcher.on_submit(job_graph, now_ms, restored))
+            case events.SubmitRequested(job_graph, restored, is_recovered):
+                return list(dispatcher.on_submit(job_graph, now_ms, restored, is_recovered))
             case (
                 # Of a job that was cancelled while it was being stored there is no JobMaster: it never starts.
                 events.JobStored()

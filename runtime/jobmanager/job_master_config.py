@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy, restart_strategy_of
+from sqlstream.runtime.jobmanager.restart_strategy import (
+    NoRestart,
+    RestartStrategy,
+    UntilAllowed,
+    restart_strategy_of,
+)
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,8 @@ class JobMasterConfig:
     """`result_address` is where sinks send rows for the client. A task that does not end within
     `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
     each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
-    assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`."""
+    assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`. A job
+    that `is_recovered` has run under an earlier JobManager."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -23,6 +29,7 @@ class JobMasterConfig:
     restart_strategy: Callable[[], RestartStrategy] | None = None
     enumerates: Callable[[str], bool] = lambda connector: False
     checkpoint_directory: str = ""
+    is_recovered: bool = False
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:
         if job.is_query:
@@ -30,4 +37,5 @@ class JobMasterConfig:
             return NoRestart()
         if self.restart_strategy is not None:
             return self.restart_strategy()
-        return restart_strategy_of(job.config, job.job_id)
+        strategy = restart_strategy_of(job.config, job.job_id)
+        return UntilAllowed(strategy) if self.is_recovered else strategy

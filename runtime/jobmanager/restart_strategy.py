@@ -102,6 +102,9 @@ class ExponentialDelay:
         return round(max(self._backoff.initial_ms, min(self._delay_ms + jitter_ms, self._backoff.longest_ms)))
 
 
+_PERMANENT = (FailureReason.USER_DATA, FailureReason.ACCESS_REFUSED, FailureReason.SERVER_REFUSED)
+
+
 class UnlessPermanent:
     """Another strategy for the failures that can pass. One that only the user can mend, because a table, its data or a password
     is wrong, fails the job at once. No state of its own."""
@@ -110,8 +113,25 @@ class UnlessPermanent:
         self._strategy = strategy
 
     def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
-        if failure.reason in (FailureReason.USER_DATA, FailureReason.ACCESS_REFUSED):
+        if failure.reason in _PERMANENT:
             return None
+        return self._strategy.restart_after_ms(failure, now_ms)
+
+
+REFUSED_DELAY_MS = 60_000
+
+
+class UntilAllowed:
+    """Another strategy, for a job that an earlier server has run. What only the settings of this server refuse is no failure of
+    the job: it waits, whatever its own strategy allows, until a server is started that has them. No state of its own."""
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self._strategy = strategy
+
+    def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
+        if failure.reason is FailureReason.SERVER_REFUSED:
+            # Tried again all the same: a name may lead to another address by then, or a link to another directory.
+            return REFUSED_DELAY_MS
         return self._strategy.restart_after_ms(failure, now_ms)
 
 

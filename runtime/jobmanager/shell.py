@@ -54,6 +54,7 @@ class _Submission:
     encoded: bytes
     answer: Future[str]
     restored: tuple[events.LoadedCheckpoint, ...] = ()
+    is_recovered: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,13 @@ class JobManagerShell:
         self._checkpoints = services.checkpoints
 
     def remember(self, ended: Iterable[events.EndedJob]) -> None:
-        """Know jobs that have ended under an earlier JobManager, with times of the wall clock. To be called before `start`."""
+        """Know jobs that have ended under an earlier JobManager, or do not run under this one, with times of the wall clock."""
         behind_ms = self._now_ms() - self._steady_ms()
         for job in ended:
-            details = details_at(job.details, lambda ms: ms - behind_ms)
-            self._job_manager.dispatcher.add_ended(replace(job, details=details))
+            self._add_ended(replace(job, details=details_at(job.details, lambda ms: ms - behind_ms)))
+
+    def _add_ended(self, job: events.EndedJob) -> None:
+        self._put(_Question(lambda j: j.dispatcher.add_ended(job), Future()))
 
     def start(self) -> None:
         self._loop.start()
@@ -140,16 +143,20 @@ class JobManagerShell:
         job_graph: JobGraph,
         encoded: bytes | None = None,
         restored: tuple[events.LoadedCheckpoint, ...] = (),
+        is_recovered: bool = False,
     ) -> str:
         """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run. `encoded` is the graph as
-        `encode_job_graph` gives it, which need not be done again then; `restored` is what it goes on from, newest first."""
+        `encode_job_graph` gives it, which need not be done again then; `restored` is what it goes on from, newest first. One that
+        `is_recovered` has run under an earlier JobManager."""
         answer: Future[str] = Future()
-        self._put(_Submission(job_graph, encoded or encode_job_graph(job_graph), answer, restored))
+        encoded = encoded or encode_job_graph(job_graph)
+        self._put(_Submission(job_graph, encoded, answer, restored, is_recovered))
         return self._result(answer)
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none. Of a
-        job that would run again after the death of this process, the request is in the store on return."""
+        job that would run again after the death of this process, also one that waits for it, the request is in the store on
+        return."""
         self._keep_end(events.CancelRequested(job_id))
         self._put(events.CancelRequested(job_id))
 
@@ -159,7 +166,7 @@ class JobManagerShell:
 
     def _keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         status, graph = self._ask(lambda d: (d.status(request.job_id).status, d.job_graph(request.job_id)))
-        if not status.is_terminal and not graph.is_query:
+        if not status.is_globally_terminal and not graph.is_query:
             self._executor.keep_end(request)
 
     def suspend(self, job_id: str) -> None:
@@ -370,7 +377,7 @@ class JobManagerShell:
         if not is_known:
             self._executor.expect_job(job_id, submission.encoded)
             try:
-                self._handle(events.SubmitRequested(job_graph, submission.restored))
+                self._handle(events.SubmitRequested(job_graph, submission.restored, submission.is_recovered))
             except Exception as error:  # the boundary of a job that does not run yet
                 self._job_manager.dispatcher.masters.pop(job_id, None)
                 answer.set_exception(_broken_submission(job_graph, error))

@@ -10,6 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 from command_harness import ROOT, environment, sqlstream
 from installed_packages import GUEST, install, write_entry_points
+from server_harness import RunningServer
 
 LEDGER = "CREATE TABLE book (n BIGINT, name STRING) WITH ('connector' = 'ledger', 'path' = 'book'{more});\n"
 IN_CHILDREN = ("--set", "sqlstream.in-process.max-input-size=0", "--set", "parallelism.default=2")
@@ -73,6 +74,42 @@ def test_both_modes_give_the_same_rows(packages: Path, mode: str) -> None:
     """
     )
     assert rows(run(script, packages, "--format", "json", "--quiet")) == [{"total": 8, "width": 6}]
+
+
+def test_jobs_wait_for_a_package_that_is_not_installed_when_their_server_starts_again(packages: Path) -> None:
+    tables = (
+        "numbers (n BIGINT, name STRING) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+        f"lines (n BIGINT, name STRING) WITH ('connector' = 'filesystem', 'path' = '{packages.parent}/l', 'format' = 'pipes')",
+        f"book (n BIGINT, name STRING) WITH ('connector' = 'ledger', 'path' = '{packages.parent}/b')",
+        "hole (n BIGINT) WITH ('connector' = 'blackhole')",
+    )
+    inserts = {
+        "INSERT INTO lines SELECT n, name FROM numbers": ("RESTARTING", "SS4004"),
+        "INSERT INTO book SELECT n, name FROM numbers": ("SUSPENDED", "SS4004"),
+        "INSERT INTO hole SELECT cents(CAST(n AS DECIMAL(18, 2))) FROM numbers": ("RESTARTING", "SS5132"),
+    }
+
+    def started(*found: Path) -> RunningServer:
+        path = os.pathsep.join(map(str, (ROOT, *found)))
+        return RunningServer(packages.parent / "server", is_forked=False, PYTHONPATH=path)
+
+    with started(packages) as server:
+        session = server.open_session()
+        for table in tables:
+            server.execute(session, f"CREATE TABLE {table}")
+        server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
+        jobs = {server.insert(session, insert): waits for insert, waits in inserts.items()}
+        for job_id in jobs:
+            server.wait_until_checkpointed(job_id)
+    with started() as server:
+        for job_id, (status, code) in jobs.items():
+            server.wait_for(job_id, status)
+            (newest, *_) = server.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+            assert newest["exceptionName"] == code
+    with started(packages) as server:
+        for job_id in jobs:
+            server.wait_until_checkpointed(job_id)
+            assert server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] == 1
 
 
 def test_lists_and_descriptions_have_what_packages_bring(packages: Path) -> None:

@@ -9,11 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import psutil
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment, sqlstream
+from http_harness import Asked, Reply, http_server
+from http_harness import table as http_table
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
@@ -50,6 +53,83 @@ def kill(server: RunningServer) -> None:
     children = server.children()
     server.signal(signal.SIGKILL)
     psutil.wait_procs(children, TIMEOUT_S)
+
+
+SERVERS = "sqlstream.server.database-servers.enabled"
+ADDRESSES = "sqlstream.server.private-addresses.enabled"
+ROOTS = "sqlstream.server.file-roots"
+
+
+@pytest.mark.parametrize(
+    ("less", "status", "code", "missing"),
+    [
+        ({SERVERS: "false"}, "RESTARTING", "SS5031", SERVERS),
+        ({ADDRESSES: "false"}, "RESTARTING", "SS5341", ADDRESSES),
+        ({ROOTS: "elsewhere"}, "SUSPENDED", "SS5030", ROOTS),
+    ],
+    ids=["servers", "addresses", "files"],
+)
+def test_a_job_waits_for_the_settings_without_which_its_server_was_started_again(
+    tmp_path: Path, less: dict[str, str], status: str, code: str, missing: str
+) -> None:
+    rows = 100
+
+    def page(asked: Asked) -> Reply:
+        since = int(asked.parameters.get("since", 0))
+        return Reply.json([{"n": n} for n in range(since + 1, min(since + 6, rows + 1))])
+
+    def started(settings: dict[str, str]) -> RunningServer:
+        words = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
+        return RunningServer(tmp_path / "server", "--task-managers", "1", *words)
+
+    (tmp_path / "elsewhere").mkdir()
+    settings = {SERVERS: "true", ADDRESSES: "true", ROOTS: str(tmp_path)}
+    less = {key: value.replace("elsewhere", str(tmp_path / "elsewhere")) for key, value in less.items()}
+    insert = "INSERT INTO out SELECT n FROM asked"
+    with http_server(page) as source:
+        cursor = {"http.source.cursor.column": "n", "http.source.cursor.parameter": "since"}
+        polled = {"http.source.poll.interval": "20 ms", **cursor}
+        with started(settings) as server:
+            session = server.open_session()
+            server.execute(session, http_table(source.url, name="asked", **polled))
+            server.execute(session, files_table("out", tmp_path))
+            server.execute(session, "SET 'execution.checkpointing.interval' = '100 ms'")
+            job_id = server.insert(session, insert)
+            wait_until(lambda: rows_in(tmp_path, "out") == list(range(1, 101)))
+            kill(server)
+        rows = 200
+        with started({**settings, **less}) as server:
+            server.wait_for(job_id, status)
+            wait_until(lambda: exceptions(server, job_id) != [])
+            newest = exceptions(server, job_id)[0]
+            assert (newest["exceptionName"], missing in newest["stacktrace"]) == (code, True)
+            refuse_at_once(server, insert, code)
+            assert server.statuses()[job_id] == status
+            server.signal(signal.SIGTERM)
+        assert rows_in(tmp_path, "out") == list(range(1, 101))
+        with started(settings) as server:
+            wait_until(lambda: rows_in(tmp_path, "out") == list(range(1, 201)))
+            assert server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] == 1
+
+
+def refuse_at_once(server: RunningServer, insert: str, code: str) -> None:
+    """A new job does not wait."""
+    before = set(server.statuses())
+    session = server.open_session()
+    server.execute(session, "SET 'execution.checkpointing.interval' = '100 ms'")
+    if code == "SS5030":
+        with pytest.raises(AssertionError, match=code):
+            server.insert(session, insert)
+        assert set(server.statuses()) == before
+    else:
+        refused_id = server.insert(session, insert)
+        server.wait_for(refused_id, "FAILED")
+        assert exceptions(server, refused_id)[0]["exceptionName"] == code
+
+
+def exceptions(server: RunningServer, job_id: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+    return found
 
 
 def test_a_flipped_bit_of_state_behind_a_commit_fails_the_job_with_the_file(tmp_path: Path) -> None:

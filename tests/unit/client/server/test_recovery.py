@@ -30,7 +30,7 @@ from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.jobmanager.collaborators import KeepNothing
-from sqlstream.runtime.jobmanager.events import CancelRequested, SavepointRequested, SinkCommit
+from sqlstream.runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested, SinkCommit
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 from sqlstream.runtime.staging_claims import ClaimingStore
 from sqlstream.schema import Schema
@@ -70,6 +70,7 @@ class Refusing:
     def __init__(self, *refused: str) -> None:
         self.submitted: list[str] = []
         self.ended: list[CancelRequested | SavepointRequested] = []
+        self.suspended: list[EndedJob] = []
         self._refused = refused
 
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
@@ -80,6 +81,9 @@ class Refusing:
 
     def end_again(self, request: CancelRequested | SavepointRequested) -> None:
         self.ended.append(request)
+
+    def list_suspended(self, job: EndedJob) -> None:
+        self.suspended.append(job)
 
 
 @pytest.fixture
@@ -164,14 +168,42 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
     assert store.kept() == ()
 
 
-def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: MakeJob) -> None:
+def described(job: EndedJob) -> tuple[str, JobStatus, str]:
+    assert job.details.error is not None
+    return job.details.job_id, job.details.status, job.details.error.code
+
+
+def test_a_job_that_is_refused_now_waits_for_the_next_start(store: FileJobStore, make_job: MakeJob) -> None:
     keep(store, make_job("a"))
     cluster = Refusing("a")
     submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
-    (ended,) = store.ended()
-    assert ended.details.error is not None
-    assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6003")
-    assert store.kept() == ()
+    assert list(map(described, cluster.suspended)) == [("a", JobStatus.SUSPENDED, "SS6003")]
+    assert store.ended() == ()
+    assert [job.graph.job_id for job in store.kept()] == ["a"]
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_output_that_this_server_may_not_touch_waits_for_the_next_start(
+    store: FileJobStore, make_job: MakeJob, is_ending: bool
+) -> None:
+    class Barred(RecordingCommitter):
+        def commit(self, *ignored: Any, **named: Any) -> None:
+            raise UserError("SS5031", "this server connects to no database servers")
+
+        def abort(self, *ignored: Any) -> None:
+            raise UserError("SS5031", "this server connects to no database servers")
+
+    graph = make_job("a")
+    keep(store, graph)
+    if is_ending:
+        store.mark_ending("a", JobStatus.CANCELED, None)
+    else:
+        mark(store, graph)
+    (before,) = store.kept()
+    recovery = recover(store, Barred(), NONE, lambda: 0)
+    assert recovery.again == ()
+    assert list(map(described, recovery.waiting)) == [("a", JobStatus.SUSPENDED, "SS5031")]
+    assert (store.kept(), store.ended()) == ((before,), ())
 
 
 def test_a_job_whose_checkpoints_cannot_be_reached_when_it_is_submitted_is_kept(
@@ -182,7 +214,9 @@ def test_a_job_whose_checkpoints_cannot_be_reached_when_it_is_submitted_is_kept(
             raise ExternalError("SS5001", "no route to the store")
 
     keep(store, make_job("a"))
-    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), Unreachable(), store, lambda: 0)
+    cluster = Unreachable()
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
+    assert list(map(described, cluster.suspended)) == [("a", JobStatus.SUSPENDED, "SS5001")]
     assert store.ended() == ()
     assert [job.graph.job_id for job in store.kept()] == ["a"]
 
@@ -278,7 +312,9 @@ def test_jobs_whose_checkpoints_cannot_be_reached_are_left_to_the_next_start(
         keep(store, take_checkpoints(make_job(job_id), tmp_path, 7))
     paused: list[float] = []
     committer, stores = RecordingCommitter(), Unsteady(str(tmp_path), failures=1000)
-    assert recover(store, committer, stores, lambda: 0, paused.append).again == ()
+    recovery = recover(store, committer, stores, lambda: 0, paused.append)
+    assert recovery.again == ()
+    assert list(map(described, recovery.waiting)) == [(id, JobStatus.SUSPENDED, "SS5001") for id in "ab"]
     assert sum(paused) == 30
     assert (committer.calls, store.ended()) == ([], ())
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [

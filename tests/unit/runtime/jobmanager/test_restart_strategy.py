@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.restart_strategy import (
+    REFUSED_DELAY_MS,
     Backoff,
     ExponentialDelay,
     FailureRate,
@@ -94,6 +98,20 @@ def test_what_only_the_user_can_mend_is_not_tried_again() -> None:
     for failure in (WRONG, REFUSED):
         assert delays(strategy, 0, failure=failure) == [None]
     assert delays(strategy, 1) == [1000]
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"restart-strategy.type": "none"}, {"execution.checkpointing.interval": "1 s"}]
+)
+def test_what_a_server_refuses_fails_a_new_job_and_lets_a_recovered_one_wait(
+    config: dict[str, str], make_job: Callable[..., JobGraph]
+) -> None:
+    barred = ErrorInfo.of(UserError("SS5031", "no database servers"))
+    job = make_job("j1", config=config)
+    assert delays(JobMasterConfig().strategy_of(job), 0, failure=barred) == [None]
+    strategy = JobMasterConfig(is_recovered=True).strategy_of(job)
+    assert delays(strategy, *range(100), failure=barred) == [REFUSED_DELAY_MS] * 100
+    assert delays(strategy, 0, failure=WRONG) == [None]
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

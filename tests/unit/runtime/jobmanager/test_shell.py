@@ -37,6 +37,8 @@ from sqlstream.messages.client_rpc import (
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     DeployTask,
+    JobDetails,
+    JobMetrics,
     JobStatusReply,
     SinkCommittables,
     TaskDeploymentDescriptor,
@@ -44,7 +46,7 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.runtime.client_messages import answer_request
 from sqlstream.runtime.jobmanager.collaborators import JobStore, KeepNothing
-from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.events import CancelRequested, EndedJob, SinkCommit
 from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
@@ -498,6 +500,27 @@ def test_a_job_whose_messages_cannot_be_sent_fails_alone(
     finally:
         cluster.stop()
     assert cluster.crashes == []
+
+
+class KeepsEnds(KeepNothing):
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def keep_end(self, request: Any) -> None:
+        self.kept.append(request)
+
+
+def test_the_cancellation_of_a_job_that_waits_for_another_process_is_left_to_it(make_job: MakeJob) -> None:
+    store = KeepsEnds()
+    cluster = Cluster(store=store)
+    for job_id, status in (("waits", JobStatus.SUSPENDED), ("over", JobStatus.FINISHED)):
+        details = JobDetails(job_id, job_id, status, 0, 0, {status.value: 0}, ())
+        cluster.job_manager.remember(
+            [EndedJob(make_job(job_id), details, JobMetrics(job_id, status, {}, {}))]
+        )
+        cluster.job_manager.cancel(job_id)
+    cluster.stop()
+    assert store.kept == [CancelRequested("waits")]
 
 
 class BlamesJobs(KeepNothing):
