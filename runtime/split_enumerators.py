@@ -26,6 +26,7 @@ from sqlstream.spi.connector import (
     EnumeratesSplits,
     EnumeratorContext,
     NamesPaths,
+    NotesEnd,
     SplitEnumerator,
 )
 from sqlstream.spi.files import Files
@@ -192,7 +193,7 @@ def enumerates_splits(identifier: str) -> bool:
 
 class ConnectorEnumerators:
     """Makes enumerators by their connectors, and calls each from one thread at a time. Implements the JobManager shell's
-    `SplitEnumerators`, whose methods one thread calls.
+    `SplitEnumerators`, whose methods one thread calls, but for `on_finished`.
 
     A file system that is slow or hangs delays the looks of its own source at most. State: the enumerators of the jobs that run,
     and when each looks next."""
@@ -217,6 +218,21 @@ class ConnectorEnumerators:
         source = self._sources.get((returned.job_id, returned.vertex_id))
         if source is not None:
             source.give_back(returned.number, returned.positions)
+
+    def on_finished(self, job_id: str, read: tuple[events.ReadTable, ...]) -> None:
+        for table in read:
+            made = connector(table.spec.connector)
+            if not isinstance(made, NotesEnd):
+                continue
+            try:
+                made.on_job_finished(table.spec, table.state, table.config)
+            except Exception as error:  # whatever it is: the job has finished
+                logger.warning(
+                    'table "%s" was not told how far it is read: %s',
+                    table.spec.table,
+                    error,
+                    extra=of_job(job_id),
+                )
 
     def stop_job(self, job_id: str) -> None:
         for key in [key for key in self._sources if key[0] == job_id]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
+from sqlstream.runtime.jobmanager.events import GiveBackSplits, ReadTable, StartEnumerator
 
 
 class NoEnumerators:
@@ -15,6 +15,9 @@ class NoEnumerators:
 
     def give_back(self, returned: GiveBackSplits) -> None:
         raise AssertionError(f"{returned} was not assigned")
+
+    def on_finished(self, job_id: str, read: tuple[ReadTable, ...]) -> None:
+        raise AssertionError(f"{job_id} has read {read}, which was not assigned")
 
     def stop_job(self, job_id: str) -> None:
         raise AssertionError(f"{job_id} has no enumerator")

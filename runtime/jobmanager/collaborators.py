@@ -98,7 +98,7 @@ class ResourceProvider(Protocol):
 
 
 class SplitEnumerators(Protocol):
-    """Runs the enumerators of all jobs, on threads of its own: every call returns at once."""
+    """Runs the enumerators of all jobs, on threads of its own: every call but `on_finished` returns at once."""
 
     def start(
         self,
@@ -108,6 +108,9 @@ class SplitEnumerators(Protocol):
         """Start the enumerator of a source, or let it look again."""
 
     def give_back(self, returned: events.GiveBackSplits) -> None: ...
+
+    def on_finished(self, job_id: str, read: tuple[events.ReadTable, ...]) -> None:
+        """A job is about to finish that has read these tables: returns when their connectors know it. Called by any thread."""
 
     def stop_job(self, job_id: str) -> None:
         """End and forget the enumerators of a job; a look that is under way is not reported."""

@@ -414,14 +414,24 @@ class StopEnumerators:
 
 
 @dataclass(frozen=True)
+class ReadTable:
+    """A table whose splits are all read. `state` is the last of its enumerator, `config` that of the job."""
+
+    spec: SourceSpec
+    state: dict[str, Any]
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
 class CommitSinks:
     """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed. `is_last`:
-    the job ends with it, by the end of its input or by a savepoint."""
+    the job ends with it, by the end of its input or by a savepoint. `read` are the tables that are read to their end."""
 
     job_id: str
     checkpoint_id: int
     commits: tuple[SinkCommit, ...]
     is_last: bool = False
+    read: tuple[ReadTable, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,8 @@ class InstructionExecutor:
         try:
             with given_up_by(self._is_stopping):
                 self._committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
+                if instruction.read:
+                    self._enumerators.on_finished(job_id, instruction.read)
         except Exception as error:  # a thread's boundary: becomes the job's cause
             self._report(events.SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:

@@ -153,7 +153,7 @@ class JobMaster:
             if target is not self.phase:
                 self._parts.progress.transition(target, now_ms)
             if target is JobPhase.COMMITTING:
-                self._parts.output.commit_last()
+                self._parts.output.commit_last(self._parts.sources.read())
         self._end.advance(now_ms)
         if self.phase in ACTIVE:
             self.rescaling.advance(now_ms)

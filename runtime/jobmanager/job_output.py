@@ -22,9 +22,9 @@ from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name
 class JobOutput:
     """Carries out the commits of a job one after the other, those that failed again, and names what is left over at its end.
 
-    State: the commits, the checkpoint with which the job was stopped (`last_id`), the output of replaced attempts, those of their
-    writers that may have left rows, when a commit that failed is repeated and why it failed, whether no commit is tried any more,
-    and whether there may be output that no committable names (`is_unclean`)."""
+    State: the commits, the checkpoint with which the job was stopped (`last_id`), the tables that are read, the output of
+    replaced attempts, those of their writers that may have left rows, when a commit that failed is repeated and why it failed,
+    whether no commit is tried any more, and whether there may be output that no committable names (`is_unclean`)."""
 
     def __init__(self, graph: ExecutionGraph, emit: Callable[[events.JobMasterInstruction], None]) -> None:
         self.commits = SinkCommits()
@@ -33,6 +33,7 @@ class JobOutput:
         self.retry_ms: int | None = None
         self.retry_error: ErrorInfo | None = None
         self.last_id: int | None = None
+        self._read: tuple[events.ReadTable, ...] = ()
         self._discarded = DiscardedOutput()
         self._dead_writers: list[tuple[SinkSpec, str]] = []
         self._graph = graph
@@ -51,10 +52,12 @@ class JobOutput:
         self.retry_ms = self.retry_error = None
         if (begun := self.commits.begin()) is not None:
             is_last = begun[0] in (LAST_CHECKPOINT_ID, self.last_id)
-            self._emit(events.CommitSinks(self._job_id, *begun, is_last))
+            read = self._read if begun[0] == LAST_CHECKPOINT_ID else ()
+            self._emit(events.CommitSinks(self._job_id, *begun, is_last, read))
 
-    def commit_last(self) -> None:
+    def commit_last(self, read: tuple[events.ReadTable, ...]) -> None:
         """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
+        self._read = read
         if commits := sink_commits(self._graph):
             self.commits.add(LAST_CHECKPOINT_ID, commits)
         for execution in self._graph.executions():

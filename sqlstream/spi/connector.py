@@ -334,6 +334,15 @@ class EnumeratesSplits(Protocol):
         """`state`: a snapshot to go on from; None for a fresh start."""
 
 
+@runtime_checkable
+class NotesEnd(Protocol):
+    """A connector that tells the places that it reads how far a job has come that has finished."""
+
+    def on_job_finished(self, spec: SourceSpec, state: dict[str, Any], config: Mapping[str, str]) -> None:
+        """All splits of a table are read, and all sinks of the job are committed. `state`: the last snapshot of its enumerator;
+        `config`: the job's. An error is logged: the job has finished all the same."""
+
+
 class SourceReader(Protocol):
     """Reads the share of one subtask. One thread calls it; `poll` must return within about 100 ms."""
 

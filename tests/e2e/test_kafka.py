@@ -70,7 +70,7 @@ KIT = checks(
         refused=(
             ({"scan.startup.mode": "timestamp"}, "SS4005"),
             ({"properties.no.such": "1"}, "SS4002"),
-            ({"properties.enable.auto.commit": "true"}, "SS4003"),
+            ({"properties.enable.partition.eof": "true"}, "SS4003"),
             ({"format": "parquet"}, "SS4003"),
         ),
     )
@@ -416,6 +416,74 @@ def test_offsets_are_committed_to_the_group_after_a_checkpoint(
 
         asked = {"bootstrap.servers": broker.address}
         wait_until(lambda: committed_offset(asked, group, topic) == 10, TIMEOUT_S)
+        server.request("PATCH", f"/jobs/{job_id}", rest=True)
+
+
+HOURLY = "SET 'execution.checkpointing.interval' = '1 h'"
+AUTO_COMMIT = {"properties.enable.auto.commit": "true"}
+
+
+def group_offsets(broker: Broker, group: str, topic: str, partitions: int) -> list[int]:
+    """Below 0 for a partition of which the group has committed nothing."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    asking = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    try:
+        found = asking.committed([TopicPartition(topic, n) for n in range(partitions)], timeout=TIMEOUT_S)
+        return [partition.offset for partition in found]
+    finally:
+        asking.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "more", "is_told"),
+    [(HOURLY, {}, True), ("SET", AUTO_COMMIT, True), (HOURLY, AUTO_COMMIT, True), ("SET", {}, False)],
+)
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_group_is_where_its_table_has_ended(
+    broker: Broker, setting: str, more: dict[str, str], is_told: bool, parallelism: int, tmp_path: Path
+) -> None:
+    """No checkpoint has come before the end. The next job goes on behind it."""
+    topic, group = broker.topic(3), tmp_path.name
+    for partition in (0, 1):
+        broker.send(topic, documents(*range(5 * (partition + 1))), partition=partition)
+    options = broker.options(topic, properties__group__id=group) | more
+    before = [setting, f"SET 'parallelism.default' = '{parallelism}'"]
+    assert len(rows_of([*before, table("t", "n BIGINT", options), "SELECT * FROM t"])) == 15
+    # The third one has no messages.
+    assert group_offsets(broker, group, topic, 3) == ([5, 10, 0] if is_told else [-1001] * 3)
+    broker.send(topic, documents(77))
+    resets = {"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": "earliest"}
+    assert len(select({**options, **resets})) == (1 if is_told else 16)
+
+
+def test_a_group_is_told_only_of_partitions_that_a_table_has(broker: Broker, tmp_path: Path) -> None:
+    topic, group = broker.topic(2), tmp_path.name
+    for partition in (0, 1):
+        broker.send(topic, documents(1, 2, 3), partition=partition)
+    options = broker.options(topic, properties__group__id=group)
+    options |= {
+        "scan.bounded.mode": "specific-offsets",
+        "scan.bounded.specific-offsets": "partition:0,offset:2",
+    }
+    assert rows_of([HOURLY, table("t", "n BIGINT", options), "SELECT n FROM t LIMIT 1"]) == [(1,)]
+    assert group_offsets(broker, group, topic, 2) == [-1001, -1001]
+    assert rows_of([HOURLY, table("t", "n BIGINT", options), "SELECT n FROM t"]) == [(1,), (2,)]
+    assert group_offsets(broker, group, topic, 2) == [2, -1001]
+
+
+def test_a_group_is_told_without_checkpoints_where_its_table_is(broker: Broker, tmp_path: Path) -> None:
+    topic, group, copied = broker.topic(), tmp_path.name, broker.topic()
+    broker.send(topic, documents(*range(10)))
+    options = broker.options(topic, properties__group__id=group) | AUTO_COMMIT
+    options["properties.auto.commit.interval.ms"] = "50"
+    del options["scan.bounded.mode"]
+    with RunningServer(tmp_path / "server", "--task-managers", "1", "-D", SERVERS) as server:
+        session = server.open_session()
+        for text in (table("t", "n BIGINT", options), table("o", "n BIGINT", broker.options(copied))):
+            server.execute(session, text)
+        job_id = server.insert(session, "INSERT INTO o SELECT n FROM t")
+        wait_until(lambda: group_offsets(broker, group, topic, 1) == [10], TIMEOUT_S)
         server.request("PATCH", f"/jobs/{job_id}", rest=True)
 
 

@@ -362,7 +362,8 @@ def _find_format(
 def _find_option(
     key: str, known: list[OptionDescriptor], columns: tuple[str, ...]
 ) -> OptionDescriptor | None:
-    for option in known:
+    # An option of this name comes before all of a prefix.
+    for option in sorted(known, key=lambda option: option.key.endswith("*")):
         if option.key == key:
             return option
         if option.key.endswith("*") and key.startswith(option.key[:-1]) and len(key) >= len(option.key):

@@ -110,6 +110,14 @@ class Kafka:
         context.files.require_database_servers()
         return Partitions(self._read_options(spec), state)
 
+    def on_job_finished(self, spec: SourceSpec, state: dict[str, Any], config: Mapping[str, str]) -> None:
+        options = self._read_options(spec)
+        # With a limit the end is not where reading has ended.
+        if options.commits_with(config) and spec.limit < 0:
+            from sqlstream.runtime.connectors.kafka.partitions import tell_group
+
+            tell_group(options, state)
+
     def _read_options(self, spec: SourceSpec) -> KafkaOptions:
         options = self._options(spec)
         options.check_read()

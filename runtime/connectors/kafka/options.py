@@ -8,9 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import local_path
-from sqlstream.runtime.connectors.kafka.properties import FILE_PROPERTIES, PROPERTIES, settings_of
+from sqlstream.runtime.connectors.kafka.properties import (
+    FILE_PROPERTIES,
+    OF_COMMITS,
+    PROPERTIES,
+    settings_of,
+)
 from sqlstream.runtime.connectors.staged_rows import staging_option
 from sqlstream.runtime.formats import format_of, format_options, validate_format
 from sqlstream.schema import Field, Schema
@@ -39,6 +45,24 @@ class _Shared:
         f"{PROPERTIES}*",
         OptionType.STRING,
         "A property of Kafka's clients, as Kafka or librdkafka names it.",
+    )
+    group_id: str | None = option(
+        f"{PROPERTIES}group.id",
+        OptionType.STRING,
+        "The consumer group, to which offsets are committed after each checkpoint, and when a table has ended.",
+    )
+    is_auto_commit: bool = option(
+        OF_COMMITS[0],
+        OptionType.BOOLEAN,
+        "Whether a job that takes no checkpoints commits offsets to the group too.",
+        "false",
+    )
+    auto_commit_interval_ms: int = option(
+        OF_COMMITS[1],
+        OptionType.INTEGER,
+        "How often, in milliseconds, a job without checkpoints commits offsets.",
+        "5000",
+        minimum=0,
     )
     key_prefix: str = option(
         "key.fields-prefix",
@@ -110,11 +134,6 @@ class _Given(_Shared):
         "topic-pattern",
         OptionType.STRING,
         "A regular expression: the table has all topics whose whole name matches.",
-    )
-    group_id: str | None = option(
-        f"{PROPERTIES}group.id",
-        OptionType.STRING,
-        "The consumer group, to which offsets are committed after each checkpoint.",
     )
     startup_mode: str = option(
         "scan.startup.mode",
@@ -278,6 +297,21 @@ class KafkaOptions:
         """UserError SS4005 for a table that can be written, and not read."""
         if self.given.startup_mode == "group-offsets":
             _require_group(self.given, "scan.startup.mode")
+        if self.given.is_auto_commit and self.given.group_id is None:
+            raise UserError(
+                "SS4005",
+                f"'{OF_COMMITS[0]}' = 'true' needs a consumer group",
+                hint=f"add '{PROPERTIES}group.id' = '…', or leave the option out",
+            )
+
+    def commits_with(self, config: Mapping[str, str]) -> bool:
+        """Whether a job with these settings tells a group how far it has come."""
+        return self.given.group_id is not None and (takes_checkpoints(config) or self.given.is_auto_commit)
+
+    def auto_commit_ms(self, config: Mapping[str, str]) -> int | None:
+        """How often its readers tell that by themselves, as it has no checkpoints; None for never."""
+        is_by_itself = self.commits_with(config) and not takes_checkpoints(config)
+        return self.given.auto_commit_interval_ms if is_by_itself else None
 
     @staticmethod
     def of(options: Mapping[str, str]) -> KafkaOptions:

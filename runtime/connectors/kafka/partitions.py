@@ -31,12 +31,14 @@ class Partitions:
     """Splits are partitions: {"topic", "partition", "offset"}, and with a bounded table "end", the offset that is not read.
 
     Those that are there at the first look begin where the options say, and end where these say as of that moment. Those that come
-    later are read from their begin. State: the partitions that were found, by topic.
+    later are read from their begin. State: the partitions that were found, by topic, and of a bounded table with a group the
+    offset at which each ends.
     """
 
     def __init__(self, options: KafkaOptions, state: dict[str, Any] | None) -> None:
         self._options = options
         self._found: dict[str, int] = dict(state["found"]) if state is not None else {}
+        self._ends: list[dict[str, Any]] = state.get("ends", []) if state is not None else []
         self._is_first = state is None
         self.interval_ms = options.given.discovery_interval_ms
         self._is_last = options.is_bounded or not self.interval_ms
@@ -95,14 +97,20 @@ class Partitions:
         if not options.is_bounded:
             return [_split(p, begin) for p, begin in zip(new, begins, strict=True)]
         ends = brokers.offsets(new, given.bounded_mode, options.ends, given.bounded_ms, is_end=True)
-        found = zip(new, begins, ends, strict=True)
+        found = list(zip(new, begins, ends, strict=True))
+        if given.group_id is not None:
+            self._ends = [
+                _split(p, end).position
+                for p, begin, end in found
+                if begin <= end and (not options.ends or p.partition in options.ends)
+            ]
         return [_split(p, begin, end) for p, begin, end in found if begin < end]
 
     def give_back(self, positions: list[dict[str, Any]]) -> None:
         """Readers never return a partition."""
 
     def snapshot(self) -> dict[str, Any]:
-        return {"found": self._found}
+        return {"found": self._found} | ({"ends": self._ends} if self._ends else {})
 
 
 def _split(partition: TopicPartition, begin: int, end: int | None = None) -> SourceSplit:
@@ -193,6 +201,16 @@ class Brokers:
         )
         return [answers[p].result(_TIMEOUT_S).offset for p in partitions]
 
+    def commit(self, positions: Sequence[dict[str, Any]]) -> None:
+        """Tell the group where it is."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        group = self._options.given.group_id
+        listed = [TopicPartition(p["topic"], p["partition"], p["offset"]) for p in positions]
+        told = ConsumerGroupTopicPartitions(group, listed)
+        answers = self._admin.alter_consumer_group_offsets([told], request_timeout=_TIMEOUT_S)
+        _known(answers[group].result(_TIMEOUT_S).topic_partitions)
+
     def _at_time(self, partitions: Sequence[TopicPartition], time_ms: int) -> list[int]:
         """Of the first message that is not older; −1 where there is none."""
         from confluent_kafka import TopicPartition
@@ -262,6 +280,13 @@ def offsets_in_place_of(options: KafkaOptions, gone: Sequence[tuple[str, int, in
     partitions = [TopicPartition(topic, number) for topic, number, _ in gone]
     with _asking(options.settings, options.place), closing(Brokers(options)) as brokers:
         return brokers.offsets(partitions, f"{reset}-offset", {}, None)
+
+
+def tell_group(options: KafkaOptions, state: dict[str, Any]) -> None:
+    """That a table is read to its end, which `Partitions` has noted."""
+    if ends := state.get("ends"):
+        with _asking(options.settings, options.place), closing(Brokers(options)) as brokers:
+            brokers.commit(ends)
 
 
 def committed_offset(settings: dict[str, str], group: str, topic: str) -> int:

@@ -30,8 +30,6 @@ _OURS = {
     "value.serializer": "set 'format'",
     "key.deserializer": "set 'key.format'",
     "value.deserializer": "set 'format'",
-    "enable.auto.commit": "offsets are committed after each checkpoint, if there is a group",
-    "auto.commit.interval.ms": "offsets are committed after each checkpoint, if there is a group",
     "enable.auto.offset.store": "offsets are committed after each checkpoint, if there is a group",
     "enable.partition.eof": "leave it out",
     "transactional.id": "set 'sink.transactional-id-prefix'",
@@ -46,13 +44,15 @@ _OURS = {
 
 _SERIALIZER = re.compile(r"org\.apache\.kafka\.common\.serialization\.(String|ByteArray)(Des|S)erializer")
 _AS_IT_IS = {
-    "enable.auto.commit": re.compile("false"),
     "commit.offsets.on.checkpoint": re.compile("true"),
     **dict.fromkeys(
         ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer"), _SERIALIZER
     ),
 }
 """The values of these that say what holds anyway: messages are bytes, which the formats read."""
+
+OF_COMMITS = (f"{PROPERTIES}enable.auto.commit", f"{PROPERTIES}auto.commit.interval.ms")
+"""Options of the connector, which commits offsets itself."""
 
 FILE_PROPERTIES = (
     *("ssl.ca.location", "ssl.crl.location", "ssl.certificate.location", "ssl.key.location"),
@@ -82,7 +82,7 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's settings of a table. UserError SS4002, SS4003 for a property that it does not have."""
     found: dict[str, str] = {}
     for key, value in options.items():
-        if not key.startswith(PROPERTIES):
+        if not key.startswith(PROPERTIES) or key in OF_COMMITS:
             continue
         name = key.removeprefix(PROPERTIES)
         if (as_it_is := _AS_IT_IS.get(name)) is not None and as_it_is.fullmatch(value.strip()):

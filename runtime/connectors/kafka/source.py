@@ -80,6 +80,8 @@ class KafkaReader:
             "auto.offset.reset": "error",
         }
         self._commits = options.given.group_id is not None
+        self._auto_commit_ms = options.auto_commit_ms(context.config)
+        self._committed_ms = context.now_ms()
         self._consumer = Consumer(settings, min(context.batch_rows, _ROWS_MAX))
         self._add(splits)
 
@@ -110,6 +112,8 @@ class KafkaReader:
         if self._limit == 0 or (not self._splits and self._has_all):
             self._advance_watermark()
             return SourceStatus.END
+        if self._auto_commit_ms is not None:
+            self._commit_when_due(self._auto_commit_ms)
         taken = self._consumer.take()
         self._had_nothing = taken is None
         if taken is None:
@@ -279,6 +283,12 @@ class KafkaReader:
         if self._commits and positions:
             offsets = [(p["topic"], p["partition"], p["offset"]) for p in positions if p["offset"] >= 0]
             self._consumer.commit(offsets)
+
+    def _commit_when_due(self, interval_ms: int) -> None:
+        now_ms = self._context.now_ms()
+        if now_ms - self._committed_ms >= interval_ms:
+            self._committed_ms = now_ms
+            self.on_checkpoint_completed(self.snapshot())
 
     def close(self) -> None:
         self._consumer.close()

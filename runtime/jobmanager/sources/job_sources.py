@@ -95,6 +95,15 @@ class JobSources:
         give_back = events.GiveBackSplits(self._job_graph.job_id, subtask.vertex.id, returned, number)
         return assignment.on_request(subtask.subtask, request.number), give_back if returned else None
 
+    def read(self) -> tuple[events.ReadTable, ...]:
+        """All tables, of a job whose readers have finished."""
+        spec_of: dict[str, Any] = {v.id: v.operators[0].spec for v in self._job_graph.vertices}
+        return tuple(
+            events.ReadTable(spec_of[vertex_id], assignment.enumerator, self._job_graph.config)
+            for vertex_id, assignment in self._assignments.items()
+            if assignment.enumerator is not None
+        )
+
     # --- checkpoints
 
     def snapshot(

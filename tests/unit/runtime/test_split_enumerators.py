@@ -19,6 +19,7 @@ from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.jobmanager.events import (
     DiscoveryFailed,
     GiveBackSplits,
+    ReadTable,
     SplitsDiscovered,
     StartEnumerator,
 )
@@ -218,3 +219,23 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_job_finishes_also_when_nobody_can_be_told_how_far_it_has_read(
+    enumerators: ConnectorEnumerators, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {
+        "topic": "t",
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+        "properties.bootstrap.servers": "127.0.0.1:1",
+        "properties.group.id": "shop",
+    }
+    ended = {"ends": [{"topic": "t", "partition": 0, "offset": 7}]}
+    hourly = {"execution.checkpointing.interval": "1 h"}
+    away = ReadTable(SourceSpec("t", "kafka", options, SCHEMA, SCHEMA.names), ended, hourly)
+    file = ReadTable(source(tmp_path).spec, {}, hourly)
+    enumerators.on_finished("j", (file, away, file))
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        'table "t" was not told how far it is read'
+    ]

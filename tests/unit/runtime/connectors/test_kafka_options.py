@@ -135,7 +135,7 @@ def test_properties_of_java_s_clients_are_translated(given: dict[str, str], foun
     [
         ({"no__such__property": "1"}, "SS4002"),
         ({"fetch__min__bytes": "many"}, "SS4002"),
-        ({"enable__auto__commit": "true"}, "SS4003"),
+        ({"enable__auto__offset__store": "true"}, "SS4003"),
         ({"value__deserializer": "org.X"}, "SS4003"),
         ({"plugin__library__paths": "/tmp/x.so"}, "SS4003"),
         ({"sasl__kerberos__kinit__cmd": "rm"}, "SS4003"),
@@ -185,13 +185,27 @@ def test_a_table_without_a_group_can_be_written_and_not_read() -> None:
     KafkaOptions.of(TABLE).check_read()
 
 
+def test_offsets_are_committed_by_checkpoints_or_without_them_when_that_is_wanted() -> None:
+    auto = {"properties.enable.auto.commit": "true"}
+    with pytest.raises(UserError, match=r"enable\.auto\.commit' = 'true' needs a consumer group"):
+        KafkaOptions.of(TABLE | auto).check_read()
+    group = TABLE | {"properties.group.id": "shop"}
+    hourly = {"execution.checkpointing.interval": "1 h"}
+    told = [
+        (options.commits_with(config), options.auto_commit_ms(config))
+        for options in map(KafkaOptions.of, (TABLE, group, group | auto))
+        for config in (hourly, {})
+    ]
+    assert told == [(False, None), (False, None), (True, None), (False, None), (True, None), (True, 5000)]
+    assert settings_of(group | auto) == settings_of(group)
+
+
 STRINGS = "org.apache.kafka.common.serialization.StringDeserializer"
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("enable.auto.commit", "false"),
         ("commit.offsets.on.checkpoint", "true"),
         ("value.deserializer", STRINGS),
         ("zookeeper.connect", "localhost:2181"),
@@ -205,7 +219,6 @@ def test_properties_that_say_what_holds_anyway_are_taken(name: str, value: str) 
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("enable.auto.commit", "true", "committed after each checkpoint"),
         ("commit.offsets.on.checkpoint", "false", "leave 'properties.group.id' out"),
         ("value.deserializer", "shop.OrderDeserializer", "set 'format'"),
         ("flink.partition-discovery.interval-millis", "1000", "scan.topic-partition-discovery.interval"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from sqlstream.runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     Noted,
+    ReadTable,
     ReleaseTaskManager,
     RemoveCheckpoints,
     RequestTaskManagers,
@@ -327,6 +329,9 @@ class Enumerators(NoEnumerators):
     def give_back(self, returned: GiveBackSplits) -> None:
         self.asked.append(returned)
 
+    def on_finished(self, job_id: str, read: tuple[ReadTable, ...]) -> None:
+        self.asked.append(read)
+
     def stop_job(self, job_id: str) -> None:
         self.asked.append(job_id)
 
@@ -343,6 +348,27 @@ def test_enumerators_are_started_given_back_what_was_not_read_and_stopped(
         executor.carry_out(instruction)
     executor.stop()
     assert enumerators.asked == [(start, report), returned, "j1"]
+
+
+@pytest.mark.parametrize("broken", [(), ("commit",)])
+def test_tables_are_told_that_they_are_read_when_all_is_committed_and_before_the_job_has_finished(
+    outside: Outside, checkpoints: KeptCheckpoints, broken: tuple[str, ...]
+) -> None:
+    outside.broken.update(broken)
+    enumerators, reports = Enumerators(), queue.Queue[Any]()
+    services = JobManagerServices(LocalTransport(), outside, outside, outside, enumerators, checkpoints)
+    told_before: list[list[object]] = []
+
+    def report(event: Any) -> None:
+        told_before.append(list(enumerators.asked))
+        reports.put(event)
+
+    executor = InstructionExecutor(services, report, lambda ms: ms)
+    read = (ReadTable(SourceSpec("t", "connector", {}, Schema(()), ()), {}, {}),)
+    executor.carry_out(CommitSinks("j1", 7, (), True, read))
+    reports.get(timeout=TIMEOUT_S)
+    executor.stop()
+    assert told_before == [[] if broken else [read]]
 
 
 def test_an_end_is_stored_before_whoever_asks_for_it_is_answered(

@@ -15,10 +15,12 @@ from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import AssignSplits, DeployTask, RequestSplits, SlotOffer, TaskStateUpdate
 from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
+    CommitSinks,
     DiscoveryFailed,
     GiveBackSplits,
     JobFinished,
     JobStored,
+    ReadTable,
     RequestSlots,
     Send,
     SlotsOffered,
@@ -32,6 +34,7 @@ from sqlstream.runtime.jobmanager.events import (
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, SourceSplit
 
 MakeJob = Callable[..., JobGraph]
@@ -55,13 +58,13 @@ def offer(tm: str, *allocations: str) -> SlotsOffered:
     return SlotsOffered(f"{tm}#0", f"{tm}:1", tuple(SlotOffer(i, a) for i, a in enumerate(allocations)))
 
 
-def report(master: JobMaster, execution_id: str, sequence: int, state: ExecutionState) -> None:
+def report(master: JobMaster, execution_id: str, sequence: int, state: ExecutionState) -> list[Any]:
     subtask = master.graph.find(execution_id)
     assert subtask is not None
     error = MISSING if state is ExecutionState.FAILED else None
     tm = subtask.execution.task_manager_id
     update = TaskStateUpdate(tm, "j1", execution_id, sequence, state, error)
-    master.handle(TaskStateChanged(update), 30)
+    return master.handle(TaskStateChanged(update), 30)
 
 
 def sent(instructions: list[Any], kind: type) -> list[Any]:
@@ -110,6 +113,26 @@ def test_tasks_start_once_there_are_slots_and_the_splits_are_known(make_job: Mak
         assert first_splits(master.handle(then, 20)) == {
             "j1-0-0-0": [1, 3], "j1-0-1-0": [2], "j1-1-0-0": None
         }  # fmt: skip
+
+
+def test_the_end_of_a_job_is_told_to_the_tables_that_it_has_read(make_job: MakeJob) -> None:
+    job = make_job("j1", 1, 1)
+    master = stored(job)
+    discovery = Discovery((SourceSplit({"n": 1}),), is_last=True)
+    master.handle(SplitsDiscovered("j1", SOURCE, discovery, {"found": 1}), 10)
+    master.handle(offer("tm0", "a"), 20)
+    ids = [execution.execution_id for execution in master.graph.executions()]
+    for execution_id in ids:
+        report(master, execution_id, 0, ExecutionState.RUNNING)
+    *_, last = ended = [report(master, execution_id, 1, ExecutionState.FINISHED) for execution_id in ids]
+    assert [read for out in ended[:-1] for read in commits(out)] == []
+    spec = job.vertices[0].operators[0].spec
+    assert isinstance(spec, SourceSpec)
+    assert commits(last) == [(ReadTable(spec, {"found": 1}, job.config),)]
+
+
+def commits(instructions: list[Any]) -> list[tuple[ReadTable, ...]]:
+    return [i.read for i in instructions if isinstance(i, CommitSinks)]
 
 
 def test_a_table_that_cannot_be_read_fails_the_job_with_its_place_in_the_statement(make_job: MakeJob) -> None:
