@@ -131,6 +131,24 @@ def copying(place: Path, rows: int) -> Iterator[Copying]:
         yield Copying(broker, server, (first, second), (made, copied))
 
 
+@pytest.mark.timeout(600)
+def test_each_row_is_there_once_after_a_start_of_the_server_that_does_not_let_it_reach_the_broker(
+    tmp_path: Path,
+) -> None:
+    rows = 1500
+    with copying(tmp_path, rows) as run:
+        for job_id in run.jobs:
+            run.server.wait_until_checkpointed(job_id)
+        run.server.signal(signal.SIGKILL)
+        with RunningServer(tmp_path / "server", "--task-managers", "1") as barred:
+            for job_id in run.jobs:
+                barred.wait_for(job_id, "RESTARTING")
+                (newest, *_) = barred.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+                assert newest["exceptionName"] == "SS5031"
+        run.server.start()
+        run.check(rows)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(4))
