@@ -17,5 +17,6 @@ from sqlstream.testing.check import Check, checks
 from sqlstream.testing.connector_checks import ConnectorCase
 from sqlstream.testing.format_checks import FormatCase
 from sqlstream.testing.function_checks import FunctionCase
+from sqlstream.testing.message_checks import MessageCase
 
-__all__ = ["CatalogCase", "Check", "ConnectorCase", "FormatCase", "FunctionCase", "checks"]
+__all__ = ["CatalogCase", "Check", "ConnectorCase", "FormatCase", "FunctionCase", "MessageCase", "checks"]

@@ -225,7 +225,9 @@ class ConnectorCase:
         spec = self._sink(directory)
         first = self._written(spec, rows[:5], 1)
         connector(self.connector).commit(spec, 1, first, LocalFiles())
-        writer = connector(self.connector).sink(spec, ChangelogMode.INSERT_ONLY, _context(0, 1, 7, attempt=1))
+        writer = connector(self.connector).sink(
+            spec, ChangelogMode.INSERT_ONLY, context_of(0, 1, 7, attempt=1)
+        )
         writer.write(self._batch(spec, rows[5:]))
         writer.abort()
         same_rows(self._visible(directory), rows[:5], "a writer that was told to abort")
@@ -261,7 +263,7 @@ class ConnectorCase:
         """What two writers have made ready, of whom each got every second row."""
         committables = []
         for subtask in range(2):
-            context = _context(subtask, 2, 7, attempt=attempt + 10 * min(checkpoint, 9))
+            context = context_of(subtask, 2, 7, attempt=attempt + 10 * min(checkpoint, 9))
             writer = connector(self.connector).sink(spec, ChangelogMode.INSERT_ONLY, context)
             for row in rows[subtask::2]:
                 writer.write(self._batch(spec, [row]))
@@ -281,7 +283,9 @@ class ConnectorCase:
         )
 
 
-def _context(subtask: int, parallelism: int, batch_rows: int, attempt: int = 0) -> ConnectorContext:
+def context_of(
+    subtask: int = 0, parallelism: int = 1, batch_rows: int = 65_536, attempt: int = 0
+) -> ConnectorContext:
     return ConnectorContext(
         job_id=JOB,
         vertex_id="v",
@@ -300,7 +304,7 @@ def _context(subtask: int, parallelism: int, batch_rows: int, attempt: int = 0) 
 def _reader(
     spec: SourceSpec, subtask: int, parallelism: int, batch_rows: int, positions: Positions | None = None
 ) -> Any:
-    return connector(spec.connector).source(spec, _context(subtask, parallelism, batch_rows), positions)
+    return connector(spec.connector).source(spec, context_of(subtask, parallelism, batch_rows), positions)
 
 
 def _read(
@@ -334,7 +338,7 @@ def _read_with_cuts(spec: SourceSpec, fate: random.Random) -> list[Row]:
     kept: Positions | None = None
     state: dict[str, Any] | None = None
     for cut in range(6):
-        context = _context(0, 1, fate.choice(BATCH_ROWS))
+        context = context_of(0, 1, fate.choice(BATCH_ROWS))
         assigned = (
             AssignedReader(made, spec, context, kept, state) if isinstance(made, EnumeratesSplits) else None
         )

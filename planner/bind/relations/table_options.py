@@ -356,6 +356,15 @@ def _find_format(
             span=span,
             hint=choose_one_of("", _formats(descriptor, context)),
         )
+    is_by_key = descriptor.reading.mode is ChangelogMode.UPSERT
+    if found.reads_events and (is_by_key or key == f"{KEY_PREFIX}format"):
+        what = f'rows of connector "{descriptor.identifier}"' if is_by_key else "keys"
+        raise UserError(
+            "SS4003",
+            f'format "{identifier}" is one of changes, and {what} are no changes',
+            span=span,
+            hint="name the format of whole rows, such as json or avro",
+        )
     return found
 
 

@@ -47,6 +47,7 @@ _OWN_FILE = re.compile(r"(?:^|/)part-[0-9a-f]{20}-(?:joined-)?\d+-\d{8}[.-][^/]*
 """A file that a sink of ours has written: its deletions have whole rows, however many NULLs these have."""
 
 _MYSQL = re.compile(rb'"connector"\s*:\s*"(?:mysql|mariadb)"')
+_POSTGRES = "postgresql"
 _SCHEMAS_MAX = 64
 
 _UNKNOWN = "$unknown"
@@ -100,9 +101,7 @@ class WholeRowsReader(ChangeEventReader):
             half = (len(self._names) + 1) // 2
             may_be_key = np.zeros(len(doubtful), dtype=bool)
             if self._logs_nulls and not (is_update & has_before).any():
-                may_be_key = pc.fill_null(pc.equal(connectors, "postgresql"), True).to_numpy(
-                    zero_copy_only=False
-                )
+                may_be_key = pc.equal(connectors, _POSTGRES).to_numpy(zero_copy_only=False)
             is_key = (absent >= half) | (may_be_key & (nulls >= half))
             found[doubtful] = np.where(is_update[doubtful], absent > absent_after, is_key)
         yield found
@@ -110,19 +109,22 @@ class WholeRowsReader(ChangeEventReader):
         self._logs_nulls = self._logs_nulls and not (is_update & has_before & ~found).any()
 
     def _looked_at(self, lines: pa.Array) -> tuple[Numbers, Numbers, Numbers, pa.Array]:
-        """Of rows before: how many columns are absent, how many absent or NULL, how many are absent after the change, and who has
-        logged them."""
+        """Of rows before: how many columns are absent, how many absent or NULL, how many are absent after the change, and which
+        connector may have logged them."""
         documents = read_lines(lines.cast(pa.string()))
         events = documents.roots
         for name in self.path:
             events = documents.member(events, name)
-        before, after = (
-            documents.members(documents.member(events, row), *self._names) for row in ("before", "after")
-        )
+        rows = documents.members(events, "before", "after")
+        before, after = (documents.members(row, *self._names) for row in rows)
         is_null = np.stack([documents.kinds(members) for members in before]) == json_tape.NULL
         absent, absent_after = ((members < 0).sum(axis=0) for members in (before, after))
-        connectors = documents.member(documents.member(events, "source"), "connector")
-        return absent, absent + is_null.sum(axis=0), absent_after, documents.texts(connectors)
+        sources = documents.member(events, "source")
+        connectors = documents.texts(documents.member(sources, "connector"))
+        # Flink and sqlstream write whole rows, an `after` that is NULL, and no source.
+        own = pa.array((sources < 0) & (rows[1] >= 0))
+        connectors = pc.if_else(own, "", pc.fill_null(connectors, _POSTGRES))
+        return absent, absent + is_null.sum(axis=0), absent_after, connectors
 
 
 class DebeziumReader(WholeRowsReader):

@@ -100,6 +100,7 @@ class OrcReader(StoredRows):
         import pyarrow.orc
 
         file = pyarrow.orc.ORCFile(self._stream)
+        _check_tail(file.reader.serialized_file_tail(), file.file_length)
         self.check_columns(file.schema)
         present = [name for name in self.targets if name in file.schema.names]
         if not present:
@@ -111,6 +112,42 @@ class OrcReader(StoredRows):
             rows.validate(full=True)
             for first in range(0, rows.num_rows, self.batch_rows):
                 yield rows.slice(first, self.batch_rows)
+
+
+_TAIL = """
+syntax = "proto2";
+message Tail { optional Footer footer = 2; }
+message Footer { repeated Stripe stripes = 3; repeated Type types = 4; optional uint64 rows = 6; }
+message Stripe {
+  optional uint64 offset = 1; optional uint64 index = 2; optional uint64 data = 3; optional uint64 footer = 4;
+  optional uint64 rows = 5;
+}
+message Type { optional uint32 kind = 1; optional uint32 precision = 5; }
+"""
+"""What is looked at of ORC's own descriptor of a tail."""
+_DECIMAL, _PRECISION_MAX = 14, 38
+
+
+@functools.cache
+def _tail_message() -> Any:
+    from google.protobuf import message_factory
+
+    from sqlstream.runtime.formats.protobuf.descriptors import files_of_text
+
+    return message_factory.GetMessageClass(files_of_text(_TAIL)[0].message_types_by_name["Tail"])
+
+
+def _check_tail(tail: bytes, file_bytes: int) -> None:
+    """ValueError for a damaged tail. The library ends the process at a DECIMAL of too many digits, and takes what the tail says
+    of rows and stripes for true."""
+    footer = _tail_message().FromString(tail).footer
+    digits = max((t.precision for t in footer.types if t.kind == _DECIMAL), default=0)
+    if digits > _PRECISION_MAX:
+        raise ValueError(f"its footer has a DECIMAL of {digits} digits")
+    if sum(stripe.rows for stripe in footer.stripes) != footer.rows:
+        raise ValueError("the rows of its stripes are not those of the file")
+    if any(s.offset + s.index + s.data + s.footer > file_bytes for s in footer.stripes):
+        raise ValueError("a stripe ends behind the file")
 
 
 @functools.cache

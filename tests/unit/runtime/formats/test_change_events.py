@@ -316,7 +316,10 @@ def test_without_a_key_a_row_that_is_mostly_null_is_whole_where_the_log_has_whol
     assert read("debezium-json", [logged]) == ([(DELETE, GONE)], [])
     assert read("debezium-json", [update, deletion])[0][-1] == (DELETE, GONE)
     assert read("ogg-json", [{"before": sparse, "op_type": "D"}]) == ([(DELETE, GONE)], [])
-    # Our own sinks write whole rows.
+    # Our own sinks write whole rows, and so does Flink.
+    assert read("debezium-json", [{**deletion, "after": None}]) == ([(DELETE, GONE)], [])
+    with pytest.raises(UserError, match="not whole"):
+        read("debezium-json", [{**logged, "after": None, "source": {"connector": "postgresql"}}])
     path = "t/part-0123456789ab00000000-0-00000000.json"
     reader = format_of("debezium-json").reader(
         ReadRequest(io.BytesIO(json.dumps(deletion).encode()), path, SCHEMA, SCHEMA.names, {}, 100)

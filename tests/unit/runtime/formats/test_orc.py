@@ -113,6 +113,25 @@ def test_what_is_no_whole_file_is_refused(data: bytes | None) -> None:
     assert raised.value.code == "SS5011"
 
 
+DAMAGES = [
+    # Precision and scale of DECIMAL(10, 2) in the footer.
+    (b"\x28\x0a\x30\x02", b"\x28\x4a\x30\x02", "a DECIMAL of 74 digits"),
+    # Its number of rows, behind the last type.
+    (b"\x30\x02\x30\x03", b"\x30\x02\x30\x07", "the rows of its stripes are not those of the file"),
+]
+
+
+@pytest.mark.parametrize(("whole", "damaged", "said"), DAMAGES)
+def test_a_damaged_footer_is_an_error(whole: bytes, damaged: bytes, said: str) -> None:
+    schema = Schema.of(("d", sql.decimal(10, 2)))
+    rows = [{"d": n} for n in range(3)]
+    data = written(schema, rows, compress="NONE")
+    assert data.count(whole) == 1
+    with pytest.raises(UserError, match=f'could not read "f" as orc: .*{said}') as raised:
+        read(data.replace(whole, damaged), schema)
+    assert raised.value.code == "SS5011"
+
+
 def test_a_moment_beyond_nanoseconds_is_an_error() -> None:
     schema = Schema.of(("m", sql.timestamp(6)))
     data = written(schema, [{"m": datetime.datetime(1, 1, 1)}])
