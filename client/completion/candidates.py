@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -81,7 +81,7 @@ class Vocabulary(Protocol):
 
     def formats(self) -> Sequence[str]: ...
 
-    def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
-        """The keys of WITH, for a connector and a format that may both be unknown ("")."""
+    def table_options(self, given: Mapping[str, str]) -> Sequence[OptionName]:
+        """The keys of WITH, beside options that may or may not name the connector and formats."""
 
     def jobs(self) -> Sequence[Name]: ...

@@ -23,6 +23,7 @@ from sqlstream.client.completion.scope import Scope, Source, columns_of, scope_a
 from sqlstream.client.completion.tree import place_in_tree
 from sqlstream.client.completion.wanted import TYPES, UNITS, Wanted, wanted_at
 from sqlstream.planner.dialect.tokens import RESERVED, is_word, word
+from sqlstream.spi.format import FORMAT_KEYS
 
 CANDIDATES_MAX = 500
 
@@ -184,7 +185,7 @@ class _Completion:
     def _in_options(self, inner: Sequence[Token], tokens: Sequence[Token]) -> None:
         columns = [c.text for c in defined_columns(_first_group(tokens))]
         given = option_pairs([*inner, *self._cursor.after])
-        options = self._vocabulary.table_options(given.get("connector", ""), given.get("format", ""))
+        options = self._vocabulary.table_options(given)
         self._pairs(inner, options, columns)
 
     def _in_hint(self, tokens: Sequence[Token]) -> bool:
@@ -197,7 +198,7 @@ class _Completion:
         if len(tokens) == start + 1:
             self._keywords(["OPTIONS"])
         elif len(tokens) > start + 2:
-            self._pairs(tokens[start + 3 :], self._vocabulary.table_options("", ""), ())
+            self._pairs(tokens[start + 3 :], self._vocabulary.table_options({}), ())
         return True
 
     def _pairs(self, inner: Sequence[Token], options: Sequence[OptionName], columns: Sequence[str]) -> None:
@@ -209,9 +210,8 @@ class _Completion:
             keys = option_keys(options, given, columns)
             self._strings([Name(o.key, o.detail) for o in keys], CandidateKind.OPTION)
             return
-        kind = {"connector": CandidateKind.CONNECTOR, "format": CandidateKind.FORMAT}.get(
-            place.key, CandidateKind.VALUE
-        )
+        kinds = {"connector": CandidateKind.CONNECTOR, **dict.fromkeys(FORMAT_KEYS, CandidateKind.FORMAT)}
+        kind = kinds.get(place.key, CandidateKind.VALUE)
         choices = option_choices(place.key, options, columns, self._vocabulary)
         self._strings([Name(c) for c in choices], kind)
 

@@ -233,7 +233,5 @@ def option_choices(
     """The values that the key may have, where they can be listed."""
     if key == "connector":
         return vocabulary.connectors()
-    if key == "format":
-        return vocabulary.formats()
     found = [o for o in option_keys(options, (), columns) if o.key == key]
     return found[0].choices if found else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream.catalog import CatalogTable, ObjectPath
@@ -12,12 +12,24 @@ from sqlstream.client.completion.candidates import Name, OptionName
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType
 from sqlstream.errors import SqlStreamError
+from sqlstream.spi.format import FORMAT_KEYS
 
 if TYPE_CHECKING:
     from sqlstream.client.sessions.session import Session
     from sqlstream.spi.connector import OptionDescriptor
 
 _PATH_PARTS = 3
+_FORMATS_OF = dict(
+    zip(
+        FORMAT_KEYS,
+        (
+            "the format of the rows",
+            "the format of the values of messages",
+            "the format of the keys of messages",
+        ),
+        strict=True,
+    )
+)
 
 
 class SessionVocabulary:
@@ -89,19 +101,27 @@ class SessionVocabulary:
     def formats(self) -> Sequence[str]:
         return sorted(self._context.formats)
 
-    def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
-        from sqlstream.planner.bind.relations.table_options import own_options
+    def table_options(self, given: Mapping[str, str]) -> Sequence[OptionName]:
+        from sqlstream.planner.bind.relations.table_options import format_keys, formats_of, own_options
 
         found = [OptionName("connector", "the connector of the table")]
         connectors, formats = self._context.connectors, self._context.formats
+        connector = given.get("connector", "")
+        named: dict[str, set[str]] = {}
         for descriptor in [connectors[connector]] if connector in connectors else connectors.values():
             if not descriptor.is_internal:
                 found += [_option(o) for o in own_options(descriptor)]
-                found += (
-                    [OptionName("format", "the format of the rows")] if descriptor.place.has_format else []
-                )
-        for identifier in [format_] if format_ in formats else formats if not connector else ():
-            found += [_option(o, f"{identifier}.") for o in formats[identifier].options]
+                for key in format_keys(descriptor):
+                    named.setdefault(key, set()).update(formats_of(descriptor, self._context))
+        names_values = bool(given.keys() & set(FORMAT_KEYS[:2]))
+        for key, choices in named.items():
+            if key not in FORMAT_KEYS[:2] or not names_values:
+                found.append(OptionName(key, _FORMATS_OF[key], tuple(sorted(choices))))
+            of_key = given.get(key, "")
+            all_formats = formats if not connector and key == "format" else ()
+            for identifier in [of_key] if of_key in formats else all_formats:
+                prefix = f"{key.removesuffix('format')}{identifier}."
+                found += [_option(o, prefix) for o in formats[identifier].options]
         return list({o.key: o for o in found}.values())
 
     def jobs(self) -> Sequence[Name]:

@@ -25,20 +25,10 @@ from sqlstream.spi.format import HasMessages, MessageRequest, Rejected
 from sqlstream.terminal_text import shortened
 
 _TEXT_CHARACTERS_MAX = 200
-_FORMATS_OF_OTHERS = ("value.format", "key.format")
 
 
-def check_format(connector: str, schema: Schema, options: Mapping[str, str]) -> None:
-    """UserError SS4003 for formats of keys and values, which these messages do not have; SS4006 for columns that the format
-    cannot carry."""
-    for key in _FORMATS_OF_OTHERS:
-        if key in options:
-            raise UserError(
-                "SS4003",
-                f'connector "{connector}" has no option "{key}"',
-                option=key,
-                hint="write 'format' = '…'",
-            )
+def check_format(schema: Schema, options: Mapping[str, str]) -> None:
+    """UserError SS40xx for columns or options that the format cannot have."""
     identifier = options["format"]
     validate_format(identifier, identifier, schema, format_options(identifier, dict(options)))
 

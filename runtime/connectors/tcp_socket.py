@@ -88,7 +88,7 @@ class Socket(SourceOnlyConnector):
                     option=name,
                     hint=f"the largest is {largest}",
                 )
-        check_format("socket", schema, options)
+        check_format(schema, options)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

@@ -197,14 +197,15 @@ class Place(msgspec.Struct, frozen=True):
     """Where a table is, and how its rows lie there.
 
     `options` name the place. A reader begins elsewhere when they change; one of an unbounded table finds what is there.
-    `has_format`: rows are in a format, which the option `format` (or `value.format`) names; with `has_messages` it is one whose
-    rows may be messages. `partitions`: a table may be PARTITIONED BY some of its
-    columns.
+    `has_format`: rows are in a format, which the option `format` names; with `has_messages` it is one whose rows may be messages.
+    `has_keys`: messages have keys, too, so that `value.format` and `key.format` name formats. `partitions`: a table may be
+    PARTITIONED BY some of its columns.
     """
 
     options: tuple[str, ...] = ()
     has_format: bool = False
     has_messages: bool = False
+    has_keys: bool = False
     partitions: bool = False
 
 

@@ -77,6 +77,9 @@ VALUE_PREFIX, KEY_PREFIX = "value.", "key."
 """May stand before the options of a format where rows are messages, which have values and keys; the former also before a metadata
 key of a format."""
 
+FORMAT_KEYS = ("format", f"{VALUE_PREFIX}format", f"{KEY_PREFIX}format")
+"""The options that name a format; the first two the same one."""
+
 
 def value_format(options: Mapping[str, str]) -> str:
     """The format of a table's rows, which `value.format` may name too where they are messages; empty without any."""

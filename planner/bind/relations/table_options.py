@@ -33,7 +33,7 @@ from sqlstream.spi.changelog_options import (
     ChangelogOptions,
 )
 from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType
-from sqlstream.spi.format import KEY_PREFIX, VALUE_PREFIX, FormatDescriptor, value_format
+from sqlstream.spi.format import FORMAT_KEYS, VALUE_PREFIX, FormatDescriptor, value_format
 from sqlstream.types import STRING_ROOTS, LogicalType
 
 _WATERMARK_OPTIONS = (
@@ -193,7 +193,7 @@ def _check(
 ) -> None:
     known = _known_options(values, descriptor, context, spans)
     for key, value in values.items():
-        if key == "connector" or key in _format_keys(descriptor):
+        if key == "connector" or key in format_keys(descriptor):
             continue
         option = _find_option(key, known, columns) or _find_option(
             key, [o for o in known if o.takes_computed], computed
@@ -252,12 +252,11 @@ def _known_options(
     return known
 
 
-def _format_keys(descriptor: ConnectorDescriptor) -> tuple[str, ...]:
-    """The options that name a format; the first two the same one."""
-    place = descriptor.place
-    if place.has_messages:
-        return ("format", f"{VALUE_PREFIX}format", f"{KEY_PREFIX}format")
-    return ("format",) if place.has_format else ()
+def format_keys(descriptor: ConnectorDescriptor) -> tuple[str, ...]:
+    """The options that name a format of the connector's tables."""
+    if descriptor.place.has_keys:
+        return FORMAT_KEYS
+    return FORMAT_KEYS[:1] if descriptor.place.has_format else ()
 
 
 def written_format(
@@ -303,7 +302,7 @@ def _find_formats(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: OptionPlaces
 ) -> dict[str, FormatDescriptor]:
     """By the options that name them."""
-    keys = _format_keys(descriptor)
+    keys = format_keys(descriptor)
     if not keys:
         if "format" in values:
             raise UserError(
@@ -313,12 +312,20 @@ def _find_formats(
                 hint="remove the option 'format'",
             )
         return {}
+    unknown = next((key for key in FORMAT_KEYS if key in values and key not in keys), None)
+    if unknown is not None:
+        raise UserError(
+            "SS4003",
+            f'connector "{descriptor.identifier}" has no option "{unknown}"',
+            span=spans.keys.get(unknown) or spans.otherwise,
+            hint="write 'format' = '…'",
+        )
     if not any(key in values for key in keys[:2]):
         raise UserError(
             "SS4005",
             f'connector "{descriptor.identifier}" needs a format',
             span=spans.otherwise,
-            hint=f"add 'format' = '…', one of {', '.join(_formats(descriptor, context))}",
+            hint=f"add 'format' = '…', one of {', '.join(formats_of(descriptor, context))}",
         )
     if all(key in values for key in keys[:2]) and len(keys) > 1:
         raise UserError(
@@ -330,7 +337,7 @@ def _find_formats(
     return {key: _find_format(key, values[key], descriptor, context, spans) for key in keys if key in values}
 
 
-def _formats(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]:
+def formats_of(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]:
     """Those that the connector can have."""
     needs_messages = descriptor.place.has_messages
     return sorted(
@@ -345,7 +352,7 @@ def _find_format(
     with ErrorsAt(span):  # a package that cannot be used
         found = context.formats.get(identifier)
     if found is None:
-        hint = choose_one_of(identifier, _formats(descriptor, context))
+        hint = choose_one_of(identifier, formats_of(descriptor, context))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
     needs_messages = descriptor.place.has_messages
     if not (found.has_messages if needs_messages else found.has_files):
@@ -354,10 +361,10 @@ def _find_format(
             "SS4003",
             f'format "{identifier}" is one of {of}, and connector "{descriptor.identifier}" has {has}',
             span=span,
-            hint=choose_one_of("", _formats(descriptor, context)),
+            hint=choose_one_of("", formats_of(descriptor, context)),
         )
     is_by_key = descriptor.reading.mode is ChangelogMode.UPSERT
-    if found.reads_events and (is_by_key or key == f"{KEY_PREFIX}format"):
+    if found.reads_events and (is_by_key or key == FORMAT_KEYS[2]):
         what = f'rows of connector "{descriptor.identifier}"' if is_by_key else "keys"
         raise UserError(
             "SS4003",

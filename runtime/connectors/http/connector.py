@@ -48,7 +48,7 @@ class Http:
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
-        check(self.descriptor.identifier, table, schema, options)
+        check(table, schema, options)
 
     def source(
         self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None

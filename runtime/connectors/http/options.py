@@ -306,18 +306,18 @@ def _authorization(value: str) -> str:
     return f"Basic {base64.b64encode(value.encode()).decode()}" if is_login else value
 
 
-def check(connector: str, table: str, schema: Schema, options: Mapping[str, str]) -> None:
+def check(table: str, schema: Schema, options: Mapping[str, str]) -> None:
     """UserError SS4002, SS4003, SS4005 for options that do not fit each other, and SS4006 for columns that the format cannot
     carry."""
     try:
-        _check(connector, table, schema, options)
+        _check(table, schema, options)
     except UserError as error:
         if EARLIER_PREFIX + error.option in options:
             error.option = EARLIER_PREFIX + error.option
         raise
 
 
-def _check(connector: str, table: str, schema: Schema, options: Mapping[str, str]) -> None:
+def _check(table: str, schema: Schema, options: Mapping[str, str]) -> None:
     given = plain(options)
     doubled = next(
         (k for k in options if k.startswith(EARLIER_PREFIX) and k[len(EARLIER_PREFIX) :] in options), None
@@ -329,7 +329,7 @@ def _check(connector: str, table: str, schema: Schema, options: Mapping[str, str
     read, lookup = parse_options(ReadOptions, given), parse_options(RequestOptions, given)
     check_url(re.sub(r"\{\w+\}", "x", read.url))
     check_headers(given)
-    check_format(connector, schema, given)
+    check_format(schema, given)
     _check_cursor(table, schema, read, given)
     _check_lookup(table, schema, lookup, given)
     check_certificates(lookup)

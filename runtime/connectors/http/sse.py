@@ -89,7 +89,7 @@ class Sse(SourceOnlyConnector):
         check_url(given.url)
         check_headers(options)
         check_certificates(given)
-        check_format("sse", schema, options)
+        check_format(schema, options)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

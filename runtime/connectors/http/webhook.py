@@ -124,7 +124,7 @@ class Webhook(SourceOnlyConnector):
                 option="token",
                 hint="make one by such as: openssl rand -hex 16",
             )
-        check_format("webhook", schema, options)
+        check_format(schema, options)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

@@ -83,7 +83,7 @@ class WebSocket(SourceOnlyConnector):
         check_url(given.url, ("ws", "wss"))
         check_headers(options)
         check_certificates(given)
-        check_format("websocket", schema, options)
+        check_format(schema, options)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

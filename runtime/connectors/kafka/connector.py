@@ -82,6 +82,7 @@ class Kafka:
             options=("topic", "topic-pattern", "properties.bootstrap.servers"),
             has_format=True,
             has_messages=True,
+            has_keys=True,
         ),
     )
 

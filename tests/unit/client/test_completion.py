@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import pytest
 from work_harness import calls_of
 
 from sqlstream.client.completion import CandidateKind, Name, OptionName, complete
 from sqlstream.client.completion.cursor import TEXT_CHARACTERS_MAX
 from sqlstream.client.completion.phrases import parse_phrase
+from sqlstream.client.completion.session_vocabulary import SessionVocabulary
+from sqlstream.client.sessions.session import Session
 
 TABLES = {
     ("orders",): [
@@ -61,11 +66,11 @@ class Words:
     def formats(self) -> list[str]:
         return ["csv", "json"]
 
-    def table_options(self, connector: str, format_: str) -> list[OptionName]:
-        found = [OptionName("connector", "required"), OptionName("format")]
-        if connector == "datagen":
+    def table_options(self, given: Mapping[str, str]) -> list[OptionName]:
+        found = [OptionName("connector", "required"), OptionName("format", "", ("csv", "json"))]
+        if given.get("connector") == "datagen":
             found.append(OptionName("fields.#.kind", "", ("random", "sequence")))
-        if format_ == "csv":
+        if given.get("format") == "csv":
             found.append(OptionName("csv.field-delimiter"))
         return found
 
@@ -274,3 +279,34 @@ def test_a_text_that_is_too_long_is_not_read() -> None:
 def test_a_wrong_phrase_is_refused() -> None:
     with pytest.raises(ValueError, match="unexpected"):
         parse_phrase("SHOW ] TABLES")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("'connector' = 'kafka', 'value.|", ["'value.fields-include'", "'value.format'"]),
+        ("'connector' = 'kafka', 'value.format' = 'ra|", ["'raw'"]),
+        ("'connector' = 'kafka', 'key.format' = 'ra|", ["'raw'"]),
+        (
+            "'connector' = 'kafka', 'value.format' = 'json', 'value.json.ig|",
+            ["'value.json.ignore-parse-errors'"],
+        ),
+        (
+            "'connector' = 'kafka', 'value.json.ig|', 'value.format' = 'json'",
+            ["'value.json.ignore-parse-errors"],
+        ),
+        ("'key.format' = 'avro-confluent', 'key.avro-confluent.u|", ["'key.avro-confluent.url'"]),
+        ("'key.format' = 'json', 'key.json.ignore-parse-errors' = '|", ["'true'", "'false'"]),
+        ("'connector' = 'kafka', 'format' = 'json', 'value.fo|", []),
+        ("'connector' = 'http', 'key.|", []),
+        ("'connector' = 'filesystem', 'format' = 'or|", ["'orc'"]),
+        ("'connector' = 'kafka', 'format' = 'or|", []),
+    ],
+)
+def test_formats_of_values_and_keys_and_their_options_are_completed(
+    options: str, expected: list[str]
+) -> None:
+    text = f"CREATE TABLE t (a INT) WITH ({options}"
+    vocabulary = SessionVocabulary(Session(cast("Any", None)))
+    found = complete(text.replace("|", "", 1), text.index("|"), vocabulary)
+    assert [c.text for c in found] == expected
