@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
+from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import PathPattern, find_files
 from sqlstream.runtime.connectors.files.rejected_rows import read_path
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
-from sqlstream.spi.files import FileStatus
+from sqlstream.spi.files import Files, FileStatus
 
 OPENING_BYTES = 1 << 16
 """What opening a file costs, in bytes that are read meanwhile: many small files weigh something."""
@@ -23,7 +24,7 @@ GROWING = "growing"
 class FileEnumerator:
     """Each file is a split, in order of the paths. With `source.monitor-interval` there is always a next look, and a file is
     found once it is complete (`FileWatch`). A file that changes later, or all the time, is named in a split with a `notice`: the
-    reader that gets it tells the user.
+    reader that gets it tells the user. Of rejected rows, what has been added to a file is a split (`GrowthWatch`).
 
     Files of a table with a watermark, and those that are found later, have their reader at once: only so does each reader know
     the earliest time that it has still to read. Other files wait until a reader asks.
@@ -40,7 +41,12 @@ class FileEnumerator:
         self._is_on_demand = spec.watermark is None
         interval_ms = options.monitor_interval_ms
         self.interval_ms = interval_ms or 0
-        self._watch = FileWatch(interval_ms) if interval_ms is not None else None
+        self._watch: FileWatch | GrowthWatch | None = None
+        if interval_ms is not None:
+            # These files are only added to, for as long as their job runs.
+            self._watch = (
+                GrowthWatch(context.files) if options.reads_rejected_rows else FileWatch(interval_ms)
+            )
         self._has_ended = state is not None and self._watch is None
         if self._watch is not None and state is not None:
             self._watch.restore(state)
@@ -53,6 +59,8 @@ class FileEnumerator:
         )
         if self._watch is None:
             return Discovery(tuple(map(_split, found)), is_last=True, is_on_demand=self._is_on_demand)
+        if isinstance(self._watch, GrowthWatch):
+            return Discovery(tuple(self._watch.look(found)), is_last=False)
         look = self._watch.look(found, self._context.now_ms())
         notices = [(path, CHANGED) for path in look.changed] + [(path, GROWING) for path in look.growing]
         said = (SourceSplit({"path": path, "notice": notice}) for path, notice in notices)
@@ -60,7 +68,7 @@ class FileEnumerator:
         return Discovery(splits, is_last=False, holds_watermark=self._watch.has_new_candidates)
 
     def give_back(self, positions: list[dict[str, Any]]) -> None:
-        if self._watch is None:
+        if not isinstance(self._watch, FileWatch):
             return
         for position in positions:
             self._watch.reopen(position["path"], position["size"], position["modified_ms"])
@@ -72,6 +80,63 @@ class FileEnumerator:
 def _split(status: FileStatus) -> SourceSplit:
     position = {"path": status.path, "size": status.size, "modified_ms": status.modified_ms}
     return SourceSplit(position, status.size + OPENING_BYTES)
+
+
+_TAIL_BYTES = 1 << 16
+
+
+class GrowthWatch:
+    """Finds the lines that were added to files since the last look. Files have names of their own, and what stands in one stays.
+
+    State: how many bytes of each file were found, up to the end of a line; a snapshot has it.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._found: dict[str, int] = {}
+
+    def look(self, found: Collection[FileStatus]) -> list[SourceSplit]:
+        """`found` is all that is there."""
+        self._found = {status.path: self._found.get(status.path, 0) for status in found}
+        splits = []
+        for status in found:
+            begin = self._found[status.path]
+            end = self._line_end(status, begin)
+            if end > begin:
+                self._found[status.path] = end
+                position = {
+                    "path": status.path,
+                    "size": end,
+                    "modified_ms": status.modified_ms,
+                    "begin": begin,
+                }
+                splits.append(SourceSplit(position, end - begin + OPENING_BYTES))
+        return splits
+
+    def _line_end(self, status: FileStatus, begin: int) -> int:
+        """Where the last whole line ends; a line may be half written."""
+        end = status.size
+        if end <= begin:
+            return begin
+        try:
+            with self._files.open_read(status.path) as stream:
+                while end > begin:
+                    first = max(begin, end - _TAIL_BYTES)
+                    stream.seek(first)
+                    place = stream.read(end - first).rfind(b"\n")
+                    if place >= 0:
+                        return first + place + 1
+                    end = first
+        except (OSError, SqlStreamError):
+            # It was removed since the look, as those of earlier jobs are.
+            return begin
+        return begin
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"found": self._found}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self._found = dict(snapshot["found"])
 
 
 # When a file of a watched directory is complete, and whether it changes after that.

@@ -22,7 +22,7 @@ from sqlstream.spi.files import FileStatus
 @dataclasses.dataclass
 class FileSplit:
     """A file of this subtask, of which `rows` rows were emitted. `size` and `modified_ms` are those of the file when it was
-    found.
+    found. Of a file that is added to (`GrowthWatch`) it is the lines from the byte `begin` to `size`.
 
     `watermark_ms` is the file's own: the highest watermark of the emitted rows, at first that of the reader when it found
     the file. `least_ms` is what the first rows promise before they are emitted: none of the file's rows becomes late by it.
@@ -34,6 +34,11 @@ class FileSplit:
     rows: int = 0
     watermark_ms: int = WATERMARK_MIN
     least_ms: int = WATERMARK_MIN
+    begin: int = 0
+
+    @property
+    def name(self) -> tuple[str, int]:
+        return self.path, self.begin
 
     @property
     def progress_ms(self) -> int:
@@ -80,12 +85,13 @@ class FileQueue:
         self._pattern = PathPattern(options.path_pattern or "")
         self._files = files
         self._watermarks = watermarks
-        self._splits: dict[str, FileSplit] = {}
+        self._splits: dict[tuple[str, int], FileSplit] = {}
         self._unordered: deque[FileSplit] = deque()
         self._waiting: list[tuple[int, int, FileSplit]] = []  # a heap: watermark, place among all splits
         self._places = 0
         self.is_watched = options.monitor_interval_ms is not None
         """Whether files come for ever."""
+        self._are_added_to = options.reads_rejected_rows
         self.finished_ms = WATERMARK_MIN
         """The highest watermark of a file that was read to its end."""
         self.given_back: list[dict[str, Any]] = []
@@ -152,10 +158,10 @@ class FileQueue:
     def finish(self, split: FileSplit) -> None:
         """The file was read to its end."""
         self.finished_ms = max(self.finished_ms, split.watermark_ms)
-        del self._splits[split.path]
+        del self._splits[split.name]
 
     def _add(self, split: FileSplit) -> None:
-        self._splits[split.path] = split
+        self._splits[split.name] = split
         if self._watermarks is None or split.rows:
             self._wait(split)
         else:
@@ -186,13 +192,15 @@ class FileQueue:
         if status is None:
             self._give_back(split)
             self._warn(split.path, f"has vanished {'while' if split.rows else 'before'} it was read")
+        elif self._are_added_to:
+            return status
         elif split.rows == 0 and (status.size, status.modified_ms) != (split.size, split.modified_ms):
             self._give_back(split)
             return None
         return status
 
     def _give_back(self, split: FileSplit) -> None:
-        del self._splits[split.path]
+        del self._splits[split.name]
         self.given_back.append({"path": split.path, "size": split.size, "modified_ms": split.modified_ms})
 
     def _say(self, path: str, notice: str) -> None:

@@ -159,8 +159,8 @@ class FileSourceReader:
         taken = self._queue.take()
         if taken is not None:
             split, status = taken
-            size_max = split.size if self._queue.is_watched else -1
-            reader, batches = self._files.open(status, split.rows, size_max, bool(self._open))
+            size_max = split.size - split.begin if self._queue.is_watched else -1
+            reader, batches = self._files.open(status, split.rows, size_max, bool(self._open), split.begin)
             self._open.append(_OpenFile(split, reader, batches, self._watermarks))
 
     def _finish(self, file: _OpenFile) -> None:

@@ -72,18 +72,25 @@ class TableFiles:
         self._rejected.close()
 
     def open(
-        self, status: FileStatus, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
+        self,
+        status: FileStatus,
+        skip_rows: int,
+        size_max: int = -1,
+        is_beside_others: bool = False,
+        begin: int = 0,
     ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
-        """The rows after the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
-        and in small blocks when other files are open too."""
+        """The rows after the first `skip_rows`, from the byte `begin` on; of a text file only the first `size_max` bytes of
+        these, unless that is negative, and in small blocks when other files are open too."""
         stream = self._context.files.open_read(status.path)
+        if begin:
+            stream.seek(begin)
         if self._format.descriptor.is_text and size_max >= 0:
             stream = FirstBytes(stream, size_max)  # type: ignore[assignment]
         block_bytes = SIDE_BY_SIDE_BYTES if is_beside_others else None
         constants = self._constants.of(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)
         reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows, block_bytes)
-        batches = self._decode(status.path, reader, stream, constants)
+        batches = self._decode(status.path, reader, stream, constants, begin)
         if self._has_kinds:
             batches = whole_updates(batches, self._spec.change_key, are_versions=self._spec.are_versions)
         return reader, batches
@@ -146,9 +153,14 @@ class TableFiles:
         return OpColumnReader(rows, stream, path, skip_rows, skips_errors(self._format_options))
 
     def _decode(
-        self, path: str, reader: FileReader, stream: BinaryIO, constants: dict[str, pa.Scalar]
+        self,
+        path: str,
+        reader: FileReader,
+        stream: BinaryIO,
+        constants: dict[str, pa.Scalar],
+        position: int,
     ) -> Iterator[pa.RecordBatch]:
-        position = 0
+        """`position`: the byte of the file where the rows begin."""
         for batch, rejected in reader.batches():
             self._context.count("numBytesIn", max(0, stream.tell() - position))
             position = max(position, stream.tell())

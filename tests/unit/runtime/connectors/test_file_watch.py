@@ -13,7 +13,7 @@ from expression_harness import call, col, lit
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.runtime.connectors.files.file_enumerator import FileWatch
+from sqlstream.runtime.connectors.files.file_enumerator import FileWatch, GrowthWatch
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 from sqlstream.runtime.host.files import LocalFiles
@@ -243,3 +243,27 @@ def test_a_file_that_changed_before_its_turn_holds_the_watermark_until_it_was_re
     assert watched.reader.watermark_ms() == WATERMARK_MIN
     assert len(watched.later()) == 2
     assert watched.reader.watermark_ms() == 50_000
+
+
+def test_lines_that_are_added_to_a_file_are_found_once(tmp_path: Path) -> None:
+    path, files = tmp_path / "rejected-a.json", LocalFiles()
+    watch = GrowthWatch(files)
+
+    def look() -> list[tuple[int, int]]:
+        splits = watch.look(files.list_files(str(tmp_path)))
+        return [(split.position["begin"], split.position["size"]) for split in splits]
+
+    path.write_bytes(b"{}\n{")
+    assert look() == [(0, 3)]
+    assert look() == []
+    path.write_bytes(b"{}\n{}\n" + b"x" * 200_000)
+    assert look() == [(3, 6)]
+    snapshot, watch = watch.snapshot(), GrowthWatch(files)
+    watch.restore(json.loads(json.dumps(snapshot)))
+    path.write_bytes(b"{}\n{}\n" + b"x" * 200_000 + b"\n")
+    assert look() == [(6, 200_007)]
+    gone = files.list_files(str(tmp_path))
+    path.write_bytes(path.read_bytes() + b"{}\n")
+    grown = files.list_files(str(tmp_path))
+    path.unlink()
+    assert [watch.look(found) for found in (grown, gone, [])] == [[], [], []]
