@@ -112,7 +112,7 @@ class SessionVocabulary:
             if not descriptor.is_internal:
                 found += [_option(o) for o in own_options(descriptor)]
                 for key in format_keys(descriptor):
-                    named.setdefault(key, set()).update(formats_of(descriptor, self._context))
+                    named.setdefault(key, set()).update(formats_of(descriptor, self._context, key))
         names_values = bool(given.keys() & set(FORMAT_KEYS[:2]))
         for key, choices in named.items():
             if key not in FORMAT_KEYS[:2] or not names_values:

@@ -337,12 +337,19 @@ def _find_formats(
     return {key: _find_format(key, values[key], descriptor, context, spans) for key in keys if key in values}
 
 
-def formats_of(descriptor: ConnectorDescriptor, context: BindContext) -> list[str]:
-    """Those that the connector can have."""
-    needs_messages = descriptor.place.has_messages
+def formats_of(descriptor: ConnectorDescriptor, context: BindContext, key: str = FORMAT_KEYS[0]) -> list[str]:
+    """Those that the connector can have as the value of the option `key`."""
+    has_messages, has_rows = descriptor.place.has_messages, _has_whole_rows(descriptor, key)
     return sorted(
-        i for i, f in context.formats.items() if (f.has_messages if needs_messages else f.has_files)
+        i
+        for i, f in context.formats.items()
+        if (f.has_messages if has_messages else f.has_files) and not (has_rows and f.reads_events)
     )
+
+
+def _has_whole_rows(descriptor: ConnectorDescriptor, key: str) -> bool:
+    """Whether what a format reads cannot be changes: keys, and rows that replace each other."""
+    return key == FORMAT_KEYS[2] or descriptor.reading.mode is ChangelogMode.UPSERT
 
 
 def _find_format(
@@ -352,7 +359,7 @@ def _find_format(
     with ErrorsAt(span):  # a package that cannot be used
         found = context.formats.get(identifier)
     if found is None:
-        hint = choose_one_of(identifier, formats_of(descriptor, context))
+        hint = choose_one_of(identifier, formats_of(descriptor, context, key))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
     needs_messages = descriptor.place.has_messages
     if not (found.has_messages if needs_messages else found.has_files):
@@ -361,10 +368,10 @@ def _find_format(
             "SS4003",
             f'format "{identifier}" is one of {of}, and connector "{descriptor.identifier}" has {has}',
             span=span,
-            hint=choose_one_of("", formats_of(descriptor, context)),
+            hint=choose_one_of("", formats_of(descriptor, context, key)),
         )
     is_by_key = descriptor.reading.mode is ChangelogMode.UPSERT
-    if found.reads_events and (is_by_key or key == FORMAT_KEYS[2]):
+    if found.reads_events and _has_whole_rows(descriptor, key):
         what = f'rows of connector "{descriptor.identifier}"' if is_by_key else "keys"
         raise UserError(
             "SS4003",
