@@ -43,9 +43,8 @@ def push_watermark_into_scan(
         rowtime, watermark = (substitute(e, project.expressions) for e in (rowtime, watermark))
     if not is_deterministic(rowtime, watermark):
         return node
-    is_computed = not isinstance(rowtime, InputRef)
-    if is_computed and changes:
-        return node
+    # Nor has it one for a column that is not the table's: the row time of changes is computed again above the scan.
+    is_computed = not isinstance(rowtime, InputRef) and not changes
     schema = scan.schema
     if is_computed:
         schema = Schema((*schema.fields, Field(node.schema.names[node.column], rowtime.type)))
