@@ -19,6 +19,7 @@ CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.serve
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'key.format' = 'json', 'key.fields' = 'id', 'key.fields-prefix' = 'k_');
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'key.format' = 'json', 'key.fields' = 'id', 'key.fields-prefix' = 'k_', 'value.fields-include' = 'EXCEPT_KEY');
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once');
+CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'properties.enable.partition.eof' = 'true');
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'properties.plugin.library.paths' = 'x');
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'properties.request.timeout.ms' = 'soon');
 CREATE TABLE x (id INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092', 'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'com.sun.security.auth.module.Krb5LoginModule required;');
