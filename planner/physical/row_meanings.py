@@ -326,8 +326,7 @@ def _reads_time_zone(call: Call) -> bool:
 
 def has_instants(t: LogicalType) -> bool:
     """Whether a value of the type has a TIMESTAMP_LTZ at any depth."""
-    nested = (*(n for n in (t.element, t.key) if n is not None), *(f.type for f in t.fields))
-    return t.root is TypeRoot.TIMESTAMP_LTZ or any(has_instants(n) for n in nested)
+    return t.root is TypeRoot.TIMESTAMP_LTZ or any(map(has_instants, t.parts))
 
 
 def call_meaning(call: AggregateCall, meaning: Meaning) -> str:

@@ -82,13 +82,11 @@ class Orc:
 
 def _has_row_in_row(t: LogicalType, *, is_inner: bool = False) -> bool:
     is_row = t.root is TypeRoot.ROW
-    parts = [part for part in (t.element, t.key, *(f.type for f in t.fields)) if part is not None]
-    return (is_row and is_inner) or any(_has_row_in_row(part, is_inner=is_inner or is_row) for part in parts)
+    return (is_row and is_inner) or any(_has_row_in_row(p, is_inner=is_inner or is_row) for p in t.parts)
 
 
 def _has_time(t: LogicalType) -> bool:
-    parts = [part for part in (t.element, t.key, *(f.type for f in t.fields)) if part is not None]
-    return t.root in (TypeRoot.TIME, TypeRoot.NULL) or any(map(_has_time, parts))
+    return t.root in (TypeRoot.TIME, TypeRoot.NULL) or any(map(_has_time, t.parts))
 
 
 class OrcReader(StoredRows):
