@@ -12,7 +12,7 @@ from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.relations.joins import bind_join
-from sqlstream.planner.bind.relations.temporal_join import JOIN_KINDS, without_times
+from sqlstream.planner.bind.relations.temporal_join import check_kind, without_times
 from sqlstream.planner.bind.relations.windows import literal_ms
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.relational import nodes as plan
@@ -25,14 +25,7 @@ def bind_snapshot_join(
     """`left` joined with SNAPSHOT(input => `right`, …), whose columns are those of `table`, perhaps renamed. UserError SS3499 for
     arguments that are no times."""
     function = join.this.this
-    kind = str(join.args.get("side") or join.args.get("kind") or "INNER")
-    if kind not in JOIN_KINDS:
-        raise UserError(
-            "SS3001",
-            f"a {kind} JOIN with LATERAL SNAPSHOT is not possible",
-            span=namespace.span(join),
-            hint="use an INNER or a LEFT join",
-        )
+    check_kind(join, "LATERAL SNAPSHOT", namespace)
     on_time = _on_time(function, table, namespace)
     joined = bind_join(left, without_times(right), join, namespace)
     node = joined.node

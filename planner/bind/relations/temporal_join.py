@@ -38,7 +38,6 @@ _HINT = (
     "it needs a primary key and a watermark, or a view of the last row of each key: SELECT … FROM (SELECT *, ROW_NUMBER()"
     " OVER (PARTITION BY k ORDER BY rowtime DESC) AS n FROM t) WHERE n = 1"
 )
-JOIN_KINDS = ("INNER", "LEFT")
 
 
 def bind_temporal_join(
@@ -322,6 +321,18 @@ def _over_events(
     return dataclasses.replace(versions, node=node, conditions=(*versions.conditions, condition))
 
 
+def check_kind(join: exp.Join, what: str, namespace: Namespace, also: str = "INNER") -> None:
+    """UserError SS3001 for a join with `what` that is no INNER, LEFT or `also` one, as it needs the whole table."""
+    kind = str(join.args.get("side") or join.args.get("kind") or "INNER")
+    if kind not in ("INNER", "LEFT", also):
+        raise UserError(
+            "SS3001",
+            f"a {kind} JOIN with {what} is not possible",
+            span=namespace.span(join),
+            hint="use an INNER or a LEFT join",
+        )
+
+
 def bind_lookup_join(
     left: FromItem, right: FromItem, join: exp.Join, hints: Iterable[LookupHint], namespace: Namespace
 ) -> FromItem:
@@ -330,14 +341,7 @@ def bind_lookup_join(
     version = join.this.args["version"]
     span = namespace.span(version)
     time = _time(left, right, version, namespace)
-    kind = str(join.args.get("side") or join.args.get("kind") or "INNER").replace("CROSS", "INNER")
-    if kind not in JOIN_KINDS:
-        raise UserError(
-            "SS3001",
-            f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not possible",
-            span=namespace.span(join),
-            hint="use an INNER or a LEFT join",
-        )
+    check_kind(join, "FOR SYSTEM_TIME AS OF", namespace, also="CROSS")
     if is_rowtime(time.type):
         return bind_temporal_join(left, right, join, time, namespace)
     joined = bind_join(left, without_times(right), join, namespace)
