@@ -51,7 +51,7 @@ class Family(enum.Enum):
 
 class ErrorCode(NamedTuple):
     """`reason` is that of a failed job, None where it differs from one error to the next. `hint` is that of every error of the
-    code; empty where each has its own."""
+    code, or with `has_default_hint` of those without one of their own; empty where each has its own."""
 
     code: str
     families: tuple[Family, ...]
@@ -60,6 +60,7 @@ class ErrorCode(NamedTuple):
     reason: FailureReason | None = None
     retry: Retry = Retry.NEVER
     hint: str = ""
+    has_default_hint: bool = False
 
 
 _REASONS = {
@@ -90,7 +91,7 @@ def reason_of(code: str) -> FailureReason:
 
 
 def hint_of(code: str) -> str:
-    """The hint that every error of this code has; empty where each has its own."""
+    """The hint of an error of this code that has none of its own; empty where each has its own."""
     found = error_code(code)
     return found.hint if found else ""
 
@@ -129,8 +130,12 @@ def parse_code(words: list[str], meaning: str, remedy: str) -> ErrorCode:
     retries = [Retry[word] for word in said if word in Retry.__members__]
     reason = reasons[0] if reasons else _REASONS[families[-1]]
     retry = retries[0] if retries else Retry.NEVER
-    hint = remedy.removeprefix("hint: ") if remedy.startswith("hint: ") else ""
-    return ErrorCode(code, families, meaning, _sentence(hint) or remedy, reason, retry, hint)
+    written, _, hint = remedy.partition("hint: ")
+    if written not in ("", "default "):
+        hint = ""
+    return ErrorCode(
+        code, families, meaning, _sentence(hint) or remedy, reason, retry, hint, bool(hint and written)
+    )
 
 
 def _sentence(hint: str) -> str:

@@ -301,6 +301,7 @@ class KafkaOptions:
             raise UserError(
                 "SS4005",
                 f"'{OF_COMMITS[0]}' = 'true' needs a consumer group",
+                option=OF_COMMITS[0],
                 hint=f"add '{PROPERTIES}group.id' = '…', or leave the option out",
             )
 
