@@ -72,9 +72,18 @@ class MessageRows:
         self._reader = calling_through(form.message_reader(request), context.files)
         self._decoded = 0
 
-    def rows(self, messages: pa.Array, metadata: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
+    def rows(
+        self,
+        messages: pa.Array,
+        metadata: Mapping[str, pa.Array] | None = None,
+        *,
+        are_numbered: bool = True,
+    ) -> pa.RecordBatch:
         """UserError `code` for an undecodable message, unless the format passes over these. `metadata`: columns of a value for
-        each message, which come behind the others."""
+        each message, which come behind the others. The error has its number among all messages so far, or without `are_numbered`
+        among these."""
+        if not are_numbered:
+            self._decoded = 0
         found = self._reader.decode(messages)
         count_events(self._reader, self._context.count)
         if found.rejected:

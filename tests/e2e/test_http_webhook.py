@@ -109,3 +109,19 @@ def _reader(listener: Listener) -> WebhookReader:
     )
     reader._listener = listener
     return reader
+
+
+def test_an_undecodable_message_is_numbered_within_its_request(listening: Callable[..., Listener]) -> None:
+    listener = listening()
+    sender = Sender(listener)
+    reader = _reader(listener)
+    answers = []
+    for body in (b'{"n": 1}\n{"n": 2}', b'[{"n": 3}, {"n": "x"}]', b'{"n": 4}\n\n{"n": 5}\n{"n": }'):
+        sender.send(body)
+        request = taken(listener)
+        request.answer = lambda status, message: answers.append((status, message.partition(":")[0]))  # type: ignore[method-assign]
+        reader._read(request)
+    assert answers == [
+        (400, "could not decode message 2 of the request"),
+        (400, "could not decode message 3 of the request"),
+    ]

@@ -163,7 +163,7 @@ class WebhookReader:
         self._splits = [dict(split) for split in splits]
         self._format = spec.options["format"]
         self._place = f"{self._options.hostname}:{self._options.port}{self._options.path}"
-        self._rows = MessageRows(spec, context, "SS5346", self._place)
+        self._rows = MessageRows(spec, context, "SS5346", "the request")
         self._taken = max((int(split["taken"]) for split in self._splits), default=0)
         self._keys = dict.fromkeys(key for split in self._splits for key in split["keys"])
         self._waiting: dict[int, Waiting] = {}
@@ -202,7 +202,7 @@ class WebhookReader:
             self._await(request)
             return None
         try:
-            batch = self._rows.rows(messages_of(body, self._format, None, self._place))
+            batch = self._rows.rows(messages_of(body, self._format, None, self._place), are_numbered=False)
         except UserError as error:
             request.answer(400, error.message)
             return None
