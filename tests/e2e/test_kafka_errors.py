@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
@@ -34,15 +35,21 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 import sqlstream
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.kafka.connector import Kafka
 from sqlstream.runtime.connectors.kafka.library import library
+from sqlstream.runtime.connectors.kafka.options import KafkaOptions
+from sqlstream.runtime.connectors.kafka.partitions import Partitions
+from sqlstream.runtime.connectors.kafka.producer import Messages, Producer
+from sqlstream.runtime.connectors.kafka.sink import KafkaWriter
 from sqlstream.runtime.connectors.kafka.source import KafkaReader
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
-from sqlstream.specs import SourceSpec
+from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
 from sqlstream.testing.check import rows_of
+from sqlstream.testing.connector_checks import context_of
 from sqlstream.types import BIGINT
 
 SERVERS = "sqlstream.server.database-servers.enabled=true"
@@ -194,6 +201,39 @@ def test_a_broker_that_is_not_there_is_named_before_rows_are_written(guarantee: 
     with pytest.raises(sqlstream.Error, match=r'(?s)SS5301.*no broker of "127.0.0.1:1" can be reached'):
         write(options, 1)
     assert time.monotonic() - begin_s < MESSAGES_WAIT_S
+
+
+def test_a_checkpoint_knows_no_topics_of_later_looks(cluster: MockCluster) -> None:
+    prefix = cluster.topic()
+    options = cluster.options(prefix) | {"topic-pattern": f"{prefix}.*"}
+    del options["topic"], options["scan.bounded.mode"]
+    partitions = Partitions(KafkaOptions.of(options), None)
+    partitions.discover()
+    snapshot = partitions.snapshot()
+    cluster.create(f"{prefix}-later")
+    assert len(partitions.discover().splits) == 1
+    assert snapshot == {"found": {prefix: 1}}
+
+
+def test_a_writer_that_cannot_begin_leaves_no_client(cluster: MockCluster) -> None:
+    topic = cluster.topic()
+    options = cluster.options(topic)
+    spec = SinkSpec(table="t", connector="kafka", options=options, schema=Schema.of(("n", BIGINT)))
+    cluster.fail(topic, TOPIC_REFUSED)
+    threads = library().thread_cnt()
+    with pytest.raises(ExternalError, match="refuses access"):
+        KafkaWriter(spec, KafkaOptions.of(options), context_of())
+    assert library().thread_cnt() <= threads
+
+
+def test_a_transaction_is_undone_although_messages_wait(cluster: MockCluster) -> None:
+    settings = {"bootstrap.servers": cluster.address, "transactional.id": "undone"}
+    with contextlib.closing(Producer(settings)) as producer:
+        producer.begin()
+        producer.send(cluster.topic(), Messages(pa.array([b"x"] * 100)))
+        producer.undo()
+        # It is refused while one is open.
+        producer._checked("begin_transaction")
 
 
 def test_a_topic_that_a_broker_makes_is_waited_for(cluster: MockCluster) -> None:

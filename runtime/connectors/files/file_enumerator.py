@@ -82,13 +82,17 @@ def _split(status: FileStatus) -> SourceSplit:
     return SourceSplit(position, status.size + OPENING_BYTES)
 
 
+VANISHED_MAX = 100_000
+"""Of so many files that are gone it is kept what was found: one that was out of sight for a while is not read again."""
+
 _TAIL_BYTES = 1 << 16
 
 
 class GrowthWatch:
     """Finds the lines that were added to files since the last look. Files have names of their own, and what stands in one stays.
 
-    State: how many bytes of each file were found, up to the end of a line; a snapshot has it.
+    State: how many bytes were found, up to the end of a line, of each file that is there, and of the last VANISHED_MAX that are
+    not; a snapshot has it.
     """
 
     def __init__(self, files: Files) -> None:
@@ -97,7 +101,9 @@ class GrowthWatch:
 
     def look(self, found: Collection[FileStatus]) -> list[SourceSplit]:
         """`found` is all that is there."""
-        self._found = {status.path: self._found.get(status.path, 0) for status in found}
+        gone = self._found.keys() - {status.path for status in found}
+        kept = [path for path in self._found if path in gone][-VANISHED_MAX:]
+        self._found = {path: self._found.get(path, 0) for path in (*kept, *(status.path for status in found))}
         splits = []
         for status in found:
             begin = self._found[status.path]
@@ -128,8 +134,9 @@ class GrowthWatch:
                         return first + place + 1
                     end = first
         except (OSError, SqlStreamError):
+            if self._files.status(status.path) is not None:
+                raise
             # It was removed since the look, as those of earlier jobs are.
-            return begin
         return begin
 
     def snapshot(self) -> dict[str, Any]:
@@ -141,9 +148,6 @@ class GrowthWatch:
 
 # When a file of a watched directory is complete, and whether it changes after that.
 
-
-VANISHED_MAX = 100_000
-"""Of so many files that are gone the forms are kept: one that was out of sight for a while is not read again."""
 
 _Form = tuple[int, int]
 """Size and modification time of a file: another form is another content."""

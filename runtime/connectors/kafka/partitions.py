@@ -61,7 +61,8 @@ class Partitions:
                 for number in range(self._found.get(topic, 0), count)
             ]
             splits = self._splits(brokers, new)
-        self._found |= counts
+        # Another dict: a checkpoint may have the last snapshot, without the splits of this look.
+        self._found = self._found | counts
         self._is_first = False
         return Discovery(tuple(splits), is_last=self._is_last)
 

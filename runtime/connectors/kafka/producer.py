@@ -107,6 +107,11 @@ class Producer:
 
     def _serve(self, wait_ms: int = 0) -> None:
         """Take events, waiting for the first. Raises the first failure of a delivery."""
+        self._take_events(wait_ms)
+        if self._failure is not None:
+            raise self._failure
+
+    def _take_events(self, wait_ms: int = 0) -> None:
         while event := library().queue_poll(self._events, wait_ms):
             # A producer tells of failed deliveries only.
             failed = library().event_message_next(event)
@@ -114,8 +119,6 @@ class Producer:
                 self._failure = _failure(failed.contents)
             library().event_destroy(event)
             wait_ms = 0
-        if self._failure is not None:
-            raise self._failure
 
     def partitions(
         self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None
@@ -125,7 +128,7 @@ class Producer:
         begin_s = time.monotonic()
         while True:
             code, count = self._asked(topic)
-            if code == rdkafka.NO_ERROR and count:
+            if code == rdkafka.NO_ERROR:
                 return count
             check()
             is_unreachable, spent_s = code in UNREACHABLE, time.monotonic() - begin_s
@@ -142,9 +145,9 @@ class Producer:
         if code != rdkafka.NO_ERROR:
             return int(code), 0
         said = found.contents.topics[0] if found.contents.topic_count else None
-        answer = (said.err, said.partition_count) if said is not None else (NOT_YET_THERE[0], 0)
+        code, count = (said.err, said.partition_count) if said is not None else (rdkafka.NO_ERROR, 0)
         library().metadata_destroy(found)
-        return answer
+        return (NOT_YET_THERE[0] if code == rdkafka.NO_ERROR and not count else code), count
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
@@ -222,7 +225,12 @@ class Producer:
 
     def undo(self) -> None:
         """Undo a transaction that has failed, if the broker can be told so; it undoes it by itself after a while."""
-        self._error_of("abort_transaction", _SLICE_MS)
+        ends_s = time.monotonic() + _SLICE_MS / 1000
+        while (found := self._error_of("abort_transaction", _WAIT_MS)) is not None:
+            if found[0] != rdkafka.TIMED_OUT or time.monotonic() >= ends_s:
+                return
+            # Messages that it drops count as queued until their events are taken, and it waits for these.
+            self._take_events()
 
     def _step(self, function: str, *arguments: Any) -> None:
         """A step that may have to wait for the broker. One that took too long is called again, until nobody waits any more."""

@@ -56,8 +56,12 @@ class KafkaWriter:
         self._targets = Targets(options, context.subtask, self._producer)
         self._check = cancellation_check(context)
         if self._topic:
-            # A job that begins says soon that it has no broker; one that runs waits for it.
-            self._targets.of(self._topic, is_first=context.is_first, check=self._check)
+            try:
+                # A job that begins says soon that it has no broker; one that runs waits for it.
+                self._targets.of(self._topic, is_first=context.is_first, check=self._check)
+            except BaseException:
+                self._producer.close()
+                raise
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pytest
 from expression_harness import call, col, lit
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.files.file_enumerator import FileWatch, GrowthWatch
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
@@ -262,8 +264,22 @@ def test_lines_that_are_added_to_a_file_are_found_once(tmp_path: Path) -> None:
     watch.restore(json.loads(json.dumps(snapshot)))
     path.write_bytes(b"{}\n{}\n" + b"x" * 200_000 + b"\n")
     assert look() == [(6, 200_007)]
+    hidden = path.rename(tmp_path.parent / "out-of-sight")
+    assert look() == []
+    hidden.rename(path)
+    assert look() == []
     gone = files.list_files(str(tmp_path))
     path.write_bytes(path.read_bytes() + b"{}\n")
     grown = files.list_files(str(tmp_path))
     path.unlink()
     assert [watch.look(found) for found in (grown, gone, [])] == [[], [], []]
+
+
+def test_a_file_of_added_lines_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    class Refuses(LocalFiles):
+        def open_read(self, path: str) -> BinaryIO:
+            raise ExternalError("SS5001", f'could not read "{path}"')
+
+    (tmp_path / "rejected-a.json").write_bytes(b"{}\n")
+    with pytest.raises(ExternalError, match="could not read"):
+        GrowthWatch(Refuses()).look(LocalFiles().list_files(str(tmp_path)))
