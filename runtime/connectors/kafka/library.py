@@ -129,6 +129,8 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "header_get_all": ([c_void_p, c_size_t, c_void_p, c_void_p, c_void_p], c_int),
     "message_leader_epoch": ([c_void_p], c_int32),
     "conf_set_events": ([c_void_p, c_int], None),
+    "conf": ([c_void_p], c_void_p),
+    "conf_get": ([c_void_p, c_char_p, c_char_p, POINTER(c_size_t)], c_int),
     "queue_get_main": ([c_void_p], c_void_p),
     "queue_poll": ([c_void_p, c_int], c_void_p),
     "event_message_next": ([c_void_p], POINTER(Message)),
@@ -206,6 +208,13 @@ def new_client(kind: int, settings: dict[str, str]) -> int:
             raise UserError("SS4002", f"the properties of Kafka cannot be used: {said}", hint=hint)
         raise ExternalError("SS5301", f"could not make a client of Kafka: {said}")
     return int(made)
+
+
+def setting(client: int, key: str) -> str:
+    """What a client has for a property, in the library's spelling."""
+    text, size = ctypes.create_string_buffer(_ERROR_BYTES), c_size_t(_ERROR_BYTES)
+    library().conf_get(library().conf(client), key.encode(), text, ctypes.byref(size))
+    return text.value.decode()
 
 
 def _configuration(settings: dict[str, str]) -> int:

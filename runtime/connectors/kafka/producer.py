@@ -47,8 +47,6 @@ _PRODUCER = {
 }
 """As Java's producers do by default: the partition of a key, and that none is written twice when an answer was lost."""
 
-
-_BATCH_ROWS, _BATCH_BYTES = "batch.num.messages", "batch.size"
 _MESSAGE_BYTES = 40
 """What a message has in a request beside its key and value, at most, without headers."""
 
@@ -97,11 +95,11 @@ class Producer:
         if _forbids_idempotence(settings):
             # As Java's producers do: what the user says counts.
             made = {**made, "enable.idempotence": "false"}
-        self._waits = made["enable.idempotence"] == "true" or "transactional.id" in made
-        self._batch_rows = int(made.get(_BATCH_ROWS, 10_000))
-        self._batch_bytes = int(made.get(_BATCH_BYTES, 1_000_000))
         self._queued = 0.0
         self._producer = rdkafka.new_client(rdkafka.PRODUCER, made)
+        self._waits = rdkafka.setting(self._producer, "enable.idempotence") == "true"
+        self._batch_rows = int(rdkafka.setting(self._producer, "batch.num.messages"))
+        self._batch_bytes = int(rdkafka.setting(self._producer, "batch.size"))
         self._events = library().queue_get_main(self._producer)
         self._topics: dict[str, int] = {}
 

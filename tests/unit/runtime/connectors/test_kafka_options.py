@@ -318,6 +318,7 @@ def test_what_could_not_be_delivered_is_in_no_message() -> None:
     [
         ({"batch.num.messages": "10"}, 1, 10),
         ({"batch.num.messages": "10"}, 3, 30),
+        ({"batch.num.messages": "0x0a", "enable.idempotence": "TRUE"}, 1, 10),
         ({"batch.num.messages": "10", "enable.idempotence": "false"}, 1, 40),
     ],
 )
