@@ -122,7 +122,7 @@ class Producer:
         self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None
     ) -> int:
         """How many a topic has. Calls `check` while it waits for brokers. UserError SS5302 when there is no such topic, and the
-        broker makes none, ExternalError SS5301 without a broker, for good when it `is_first` who asks."""
+        broker makes none. ExternalError SS5301 without a broker, which is Retry.NEVER when it `is_first` who asks."""
         begin_s = time.monotonic()
         while True:
             code, count = self._asked(topic)
