@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.http.bodies import content_type, messages_of
+from sqlstream.runtime.connectors.http.bodies import answer_of, content_type, messages_of
 from sqlstream.runtime.connectors.http.options import (
     RequestOptions,
     field_names,
@@ -125,7 +125,7 @@ class HttpLookup:
                 raise UserError("SS5344", failure.message, detail=failure.detail)
             raise failure
         place = shown_url(answer.url)
-        messages = messages_of(answer.body, self._format, None, place)
+        messages = messages_of(answer.body, self._format, None, answer_of(place))
         if self._options.result_type == "single-value" and len(messages) > 1:
             raise UserError(
                 "SS5344",

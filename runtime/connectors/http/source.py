@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.http.background import AWAITING_MS, Background
-from sqlstream.runtime.connectors.http.bodies import json_value, messages_of, missing_field, value_at
+from sqlstream.runtime.connectors.http.bodies import (
+    answer_of,
+    json_value,
+    messages_of,
+    missing_field,
+    value_at,
+)
 from sqlstream.runtime.connectors.http.options import ReadOptions, headers_of
 from sqlstream.runtime.connectors.message_rows import MessageRows
 from sqlstream.runtime.formats.file_rows import empty_columns
@@ -97,7 +103,7 @@ class HttpReader:
         messages = pa.array([], pa.binary())
         if answer.status != _NOT_MODIFIED:
             place = shown_url(answer.url)
-            messages = messages_of(answer.body, self._format, self._options.rows_path, place)
+            messages = messages_of(answer.body, self._format, self._options.rows_path, answer_of(place))
             if not len(messages) and self._options.rows_path is not None and not self._has_said:
                 # Some servers leave an empty list out, so that this may be none.
                 said = missing_field(answer.body, self._options.rows_path, place)
@@ -171,9 +177,9 @@ class HttpReader:
     def _named_cursor(self, answer: Answer) -> str | None:
         if self._options.cursor_path is None or not answer.body:
             return None
-        place = shown_url(answer.url)
-        found = value_at(answer.body, self._options.cursor_path, place)
-        value = None if found is None else json_value(found, place)
+        source = answer_of(shown_url(answer.url))
+        found = value_at(answer.body, self._options.cursor_path, source)
+        value = None if found is None else json_value(found, source)
         return None if value is None or value == "" else str(value)
 
     def _last_value(self, rows: pa.RecordBatch) -> str | None:

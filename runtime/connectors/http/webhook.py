@@ -39,6 +39,7 @@ _KEYS_MAX = 10_000
 _PORT_MAX = 65_535
 _AWAITING_MS = 5
 _TOKEN_LENGTH_MIN = 16
+_REQUEST = "the request"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +163,7 @@ class WebhookReader:
         self._options = parse_options(WebhookOptions, spec.options)
         self._splits = [dict(split) for split in splits]
         self._format = spec.options["format"]
-        self._place = f"{self._options.hostname}:{self._options.port}{self._options.path}"
-        self._rows = MessageRows(spec, context, "SS5346", "the request")
+        self._rows = MessageRows(spec, context, "SS5346", _REQUEST)
         self._taken = max((int(split["taken"]) for split in self._splits), default=0)
         self._keys = dict.fromkeys(key for split in self._splits for key in split["keys"])
         self._waiting: dict[int, Waiting] = {}
@@ -202,7 +202,7 @@ class WebhookReader:
             self._await(request)
             return None
         try:
-            batch = self._rows.rows(messages_of(body, self._format, None, self._place), are_numbered=False)
+            batch = self._rows.rows(messages_of(body, self._format, None, _REQUEST), are_numbered=False)
         except UserError as error:
             request.answer(400, error.message)
             return None
