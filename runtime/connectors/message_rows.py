@@ -7,6 +7,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.rejected_rows import (
+    Origin,
+    RejectedRows,
+    time_text,
+)
 from sqlstream.runtime.formats import (
     IGNORE_PARSE_ERRORS,
     calling_through,
@@ -18,13 +23,24 @@ from sqlstream.runtime.formats import (
     skips_errors,
     validate_format,
 )
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import HasMessages, MessageRequest, Rejected
 from sqlstream.terminal_text import shortened
+from sqlstream.types import BIGINT, BYTES, STRING, LogicalType, TypeRoot
 
 _TEXT_CHARACTERS_MAX = 200
+
+REJECTED_MESSAGES = (
+    Field("place", STRING),
+    Field("opened_at", LogicalType(TypeRoot.TIMESTAMP_LTZ, precision=3)),
+    Field("number", BIGINT),
+    Field("reason", STRING),
+    Field("value", BYTES),
+)
+"""What `t$errors` has of an undecodable message: its number among those since the reader began, at `opened_at`. A message that
+comes again is kept again."""
 
 
 def check_format(schema: Schema, options: Mapping[str, str]) -> None:
@@ -50,7 +66,7 @@ def undecodable(
 
 class MessageRows:
     """Decodes messages in the order in which they have come. `code` is the error of an undecodable one, `place` where they come
-    from. State: how many were decoded."""
+    from. State: how many were decoded, and the file of undecodable ones."""
 
     def __init__(
         self,
@@ -59,8 +75,11 @@ class MessageRows:
         code: str,
         place: str,
         added: tuple[str, ...] = (),
+        *,
+        keeps: bool = True,
     ) -> None:
-        """`added`: columns of the table that are decoded too, behind those that are read."""
+        """`added`: columns of the table that are decoded too, behind those that are read. `keeps`: undecodable messages that are
+        passed over are kept where the table says so."""
         self._context, self._code, self._place = context, code, place
         self._identifier = spec.options["format"]
         self._options = format_options(self._identifier, dict(spec.options))
@@ -71,6 +90,9 @@ class MessageRows:
         request = MessageRequest(spec.schema, columns, self._options, demand)
         self._reader = calling_through(form.message_reader(request), context.files)
         self._decoded = 0
+        self._rejected = RejectedRows.of_messages(spec.options, context, keeps=keeps)
+        opened = {"place": place, "opened_at": time_text(context.now_ms())}
+        self._origin = Origin(opened, "number", place)
 
     def rows(
         self,
@@ -82,12 +104,10 @@ class MessageRows:
         """UserError `code` for an undecodable message, unless the format passes over these. `metadata`: columns of a value for
         each message, which come behind the others. The error has its number among all messages so far, or without `are_numbered`
         among these."""
-        if not are_numbered:
-            self._decoded = 0
         found = self._reader.decode(messages)
         count_events(self._reader, self._context.count)
         if found.rejected:
-            self._reject(found.rejected)
+            self._reject(messages, found.rejected, self._decoded if are_numbered else 0)
         self._decoded += len(messages)
         if not metadata:
             return found.batch
@@ -96,11 +116,17 @@ class MessageRows:
         names = [*found.batch.schema.names, *of_rows]
         return pa.RecordBatch.from_arrays([*found.batch.columns, *of_rows.values()], names=names)
 
-    def _reject(self, rejected: list[Rejected]) -> None:
-        if skips_errors(self._options):
-            self._context.count("numRecordsRejected", len(rejected))
-            return
-        first = rejected[0]
-        what = f"message {self._decoded + first.line + 1} of {self._place}"
-        otherwise = "read the messages with format 'raw', and decode them in the query"
-        raise undecodable(self._code, what, first, self._identifier, self._identifier, otherwise)
+    def _reject(self, messages: pa.Array, rejected: list[Rejected], before: int) -> None:
+        """`before`: how many messages an error counts before these."""
+        if not skips_errors(self._options):
+            first = rejected[0]
+            what = f"message {before + first.line + 1} of {self._place}"
+            otherwise = "read the messages with format 'raw', and decode them in the query"
+            raise undecodable(self._code, what, first, self._identifier, self._identifier, otherwise)
+        rejected = sorted(rejected, key=lambda r: r.line)
+        rows = [Rejected(self._decoded + r.line + 1, r.reason, r.text) for r in rejected]
+        values = messages.take(pa.array([r.line for r in rejected])).to_pylist()
+        self._rejected.keep(self._origin, rows, [{"value": value} for value in values])
+
+    def close(self) -> None:
+        self._rejected.close()

@@ -7,17 +7,20 @@ import contextlib
 import datetime
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
+from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.table_options import option
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.terminal_text import shortened, shown
 
 if TYPE_CHECKING:
+    from sqlstream.specs import SourceSpec
     from sqlstream.spi.connector import ConnectorContext
     from sqlstream.spi.files import FileStatus
     from sqlstream.spi.format import Rejected
@@ -51,6 +54,37 @@ def retention_option() -> Any:
         "30 d",
         minimum=0,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedMessagesOptions:
+    """Options of a table of messages."""
+
+    rejected_rows_path: str | None = option(
+        PATH,
+        OptionType.STRING,
+        "Directory for messages that could not be decoded and are passed over; without it the first ones are shown.",
+    )
+    rejected_rows_bytes_max: int = bytes_max_option()
+    rejected_rows_retention_ms: int = retention_option()
+
+    @property
+    def rejected_rows_directory(self) -> str | None:
+        """Where undecodable messages are kept, if they are."""
+        return local_path(self.rejected_rows_path) if self.rejected_rows_path else None
+
+
+REJECTED_MESSAGES_OPTIONS = descriptors_of(RejectedMessagesOptions)
+
+
+class KeepsRejectedMessages:
+    """The part of a connector of messages: they are kept where the table says so, and nowhere else."""
+
+    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        return spec
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        return parse_options(RejectedMessagesOptions, spec.options).rejected_rows_directory
 
 
 def rejected_rows_name(job_id: str, writer: str = "*") -> str:
@@ -97,6 +131,19 @@ class RejectedRows:
         self._shown = 0
         self._kept: dict[tuple[Any, ...], int] | None = None
 
+    @staticmethod
+    def of_messages(
+        options: Mapping[str, str], context: ConnectorContext, *, keeps: bool = True
+    ) -> RejectedRows:
+        """As the options of a table of messages say; without `keeps` the first ones are shown."""
+        given = parse_options(RejectedMessagesOptions, options)
+        return RejectedRows(
+            given.rejected_rows_directory if keeps else None,
+            context,
+            given.rejected_rows_bytes_max,
+            given.rejected_rows_retention_ms,
+        )
+
     def keep(
         self, origin: Origin, rows: Sequence[Rejected], contents: Sequence[dict[str, Any]] | None = None
     ) -> None:
@@ -110,7 +157,7 @@ class RejectedRows:
         if self._kept is None:
             self._kept = self._kept_before(self._directory, origin)
         now_ms = self._context.now_ms()
-        fixed = {"job": self._context.job_id, "rejected_at": _text_of(now_ms), **origin.columns}
+        fixed = {"job": self._context.job_id, "rejected_at": time_text(now_ms), **origin.columns}
         key = tuple(origin.columns.values())
         known = self._kept.get(key, -1)
         given = [{"text": row.text} for row in rows] if contents is None else contents
@@ -208,7 +255,7 @@ def _place_of(status: FileStatus) -> tuple[int, int, int]:
     return status.modified_ms, int(attempt), int(number or 0)
 
 
-def _text_of(now_ms: int) -> str:
+def time_text(now_ms: int) -> str:
     """A time as a TIMESTAMP_LTZ is written in JSON."""
     at = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}.{now_ms % 1000:03}Z"

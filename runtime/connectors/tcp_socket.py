@@ -6,7 +6,6 @@ import errno
 import os
 import select
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +13,21 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES, MessageRows, check_format
+from sqlstream.runtime.connectors.one_connection import OneConnection
+from sqlstream.runtime.connectors.rejected_rows import REJECTED_MESSAGES_OPTIONS
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
-    EnumeratorContext,
     OptionType,
     Place,
     Reading,
     SourceReader,
     SourceStatus,
-    SplitEnumerator,
 )
-from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _CONNECTING_MS = 10_000
@@ -63,15 +60,17 @@ class SocketOptions:
         return f"{self.hostname}:{self.port}"
 
 
-class Socket(SourceOnlyConnector):
+class Socket(OneConnection):
     """One connection, so one reader has all rows. Nobody can ask for them again."""
 
     descriptor = ConnectorDescriptor(
         "socket",
-        options=descriptors_of(SocketOptions),
-        reading=Reading(boundedness=Boundedness(False), reads_once=True),
+        options=(*descriptors_of(SocketOptions), *REJECTED_MESSAGES_OPTIONS),
+        reading=Reading(boundedness=Boundedness(False), reads_once=True, rejected_rows=REJECTED_MESSAGES),
         place=Place(options=("hostname", "port"), has_format=True, has_messages=True),
     )
+
+    first = {"connection": 0}
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
@@ -90,24 +89,10 @@ class Socket(SourceOnlyConnector):
                 )
         check_format(schema, options)
 
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    def reader(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> SourceReader:
-        context.files.require_database_servers()
-        share = own_share(self, spec, context) if splits is None else splits
-        return SocketReader(spec, context, share)
-
-    def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
-        return FixedSplits([{"connection": 0}], state)
-
-    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        """None: a table is no file."""
-        return ()
-
-    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return options
+        return SocketReader(spec, context, splits)
 
 
 class SocketReader:
@@ -157,6 +142,7 @@ class SocketReader:
         return list(self._splits)
 
     def close(self) -> None:
+        self._rows.close()
         self._connection.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -291,6 +292,24 @@ def test_rows_that_cannot_be_decoded_are_given_back() -> None:
             assert reader.poll() is SourceStatus.NOTHING_YET
         assert answers[0].status_code == 400
         assert "message 2" in answers[0].json()["message"]
+
+
+def test_rows_of_requests_that_cannot_be_decoded_are_kept_on_request(tmp_path: Path) -> None:
+    kept = {"json.ignore-parse-errors": "true", "source.rejected-rows.path": str(tmp_path)}
+    with listening(acknowledge="receipt", **kept) as (reader, port):
+        for body in ('[{"n": 1}, {"n": "x"}]', "nothing"):
+            thread, answers = in_thread(lambda body=body: post(port, body))
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while thread.is_alive() and time.monotonic() < deadline_s:
+                reader.poll()
+            assert answers[0].status_code == 200
+    (path,) = tmp_path.iterdir()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    # Each has a number of its own, whatever request it was in.
+    assert [(row["number"], base64.b64decode(row["value"])) for row in lines] == [
+        (2, b'{"n": "x"}'),
+        (3, b"nothing"),
+    ]
 
 
 def test_a_request_waits_no_longer_than_it_may() -> None:

@@ -139,6 +139,24 @@ def test_an_undecodable_message_fails_the_job_or_is_passed_over() -> None:
         assert rows(declared, "SELECT * FROM t") == [(1,), (3,)]
 
 
+@pytest.mark.parametrize("batch_rows", [1, 2, 65_536])
+def test_undecodable_messages_are_kept_where_the_table_says_so(batch_rows: int, tmp_path: Path) -> None:
+    options = {"json.ignore-parse-errors": "true", "source.rejected-rows.path": str(tmp_path)}
+    with (
+        sender(b'{"n": 1}\nnothing\n{"n": 3}\n{"n": "x"}\n') as port,
+        sqlstream.connect("embedded://") as connection,
+    ):
+        cursor = connection.cursor()
+        cursor.execute(f"SET 'execution.batch-rows' = '{batch_rows}'")
+        cursor.execute(table(port, **options))
+        cursor.execute("SELECT n FROM t")
+        assert list(cursor) == [(1,), (3,)]
+        kept = "SELECT place, `number`, CAST(`value` AS STRING), opened_at <= rejected_at FROM `t$errors`"
+        cursor.execute(kept)
+        place = f"localhost:{port}"
+        assert sorted(cursor.fetchall()) == [(place, 2, "nothing", True), (place, 4, '{"n": "x"}', True)]
+
+
 def test_a_job_that_takes_checkpoints_says_that_rows_cannot_be_read_again() -> None:
 
     with local_session() as session:

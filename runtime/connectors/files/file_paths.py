@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -284,3 +284,21 @@ class PathPattern:
             # Look-around and back references.
             return [True] * len(paths)
         return [next(matching) if is_plain else True for is_plain in plain]
+
+
+def named_paths(options: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that options of these keys name, some several of them."""
+    parts = (part.strip() for key in keys for part in options.get(key, "").split(","))
+    return tuple(part for part in parts if part)
+
+
+def with_absolute_paths(
+    options: Mapping[str, str], keys: tuple[str, ...], directory: str
+) -> Mapping[str, str]:
+    """With paths from a directory in place of those from where the process is."""
+    named = {
+        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
+        for key in keys
+        if key in options
+    }
+    return {**options, **named}

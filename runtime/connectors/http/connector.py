@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.files.file_paths import named_paths, with_absolute_paths
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
@@ -16,10 +17,10 @@ from sqlstream.runtime.connectors.http.options import (
     SINK_OPTIONS,
     ReadOptions,
     check,
-    named_paths,
-    with_absolute_paths,
     write_options,
 )
+from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES
+from sqlstream.runtime.connectors.rejected_rows import PATH, KeepsRejectedMessages
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
@@ -29,17 +30,19 @@ from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import parse_options
 
 _STAGING = "sink.staging-directory"
-_PATHS = (_STAGING, *CERTIFICATE_OPTIONS, *(EARLIER_PREFIX + key for key in CERTIFICATE_OPTIONS))
+_PATHS = (_STAGING, PATH, *CERTIFICATE_OPTIONS, *(EARLIER_PREFIX + key for key in CERTIFICATE_OPTIONS))
 
 
-class Http:
+class Http(KeepsRejectedMessages):
     """What a server answers, and takes."""
 
     descriptor = connector.ConnectorDescriptor(
         "http",
         options=HTTP_OPTIONS,
         reading=connector.Reading(
-            boundedness=connector.Boundedness(True, unless_set="http.source.poll.interval"), lookups=True
+            boundedness=connector.Boundedness(True, unless_set="http.source.poll.interval"),
+            lookups=True,
+            rejected_rows=REJECTED_MESSAGES,
         ),
         writing=connector.Writing(is_at_least_once=True, unless=("sink.delivery-guarantee", "exactly-once")),
         place=connector.Place(options=("url",), has_format=True, has_messages=True),
@@ -115,7 +118,7 @@ class Http:
         return staging_directory(write_options(spec).staging_path, job_id, writer_id)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        """Certificates, keys, and where rows are staged."""
+        """Certificates, keys, and where rows are staged or kept."""
         return named_paths(options, _PATHS)
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:

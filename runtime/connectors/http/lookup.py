@@ -39,7 +39,7 @@ class HttpLookup:
         self._spec, self._keys, self._context, self._options = spec, keys, context, options
         self._headers = headers_of(given, "http.source.lookup.header.")
         self._format = given["format"]
-        self._rows = MessageRows(spec, context, "SS5346", shown_url(options.url))
+        self._rows = MessageRows(spec, context, "SS5346", shown_url(options.url), keeps=False)
         self._fields = _Fields.of(options, keys)
         self._success = status_codes("", options.success_codes)
         self._ignored = status_codes("", options.ignored_codes)

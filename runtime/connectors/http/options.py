@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.message_rows import check_format
+from sqlstream.runtime.connectors.rejected_rows import REJECTED_MESSAGES_OPTIONS
 from sqlstream.runtime.connectors.staged_rows import staging_option, staging_path
 from sqlstream.runtime.formats import format_of
 from sqlstream.runtime.host.http_addresses import Certificates, check_url
@@ -263,7 +263,7 @@ def _merged(*groups: tuple[OptionDescriptor, ...]) -> tuple[OptionDescriptor, ..
 
 
 _READ, _LOOKUP, _WRITE = map(descriptors_of, (ReadOptions, RequestOptions, WriteOptions))
-HTTP_OPTIONS = _merged(_READ, _LOOKUP, _WRITE, LOOKUP_OPTIONS)
+HTTP_OPTIONS = _merged(_READ, _LOOKUP, _WRITE, LOOKUP_OPTIONS, REJECTED_MESSAGES_OPTIONS)
 SINK_OPTIONS = _twins(_WRITE)
 LOOKUP_ONLY_OPTIONS = (*_twins(_LOOKUP), *LOOKUP_OPTIONS)
 
@@ -275,24 +275,6 @@ def plain(options: Mapping[str, str]) -> dict[str, str]:
 
 def write_options(spec: SinkSpec) -> WriteOptions:
     return parse_options(WriteOptions, plain(spec.options))
-
-
-def named_paths(options: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The files that options of these keys name, some several of them."""
-    parts = (part.strip() for key in keys for part in options.get(key, "").split(","))
-    return tuple(part for part in parts if part)
-
-
-def with_absolute_paths(
-    options: Mapping[str, str], keys: tuple[str, ...], directory: str
-) -> Mapping[str, str]:
-    """With paths from a directory in place of those from where the process is."""
-    named = {
-        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
-        for key in keys
-        if key in options
-    }
-    return {**options, **named}
 
 
 def headers_of(options: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -165,3 +165,4 @@ class ReceivingReader(ABC):
     def close(self) -> None:
         self._abort()
         self._receiver.close()
+        self._rows.close()

@@ -206,6 +206,7 @@ class HttpReader:
 
     def close(self) -> None:
         self._abort()
+        self._rows.close()
         self._background.close()
         self._client.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
     SharedOptions,
     check_certificates,
     check_headers,
     headers_of,
-    named_paths,
-    with_absolute_paths,
 )
 from sqlstream.runtime.connectors.http.received import Received, Receiver, ReceivingReader
-from sqlstream.runtime.connectors.message_rows import check_format
+from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES, check_format
+from sqlstream.runtime.connectors.one_connection import OneConnection
+from sqlstream.runtime.connectors.rejected_rows import PATH, REJECTED_MESSAGES_OPTIONS
 from sqlstream.runtime.host.http_addresses import check_url, header_value, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -30,14 +28,11 @@ from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
-    EnumeratorContext,
     OptionType,
     Place,
     Reading,
     SourceReader,
-    SplitEnumerator,
 )
-from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import STRING
 
@@ -70,17 +65,22 @@ class SseOptions(SharedOptions):
     headers: str | None = option("sse.header.*", OptionType.STRING, "A header of requests.")
 
 
-class Sse(SourceOnlyConnector):
+class Sse(OneConnection):
     """One connection, so one reader has all rows."""
 
     descriptor = ConnectorDescriptor(
         "sse",
-        options=descriptors_of(SseOptions),
+        options=(*descriptors_of(SseOptions), *REJECTED_MESSAGES_OPTIONS),
         reading=Reading(
-            boundedness=Boundedness(False), metadata={"event": STRING.with_nullable(False), "id": STRING}
+            boundedness=Boundedness(False),
+            metadata={"event": STRING.with_nullable(False), "id": STRING},
+            rejected_rows=REJECTED_MESSAGES,
         ),
         place=Place(options=("url",), has_format=True, has_messages=True),
     )
+
+    first = {"id": ""}
+    file_options = (*CERTIFICATE_OPTIONS, PATH)
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
@@ -91,23 +91,10 @@ class Sse(SourceOnlyConnector):
         check_certificates(given)
         check_format(schema, options)
 
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    def reader(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> SourceReader:
-        context.files.require_database_servers()
-        return SseReader(spec, context, own_share(self, spec, context) if splits is None else splits)
-
-    def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
-        return FixedSplits([{"id": ""}], state)
-
-    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        """Certificates and keys."""
-        return named_paths(options, CERTIFICATE_OPTIONS)
-
-    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
+        return SseReader(spec, context, splits)
 
 
 class SseReader(ReceivingReader):

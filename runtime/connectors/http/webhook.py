@@ -6,7 +6,7 @@ none. One that bears an `Idempotency-Key` is read once, however often it is sent
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,25 +14,23 @@ import pyarrow as pa
 
 from sqlstream import config
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.bodies import messages_of
 from sqlstream.runtime.connectors.http.listener import Listener, Waiting
-from sqlstream.runtime.connectors.message_rows import MessageRows, check_format
+from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES, MessageRows, check_format
+from sqlstream.runtime.connectors.one_connection import OneConnection
+from sqlstream.runtime.connectors.rejected_rows import REJECTED_MESSAGES_OPTIONS
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
-    EnumeratorContext,
     OptionType,
     Place,
     Reading,
     SourceReader,
     SourceStatus,
-    SplitEnumerator,
 )
-from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _KEYS_MAX = 10_000
@@ -90,15 +88,17 @@ class WebhookOptions:
     )
 
 
-class Webhook(SourceOnlyConnector):
+class Webhook(OneConnection):
     """One listener, so one reader has all rows."""
 
     descriptor = ConnectorDescriptor(
         "webhook",
-        options=descriptors_of(WebhookOptions),
-        reading=Reading(boundedness=Boundedness(False)),
+        options=(*descriptors_of(WebhookOptions), *REJECTED_MESSAGES_OPTIONS),
+        reading=Reading(boundedness=Boundedness(False), rejected_rows=REJECTED_MESSAGES),
         place=Place(options=("hostname", "port", "path"), has_format=True, has_messages=True),
     )
+
+    first = {"taken": 0, "keys": []}
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
@@ -127,10 +127,9 @@ class Webhook(SourceOnlyConnector):
             )
         check_format(schema, options)
 
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    def reader(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> SourceReader:
-        context.files.require_database_servers()
         options = parse_options(WebhookOptions, spec.options)
         interval = config.get(context.config, "execution.checkpointing.interval")
         if options.acknowledge == "checkpoint" and not interval:
@@ -139,19 +138,7 @@ class Webhook(SourceOnlyConnector):
                 f'table "{spec.table}" answers requests when a checkpoint has their rows, and the job takes none',
                 hint="SET 'execution.checkpointing.interval' = '1 s', or add 'acknowledge' = 'receipt'",
             )
-        return WebhookReader(spec, context, own_share(self, spec, context) if splits is None else splits)
-
-    def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
-        return FixedSplits([{"taken": 0, "keys": []}], state)
-
-    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        """None: a table is no file."""
-        return ()
-
-    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return options
+        return WebhookReader(spec, context, splits)
 
 
 class WebhookReader:
@@ -237,5 +224,6 @@ class WebhookReader:
         return [{"taken": self._taken, "keys": list(self._keys)} for _ in self._splits]
 
     def close(self) -> None:
+        self._rows.close()
         if self._listener is not None:
             self._listener.close()

@@ -5,25 +5,24 @@ from __future__ import annotations
 import contextlib
 import socket
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.http.options import (
     CERTIFICATE_OPTIONS,
     SharedOptions,
     check_certificates,
     check_headers,
     headers_of,
-    named_paths,
-    with_absolute_paths,
 )
 from sqlstream.runtime.connectors.http.received import Received, Receiver, ReceivingReader
-from sqlstream.runtime.connectors.message_rows import check_format
+from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES, check_format
+from sqlstream.runtime.connectors.one_connection import OneConnection
+from sqlstream.runtime.connectors.rejected_rows import PATH, REJECTED_MESSAGES_OPTIONS
 from sqlstream.runtime.host.http_addresses import check_url, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
@@ -31,14 +30,11 @@ from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
-    EnumeratorContext,
     OptionType,
     Place,
     Reading,
     SourceReader,
-    SplitEnumerator,
 )
-from sqlstream.spi.one_sided import SourceOnlyConnector
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _CONNECTING_S = 10
@@ -66,15 +62,18 @@ class WebSocketOptions(SharedOptions):
     headers: str | None = option("websocket.header.*", OptionType.STRING, "A header of the first request.")
 
 
-class WebSocket(SourceOnlyConnector):
+class WebSocket(OneConnection):
     """One connection, so one reader has all rows. Nobody can ask for them again."""
 
     descriptor = ConnectorDescriptor(
         "websocket",
-        options=descriptors_of(WebSocketOptions),
-        reading=Reading(boundedness=Boundedness(False), reads_once=True),
+        options=(*descriptors_of(WebSocketOptions), *REJECTED_MESSAGES_OPTIONS),
+        reading=Reading(boundedness=Boundedness(False), reads_once=True, rejected_rows=REJECTED_MESSAGES),
         place=Place(options=("url",), has_format=True, has_messages=True),
     )
+
+    first = {"connection": 0}
+    file_options = (*CERTIFICATE_OPTIONS, PATH)
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
@@ -85,23 +84,10 @@ class WebSocket(SourceOnlyConnector):
         check_certificates(given)
         check_format(schema, options)
 
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    def reader(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> SourceReader:
-        context.files.require_database_servers()
-        return WebSocketReader(spec, context, own_share(self, spec, context) if splits is None else splits)
-
-    def split_enumerator(
-        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
-    ) -> SplitEnumerator:
-        return FixedSplits([{"connection": 0}], state)
-
-    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        """Certificates and keys."""
-        return named_paths(options, CERTIFICATE_OPTIONS)
-
-    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
-        return with_absolute_paths(options, CERTIFICATE_OPTIONS, directory)
+        return WebSocketReader(spec, context, splits)
 
 
 class WebSocketReader(ReceivingReader):

@@ -15,6 +15,7 @@ from sqlstream.runtime.connectors.kafka.options import (
     check_schema,
     file_options,
 )
+from sqlstream.runtime.connectors.rejected_rows import KeepsRejectedMessages
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec, SinkSpec, SourceSpec
@@ -57,7 +58,7 @@ _SAID_OF_WRITING = (
 )
 
 
-class Kafka:
+class Kafka(KeepsRejectedMessages):
     """Topics: each message is a row, or a change of one."""
 
     descriptor = connector.ConnectorDescriptor(
@@ -176,12 +177,6 @@ class Kafka:
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         named = {key: absolute_path(key, options[key], directory) for key in file_options(options)}
         return {**options, **named}
-
-    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
-        return spec
-
-    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
-        return self._options(spec).rejected_rows_directory
 
     def _staging_path(self, spec: SinkSpec) -> str | None:
         options = self._options(spec)

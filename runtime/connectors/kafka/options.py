@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.connectors import rejected_rows
-from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.connectors.kafka.properties import (
     FILE_PROPERTIES,
     OF_COMMITS,
@@ -103,13 +102,6 @@ class _Shared:
     sink_parallelism: int | None = option(
         "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
     )
-    rejected_rows_path: str | None = option(
-        rejected_rows.PATH,
-        OptionType.STRING,
-        "Directory for messages that could not be decoded and are passed over; without it the first ones are shown.",
-    )
-    rejected_rows_bytes_max: int = rejected_rows.bytes_max_option()
-    rejected_rows_retention_ms: int = rejected_rows.retention_option()
     bounded_mode: str = option(
         "scan.bounded.mode", OptionType.ENUM, "Where a table ends.", "unbounded", choices=_ENDS
     )
@@ -264,12 +256,6 @@ class KafkaOptions:
         return tuple(t.strip() for t in (self.given.topic or "").split(";") if t.strip())
 
     @property
-    def rejected_rows_directory(self) -> str | None:
-        """Where undecodable messages are kept, if they are."""
-        given = self.given.rejected_rows_path
-        return local_path(given) if given else None
-
-    @property
     def place(self) -> str:
         """For messages."""
         return self.given.topic or f"/{self.given.topic_pattern}/"
@@ -359,7 +345,8 @@ class KafkaOptions:
         )
 
 
-DESCRIPTORS, UPSERT_DESCRIPTORS = descriptors_of(_Given), descriptors_of(_OfUpsert)
+DESCRIPTORS = (*descriptors_of(_Given), *rejected_rows.REJECTED_MESSAGES_OPTIONS)
+UPSERT_DESCRIPTORS = (*descriptors_of(_OfUpsert), *rejected_rows.REJECTED_MESSAGES_OPTIONS)
 
 FILE_OPTIONS = (
     "sink.staging-directory",

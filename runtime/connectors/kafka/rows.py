@@ -59,12 +59,7 @@ class MessageRows:
 
     def __init__(self, spec: SourceSpec, options: KafkaOptions, context: ConnectorContext) -> None:
         self._context, self._options = context, options
-        self._rejected = RejectedRows(
-            options.rejected_rows_directory,
-            context,
-            options.given.rejected_rows_bytes_max,
-            options.given.rejected_rows_retention_ms,
-        )
+        self._rejected = RejectedRows.of_messages(spec.options, context)
         value_format = options.value_format
         demand = event_demand(spec, format_of(value_format.identifier))
         values = options.value_schema(spec.schema)
