@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.jobmanager.restart_strategy import (
     NoRestart,
     RestartStrategy,
@@ -38,4 +39,5 @@ class JobMasterConfig:
         if self.restart_strategy is not None:
             return self.restart_strategy()
         strategy = restart_strategy_of(job.config, job.job_id)
-        return UntilAllowed(strategy) if self.is_recovered else strategy
+        takes = takes_checkpoints(job.config)
+        return UntilAllowed(strategy, takes_checkpoints=takes) if self.is_recovered else strategy

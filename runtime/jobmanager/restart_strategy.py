@@ -118,20 +118,23 @@ class UnlessPermanent:
         return self._strategy.restart_after_ms(failure, now_ms)
 
 
-REFUSED_DELAY_MS = 60_000
+REFUSED_DELAY_MS, REFUSED_FOR_GOOD_MS = 60_000, 365 * 86_400_000
 
 
 class UntilAllowed:
     """Another strategy, for a job that an earlier server has run. What only the settings of this server refuse is no failure of
-    the job: it waits, whatever its own strategy allows, until a server is started that has them. No state of its own."""
+    the job: it waits, whatever its own strategy allows, until a server is started that has them. No state of its own.
 
-    def __init__(self, strategy: RestartStrategy) -> None:
+    A job with checkpoints is tried again all the same: a name may lead to another address by then, or a link to another
+    directory. One without would write its rows again with each try."""
+
+    def __init__(self, strategy: RestartStrategy, *, takes_checkpoints: bool) -> None:
         self._strategy = strategy
+        self._delay_ms = REFUSED_DELAY_MS if takes_checkpoints else REFUSED_FOR_GOOD_MS
 
     def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
         if failure.reason is FailureReason.SERVER_REFUSED:
-            # Tried again all the same: a name may lead to another address by then, or a link to another directory.
-            return REFUSED_DELAY_MS
+            return self._delay_ms
         return self._strategy.restart_after_ms(failure, now_ms)
 
 

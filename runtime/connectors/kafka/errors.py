@@ -78,7 +78,7 @@ def error_at(code: int, text: str, place: str) -> SqlStreamError:
 _HINT_OF_UNREACHABLE = "check 'properties.bootstrap.servers', and that the broker runs"
 
 
-def unreachable(settings: Mapping[str, str], detail: str, retry: Retry | None) -> ExternalError:
+def unreachable(settings: Mapping[str, str], detail: str, retry: Retry | None = None) -> ExternalError:
     """The error for brokers of which none answers."""
     return ExternalError(
         "SS5301",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.cancellation import is_given_up
-from sqlstream.errors import Retry, SqlStreamError
+from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.connectors.kafka import library as rdkafka
 from sqlstream.runtime.connectors.kafka.errors import (
     NOT_YET_THERE,
@@ -118,11 +118,9 @@ class Producer:
             library().event_destroy(event)
             wait_ms = 0
 
-    def partitions(
-        self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None
-    ) -> int:
+    def partitions(self, topic: str, check: Callable[[], None] = lambda: None) -> int:
         """How many a topic has. Calls `check` while it waits for brokers. UserError SS5302 when there is no such topic, and the
-        broker makes none. ExternalError SS5301 without a broker, which is Retry.NEVER when it `is_first` who asks."""
+        broker makes none, ExternalError SS5301 without a broker."""
         begin_s = time.monotonic()
         while True:
             code, count = self._asked(topic)
@@ -131,7 +129,7 @@ class Producer:
             check()
             is_unreachable, spent_s = code in UNREACHABLE, time.monotonic() - begin_s
             if is_unreachable and spent_s >= _ASK_S:
-                raise unreachable(self._settings, rdkafka.error_text(code), Retry.NEVER if is_first else None)
+                raise unreachable(self._settings, rdkafka.error_text(code))
             if not is_unreachable and (code not in NOT_YET_THERE or spent_s >= _APPEARS_S):
                 raise error_of(code, rdkafka.error_text(code), topic)
             time.sleep(_WAIT_MS / 1000)

@@ -36,10 +36,10 @@ class Targets:
         self._producer = producer
         self._found: dict[str, Target] = {}
 
-    def of(self, topic: str, *, is_first: bool = False, check: Callable[[], None] = lambda: None) -> Target:
+    def of(self, topic: str, check: Callable[[], None] = lambda: None) -> Target:
         """Raises as `Producer.partitions`."""
         if topic not in self._found:
-            count = self._producer.partitions(topic, is_first=is_first, check=check)
+            count = self._producer.partitions(topic, check)
             self._found[topic] = Target(self._subtask % count) if self._is_fixed else Target(spread=count)
         return self._found[topic]
 
@@ -57,8 +57,8 @@ class KafkaWriter:
         self._check = cancellation_check(context)
         if self._topic:
             try:
-                # A job that begins says soon that it has no broker; one that runs waits for it.
-                self._targets.of(self._topic, is_first=context.is_first, check=self._check)
+                # A job without a broker says so soon, and not when a message has waited for minutes.
+                self._targets.of(self._topic, self._check)
             except BaseException:
                 self._producer.close()
                 raise
@@ -67,7 +67,7 @@ class KafkaWriter:
         if not batch.num_rows:
             return
         for topic, messages in self._rows.encoded(batch).by_topic(self._topic):
-            target = self._targets.of(topic, check=self._check)
+            target = self._targets.of(topic, self._check)
             self._producer.send(topic, messages, target, self._check)
             self._context.count("numBytesOut", messages.values.nbytes)
 

@@ -80,7 +80,7 @@ class TransactionalWriter:
         if context.is_first and options.topics:
             # It would be told at the first checkpoint otherwise.
             with contextlib.closing(Producer(options.settings)) as producer:
-                producer.partitions(options.topics[0], is_first=True, check=cancellation_check(context))
+                producer.partitions(options.topics[0], cancellation_check(context))
         # The operator of the job, which stays the same in all its attempts.
         self._sink = context.writer_name.rpartition("/")[2]
 
@@ -138,7 +138,7 @@ def _commit(
             targets = Targets(options, committable.subtask, producer)
             for rows in _staged_messages(committable, files):
                 for topic, messages in rows.by_topic(noted):
-                    producer.send(topic, messages, targets.of(topic, check=_check_awaited), _check_awaited)
+                    producer.send(topic, messages, targets.of(topic, _check_awaited), _check_awaited)
         producer.flush(_check_awaited)
         producer.commit(name, noted, checkpoint_id)
     except BaseException:

@@ -12,6 +12,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.restart_strategy import (
     REFUSED_DELAY_MS,
+    REFUSED_FOR_GOOD_MS,
     Backoff,
     ExponentialDelay,
     FailureRate,
@@ -101,16 +102,21 @@ def test_what_only_the_user_can_mend_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"restart-strategy.type": "none"}, {"execution.checkpointing.interval": "1 s"}]
+    ("config", "waits_ms"),
+    [
+        ({"restart-strategy.type": "none", "execution.checkpointing.interval": "1 s"}, REFUSED_DELAY_MS),
+        # It would write its rows again with each try.
+        ({}, REFUSED_FOR_GOOD_MS),
+    ],
 )
 def test_what_a_server_refuses_fails_a_new_job_and_lets_a_recovered_one_wait(
-    config: dict[str, str], make_job: Callable[..., JobGraph]
+    config: dict[str, str], waits_ms: int, make_job: Callable[..., JobGraph]
 ) -> None:
     barred = ErrorInfo.of(UserError("SS5031", "no database servers"))
     job = make_job("j1", config=config)
     assert delays(JobMasterConfig().strategy_of(job), 0, failure=barred) == [None]
     strategy = JobMasterConfig(is_recovered=True).strategy_of(job)
-    assert delays(strategy, *range(100), failure=barred) == [REFUSED_DELAY_MS] * 100
+    assert delays(strategy, *range(100), failure=barred) == [waits_ms] * 100
     assert delays(strategy, 0, failure=WRONG) == [None]
 
 
