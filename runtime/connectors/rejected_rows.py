@@ -120,7 +120,9 @@ class RejectedRows:
         retention_ms: int = 0,
     ) -> None:
         self._directory = directory
-        self._writer = f"{context.vertex_id}-{context.subtask}-{context.attempt}"
+        # No file has the name of an earlier one, whatever attempt of whichever server wrote it: who reads rows as they come
+        # knows by the name how far it has read.
+        self._writer = f"{context.vertex_id}-{context.subtask}-{context.now_ms()}"
         self._context = context
         self._file_bytes_max = bytes_max // 2
         self._retention_ms = retention_ms
@@ -193,8 +195,7 @@ class RejectedRows:
                     files.remove(there.pop(name).path)
         self._remove_earlier(list(there.values()))
         path = self._next_path(directory)
-        while not self._is_begun and files.status(path) is not None:
-            # An attempt of the same number, before the whole job began anew.
+        while files.status(path) is not None:
             path = self._next_path(directory)
         self._is_begun, self._path = True, path
         self._stream = files.open_write(path)
@@ -250,9 +251,9 @@ class RejectedRows:
 
 
 def _place_of(status: FileStatus) -> tuple[int, int, int]:
-    """The order in which files of a subtask were written: by time, attempt and number."""
-    attempt, _, number = os.path.basename(status.path).removesuffix(".json").rpartition("-")[2].partition(".")
-    return status.modified_ms, int(attempt), int(number or 0)
+    """The order in which files of a subtask were written: by time, that of their writer, and number."""
+    opened, _, number = os.path.basename(status.path).removesuffix(".json").rpartition("-")[2].partition(".")
+    return status.modified_ms, int(opened), int(number or 0)
 
 
 def time_text(now_ms: int) -> str:

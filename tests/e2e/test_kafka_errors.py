@@ -128,7 +128,7 @@ def test_another_leader_is_found(cluster: MockCluster) -> None:
     [
         (TOPIC_REFUSED, "SS5303.*refuses access to partition 0 .*TOPIC_AUTHORIZATION_FAILED"),
         (OFFSET_OUT_OF_RANGE, "SS5304.*partition 0 .* does not have the offset"),
-        (TIMED_OUT, "SS5301.*partition 0 .* cannot be reached: REQUEST_TIMED_OUT"),
+        (TIMED_OUT, "SS5301.*the broker of partition 0 .* answers with REQUEST_TIMED_OUT"),
     ],
 )
 def test_an_error_that_stays_is_named_by_a_reader(cluster: MockCluster, error: int, said: str) -> None:

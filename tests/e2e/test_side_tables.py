@@ -117,6 +117,12 @@ def test_errors_are_what_inserts_could_not_decode(cursor: sqlstream.Cursor, tmp_
         ("INSERT INTO r$errors SELECT 1", "SS2001", "does not exist"),
         ("DROP TABLE r$late", "SS2001", "does not exist"),
         ("SELECT * FROM r$errors /*+ OPTIONS('source.rejected-rows.path' = '') */", "SS4002", "keeps no"),
+        (
+            "SELECT * FROM r$errors /*+ OPTIONS('source.reads' = 'rows') */",
+            "SS4003",
+            "table of rejected rows",
+        ),
+        ("SELECT * FROM r$errors /*+ OPTIONS('format' = 'csv') */", "SS4003", "table of rejected rows"),
     ],
 )
 def test_what_has_no_such_table_says_why(
@@ -129,15 +135,15 @@ def test_what_has_no_such_table_says_why(
 def test_kept_rows_of_all_attempts_together_are_bounded(tmp_path: Path) -> None:
     for attempt in range(20):
         context = ConnectorContext(
-            job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=lambda: 1_600_000_000_000,
-            attempt=attempt, config={}, count=lambda name, n: None, files=LocalFiles(),
+            job_id="j", vertex_id="v", subtask=0, parallelism=1, batch_rows=10, now_ms=lambda at=1_600_000_000_000 + attempt: at,
+            attempt=0, config={}, count=lambda name, n: None, files=LocalFiles(),
         )  # fmt: skip
         kept = RejectedRows(str(tmp_path), context, bytes_max=4_000)
         for line in range(10 * attempt, 10 * attempt + 10):
             kept.keep(origin_of("f"), [Rejected(line, "reason", "text")])
         kept.close()
     assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 4_200
-    assert '"line":199,' in (tmp_path / "rejected-j-v-0-19.json").read_text()
+    assert '"line":199,' in (tmp_path / "rejected-j-v-0-1600000000019.json").read_text()
 
 
 def test_kept_rows_are_bounded_in_size_and_age(tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_kept_rows_are_bounded_in_size_and_age(tmp_path: Path) -> None:
         kept.keep(origin_of("f"), [Rejected(line, "reason", "text")])
     kept.close()
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[:3] == ["other.json", "rejected-j-v-0-0.4.json", "rejected-j-v-0-0.5.json"]
+    assert names[:3] == ["other.json", f"rejected-j-v-0-{now_ms}.4.json", f"rejected-j-v-0-{now_ms}.5.json"]
     assert "rejected-new-a.json" in names
     lines = "".join(p.read_text() for p in sorted(tmp_path.glob("rejected-j-*"))).splitlines()
     assert 20 <= len(lines) < 50

@@ -119,6 +119,9 @@ def check_table_options(
     return descriptor
 
 
+READS, REJECTED_ROWS = "source.reads", "rejected-rows"
+
+
 def check_hints(
     table: CatalogTable, hints: tuple[Option, ...], context: BindContext, *, is_stored: bool = False
 ) -> dict[str, str]:
@@ -136,6 +139,14 @@ def check_hints(
     spans = OptionPlaces.of(hints, hints[0].key_span)
     if "connector" in overrides:
         raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
+    if table.options.get(READS) == REJECTED_ROWS and (fixed := overrides.keys() & {READS, "format"}):
+        key = min(fixed)
+        raise UserError(
+            "SS4003",
+            f'a hint cannot change the option "{key}" of a table of rejected rows',
+            span=spans.keys[key],
+            hint="read the table itself, or its files by another table of connector filesystem",
+        )
     merged = {**table.options, **overrides}
     descriptor = find_connector(merged, context, spans.otherwise)
     _check(merged, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))

@@ -21,6 +21,8 @@ from sqlstream.planner.bind.context import BindContext, find_object, find_table,
 from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.relations.table_options import (
+    READS,
+    REJECTED_ROWS,
     check_hints,
     check_table_changes,
     check_table_options,
@@ -440,7 +442,7 @@ def _errors_table(
     # A row that is being written is read the next time.
     options = {
         **place,
-        "source.reads": "rejected-rows",
+        READS: REJECTED_ROWS,
         "format": "json",
         "json.ignore-parse-errors": "true",
     }

@@ -22,6 +22,9 @@ _REFUSED = (29, 30, 31, 53, 58, -169)
 _FENCED = (47, 90, -144)
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, _FENCED."""
 
+_FORGOTTEN = (45, 59)
+"""OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID."""
+
 OUT_OF_RANGE = (1, -140)
 """OFFSET_OUT_OF_RANGE, _AUTO_OFFSET_RESET."""
 
@@ -69,6 +72,20 @@ def error_at(code: int, text: str, place: str) -> SqlStreamError:
             f"a message is too large for {place}",
             detail=text,
             hint="raise max.message.bytes of the topic, and 'properties.max.request.size'",
+        )
+    if code in _FORGOTTEN:
+        return ExternalError(
+            "SS5301",
+            f"the broker of {place} does not know what this writer has sent before: {name}",
+            detail=text,
+            hint="it may have lost messages: read its log; a job with checkpoints sends again what was not acknowledged",
+        )
+    if code > 0:
+        return ExternalError(
+            "SS5301",
+            f"the broker of {place} answers with {name}",
+            detail=text,
+            hint="look for this error in the log of the broker",
         )
     return ExternalError(
         "SS5301", f"{place} cannot be reached: {name}", detail=text, hint=_HINT_OF_UNREACHABLE

@@ -29,7 +29,7 @@ _ERROR_BYTES = 512
 LOG_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 PRODUCER, CONSUMER = 0, 1
-CONF_OK = 0
+CONF_OK, CONF_UNKNOWN = 0, -2
 NO_ERROR, PARTITION_EOF, QUEUE_FULL, INVALID_ARGUMENT, TIMED_OUT = 0, -191, -184, -186, -185
 ANY_PARTITION = -1
 DELIVERY = 1
@@ -222,12 +222,13 @@ def _configuration(settings: dict[str, str]) -> int:
     conf = int(library().conf_new())
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     for key, value in settings.items():
-        if library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES) != CONF_OK:
-            hint = "" if key in (names := _properties(conf)) else did_you_mean(key, names)
+        found = library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES)
+        if found != CONF_OK:
+            hint = did_you_mean(key, _properties(conf)) if found == CONF_UNKNOWN else ""
             library().conf_destroy(conf)
             raise UserError(
                 "SS4002",
-                f'property "{key}" cannot be set: {text.value.decode("utf-8", "replace")}',
+                f'property "{key}" cannot be set: {text.value.decode("utf-8", "replace").strip()}',
                 hint=hint,
             )
     return conf

@@ -253,7 +253,7 @@ class KafkaOptions:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that are named; none with a pattern."""
-        return tuple(t.strip() for t in (self.given.topic or "").split(";") if t.strip())
+        return tuple(_named(self.given.topic or ""))
 
     @property
     def place(self) -> str:
@@ -314,6 +314,15 @@ class KafkaOptions:
             )
         if given.topic_pattern is not None:
             _check_pattern(given.topic_pattern)
+        if given.topic is not None:
+            _check_topics(given.topic)
+        if not given.bootstrap_servers.strip(" ,"):
+            raise UserError(
+                "SS4002",
+                'option "properties.bootstrap.servers" is empty',
+                option=f"{PROPERTIES}bootstrap.servers",
+                hint="write the address of a broker, such as 'localhost:9092'",
+            )
         _check_mode(given.startup_mode, "scan.startup", given.startup_offsets, given.startup_ms, options)
         _check_mode(given.bounded_mode, "scan.bounded", given.bounded_offsets, given.bounded_ms, options)
         settings = settings_of(options)
@@ -409,6 +418,24 @@ def _require_group(given: _Given, key: str) -> None:
             option=key,
             hint=f"add '{PROPERTIES}group.id' = '…', or set '{key}' = '{other}'",
         )
+
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _named(text: str) -> list[str]:
+    return [name for part in text.split(";") if (name := part.strip())]
+
+
+def _check_topics(text: str) -> None:
+    for name in _named(text) or [""]:
+        if not _TOPIC.fullmatch(name) or name in (".", ".."):
+            raise UserError(
+                "SS4002",
+                f'option "topic" has "{name}", which is no name of a topic',
+                option="topic",
+                hint="a topic is named by letters, digits, dots, dashes and underscores; several are separated by semicolons",
+            )
 
 
 def _check_pattern(text: str) -> None:

@@ -27,7 +27,7 @@ from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets, view_val
 
 _MESSAGE = np.dtype(rdkafka.Message)
 _Part = np.ndarray[Any, Any]
-_WAIT_MS = 100
+_WAIT_MS, _FULL_WAIT_MS = 100, 5
 _ASK_MS, _ASK_S, _APPEARS_S = 1_000, 10.0, 3.0
 """How long one question for the partitions of a topic takes, all of them, and those for a topic that is not there yet."""
 _TRANSACTION_MS = 60_000
@@ -103,20 +103,19 @@ class Producer:
         self._events = library().queue_get_main(self._producer)
         self._topics: dict[str, int] = {}
 
-    def _serve(self, wait_ms: int = 0) -> None:
-        """Take events, waiting for the first. Raises the first failure of a delivery."""
-        self._take_events(wait_ms)
+    def _serve(self) -> None:
+        """Take events. Raises the first failure of a delivery."""
+        self._take_events()
         if self._failure is not None:
             raise self._failure
 
-    def _take_events(self, wait_ms: int = 0) -> None:
-        while event := library().queue_poll(self._events, wait_ms):
+    def _take_events(self) -> None:
+        while event := library().queue_poll(self._events, 0):
             # A producer tells of failed deliveries only.
             failed = library().event_message_next(event)
             if self._failure is None and failed and failed.contents.err != rdkafka.NO_ERROR:
                 self._failure = _failure(failed.contents)
             library().event_destroy(event)
-            wait_ms = 0
 
     def partitions(self, topic: str, check: Callable[[], None] = lambda: None) -> int:
         """How many a topic has. Calls `check` while it waits for brokers. UserError SS5302 when there is no such topic, and the
@@ -183,7 +182,10 @@ class Producer:
                 part, code = produce(handle, target.partition, part)
                 if code != rdkafka.NO_ERROR:
                     raise error_of(code, rdkafka.error_text(code), topic, target.partition)
-                self._serve(_WAIT_MS if len(part) else 0)
+                if len(part):
+                    # The queue is full. Nothing says when there is room: the library tells of failed deliveries only.
+                    library().flush(self._producer, _FULL_WAIT_MS)
+                self._serve()
                 check()
         del kept
 

@@ -79,6 +79,15 @@ def test_a_table_names_a_topic_or_a_pattern() -> None:
     with pytest.raises(UserError, match="one of the options"):
         KafkaOptions.of({key: value for key, value in TABLE.items() if key != "topic"})
     assert KafkaOptions.of({**TABLE, "topic": "a; b ;"}).topics == ("a", "b")
+    for option, text in (
+        ("topic", " ;"),
+        ("topic", "a;b c"),
+        ("topic", ".."),
+        ("properties.bootstrap.servers", " "),
+    ):
+        with pytest.raises(UserError, match="SS4002") as raised:
+            KafkaOptions.of({**TABLE, option: text})
+        assert raised.value.option == option
 
 
 def test_offsets_are_by_partition() -> None:
