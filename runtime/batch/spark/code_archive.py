@@ -18,7 +18,7 @@ ARCHIVE = "sqlstream_code"
 
 _LEFT_OUT = frozenset(("planner", "client", "queries", "__pycache__"))
 """What plans statements and answers users: workers do neither."""
-_SUFFIXES = (".py", ".kernels")
+_SUFFIXES = (".py", ".kernels", ".txt")
 _NATIVE = (".so", ".pyd", ".dylib")
 
 

@@ -137,7 +137,7 @@ def test_the_next_load_is_due_after_the_last_one(reload: Reload, next_ms: int) -
         ),
         (
             {"lookup.cache": "NONE", "lookup.cache.ttl": "2 s"}, "SS4003",
-            "option \"lookup.partial-cache.expire-after-write\" has no use with 'lookup.cache' = 'NONE'",
+            "option \"lookup.cache.ttl\" has no use with 'lookup.cache' = 'NONE'",
             "add 'lookup.cache' = 'PARTIAL', or leave the option out",
         ),
         (
