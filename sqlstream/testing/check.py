@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import SqlStreamError
+from sqlstream.planner.dialect.parser import parse_type
+from sqlstream.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = tuple[Any, ...]
 
@@ -54,6 +60,19 @@ def options_text(options: Mapping[str, str]) -> str:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def schema_of(columns: Mapping[str, str]) -> Schema:
+    """Columns as SQL names their types."""
+    return Schema.of(*((name, parse_type(text)) for name, text in columns.items()))
+
+
+def batch_of(columns: Mapping[str, str], rows: Sequence[Row]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = to_arrow_schema(schema_of(columns))
+    arrays = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def rows_of(statements: list[str], config: Mapping[str, str] | None = None) -> list[Row]:

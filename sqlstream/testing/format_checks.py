@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import SqlStreamError
-from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.runtime.formats import format_of
-from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
-from sqlstream.testing.check import Check, Row, columns_text, expect_refused, rows_of, same_rows, table_text
+from sqlstream.testing.check import (
+    Check,
+    Row,
+    batch_of,
+    columns_text,
+    expect_refused,
+    rows_of,
+    same_rows,
+    schema_of,
+    table_text,
+)
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 BATCH_ROWS = (1, 3, 65_536)
 
@@ -49,22 +57,10 @@ class FormatCase:
         }
         return [Check(f"{self.format}: {name}", run) for name, run in parts.items()]
 
-    def _schema(self) -> Schema:
-        return Schema.of(*((name, parse_type(text)) for name, text in self.columns.items()))
-
-    def _batch(self) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        schema = to_arrow_schema(self._schema())
-        columns = [
-            pa.array([row[place] for row in self.rows], field.type) for place, field in enumerate(schema)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
     def _write(self, rows_at_once: int) -> bytes:
         stream = io.BytesIO()
-        writer = format_of(self.format).writer(stream, self._schema(), dict(self.options))
-        batch = self._batch()
+        writer = format_of(self.format).writer(stream, schema_of(self.columns), dict(self.options))
+        batch = batch_of(self.columns, self.rows)
         for start in range(0, batch.num_rows, rows_at_once):
             writer.write(batch.slice(start, rows_at_once))
         writer.close()
@@ -77,13 +73,13 @@ class FormatCase:
             ReadRequest(
                 stream=io.BytesIO(content),
                 path="checked",
-                schema=self._schema(),
+                schema=schema_of(self.columns),
                 columns=columns,
                 options=dict(self.options),
                 **request,
             )
         )
-        schema = to_arrow_schema(self._schema())
+        schema = to_arrow_schema(schema_of(self.columns))
         rows: list[Row] = []
         lines: list[int] = []
         for batch, rejected in reader.batches():

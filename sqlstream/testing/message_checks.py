@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.runtime.connectors.message_rows import MessageRows
 from sqlstream.runtime.formats import IGNORE_PARSE_ERRORS, can_skip_errors, format_of
-from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.format import DecodedMessages, HasMessages, MessageRequest
-from sqlstream.testing.check import Check, Row, columns_text, expect_refused, rows_of, table_text
+from sqlstream.testing.check import (
+    Check,
+    Row,
+    batch_of,
+    columns_text,
+    expect_refused,
+    rows_of,
+    schema_of,
+    table_text,
+)
 from sqlstream.testing.connector_checks import context_of
 
 if TYPE_CHECKING:
@@ -70,18 +77,6 @@ class MessageCase:
 
     # --- rows to messages, and back
 
-    def _schema(self) -> Schema:
-        return Schema.of(*((name, parse_type(text)) for name, text in self.columns.items()))
-
-    def _batch(self) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        schema = to_arrow_schema(self._schema())
-        columns = [
-            pa.array([row[place] for row in self.rows], field.type) for place, field in enumerate(schema)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
     def _made(self) -> HasMessages:
         made = format_of(self.format)
         assert made.descriptor.has_messages, f"the descriptor of {self.format} does not say has_messages"
@@ -91,7 +86,7 @@ class MessageCase:
     def _encoded(self, batch: pa.RecordBatch, rows_at_once: int = 65_536) -> pa.Array:
         import pyarrow as pa
 
-        writer = self._made().message_writer(self._schema(), dict(self.options()))
+        writer = self._made().message_writer(schema_of(self.columns), dict(self.options()))
         parts = []
         for start in range(0, batch.num_rows, rows_at_once):
             part = batch.slice(start, rows_at_once)
@@ -106,7 +101,9 @@ class MessageCase:
     ) -> _Found:
         """What one reader makes of messages, in pieces of these sizes."""
         wanted = tuple(self.columns) if columns is None else columns
-        reader = self._made().message_reader(MessageRequest(self._schema(), wanted, dict(self.options())))
+        reader = self._made().message_reader(
+            MessageRequest(schema_of(self.columns), wanted, dict(self.options()))
+        )
         found = _Found([], [])
         start = 0
         while start < len(messages):
@@ -123,7 +120,7 @@ class MessageCase:
     def _check_batch(self, made: DecodedMessages, wanted: tuple[str, ...], messages: int) -> None:
         names = [name for name in made.batch.schema.names if name != ROW_KIND_COLUMN]
         assert names == list(wanted), f"columns {names} instead of {wanted}"
-        schema = to_arrow_schema(self._schema())
+        schema = to_arrow_schema(schema_of(self.columns))
         for name in wanted:
             assert made.batch.schema.field(name).type == schema.field(name).type, f"the type of column {name}"
         made.batch.validate(full=True)
@@ -147,7 +144,7 @@ class MessageCase:
         """Messages of rows among the others, in any order, as a slice of a longer array."""
         import pyarrow as pa
 
-        written = self._encoded(self._batch()).to_pylist()
+        written = self._encoded(batch_of(self.columns, self.rows)).to_pylist()
         mixed = [*written, *(message for message, _ in self.messages)] * 2
         fate.shuffle(mixed)
         return pa.array([b"before", *mixed], pa.binary()).slice(1)
@@ -157,7 +154,7 @@ class MessageCase:
     def _round_trip(self, directory: Path) -> None:
         wanted = [(place, (RowKind.INSERT, *row)) for place, row in enumerate(self.rows)]
         for rows_at_once in AT_ONCE:
-            messages = self._encoded(self._batch(), rows_at_once)
+            messages = self._encoded(batch_of(self.columns, self.rows), rows_at_once)
             for messages_at_once in AT_ONCE:
                 found = self._decoded(messages, _always(messages_at_once))
                 said = f"written {rows_at_once}, read {messages_at_once} at once"
@@ -170,7 +167,7 @@ class MessageCase:
         import numpy as np
 
         kinds = [RowKind(place % len(RowKind)) for place in range(len(self.rows))]
-        changes = with_row_kinds(self._batch(), np.array(kinds, dtype=np.int8))
+        changes = with_row_kinds(batch_of(self.columns, self.rows), np.array(kinds, dtype=np.int8))
         for rows_at_once in AT_ONCE:
             found = self._decoded(self._encoded(changes, rows_at_once))
             is_gone = [kind in (RowKind.DELETE, RowKind.UPDATE_BEFORE) for kind in kinds]
@@ -181,7 +178,7 @@ class MessageCase:
             assert [row for _, row in found.rows] == wanted, f"{found.rows} instead of {wanted}"
 
     def _columns(self, directory: Path) -> None:
-        messages = self._encoded(self._batch())
+        messages = self._encoded(batch_of(self.columns, self.rows))
         for place, name in enumerate(self.columns):
             found = [row[1:] for _, row in self._decoded(messages, columns=(name,)).rows]
             assert found == [(row[place],) for row in self.rows], name
@@ -220,7 +217,7 @@ class MessageCase:
             table="t",
             connector="messages",
             options=options,
-            schema=self._schema(),
+            schema=schema_of(self.columns),
             columns=tuple(self.columns),
         )
         counted: dict[str, int] = {}
@@ -312,7 +309,7 @@ class MessageCase:
                 table_text("t", columns, {**in_files, **self._prefixed({})}), "SS4003", "files of messages"
             )
         try:
-            format_of(self.format).validate(self._schema(), dict(self.options()))
+            format_of(self.format).validate(schema_of(self.columns), dict(self.options()))
         except SqlStreamError as error:
             raise AssertionError(f"the options of the case are refused: {error.message}") from error
 
