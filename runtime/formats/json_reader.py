@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.json.documents import read_lines
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from sqlstream.runtime.formats.file_rows import (
@@ -62,6 +63,7 @@ class JsonReader(FileRows):
         has_nested = any(t.root in NESTED_ROOTS for t in self._types.values())
         self._uses_kernel = uses_kernel and not (self._needs_fields and has_nested)
         self._plain = PlainObjects(self._types, needs_fields=self._needs_fields)
+        self._fault: tuple[int, UserError] | None = None
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         for block in read_blocks(self._stream, self._path, cut_at_newline, self._block_bytes):
@@ -70,7 +72,13 @@ class JsonReader(FileRows):
 
     def decode(self, block: Block) -> DecodedMessages:
         """The rows of a block; owners and rejected messages are lines of it. Each element of a line that is an array is a row."""
-        return self._decode(block, None)
+        return self._unless_undecodable(self._decode(block, None))
+
+    def _unless_undecodable(self, found: DecodedMessages) -> DecodedMessages:
+        """UserError SS5011 for the first undecodable line so far, where this is an error."""
+        if self._fault is not None:
+            raise self._fault[1]
+        return found
 
     def _decode(self, block: Block, numbers: Numbers | None) -> DecodedMessages:
         """`numbers`: the lines that the lines of the block are elements of; None: they are lines themselves."""
@@ -165,8 +173,10 @@ class JsonReader(FileRows):
     def _reject(self, line: pa.Scalar, number: int, reason: str, hint: str = "") -> Rejected:
         text = line.as_py().decode("utf-8", "replace").rstrip("\r\n")
         rejected = Rejected(number, reason, text)
-        if not self._ignores_errors:
-            raise undecodable(self._path, rejected, f"{self._identifier}.ignore-parse-errors", hint)
+        # Elements of arrays are decoded behind the other lines, whichever came first.
+        if not self._ignores_errors and (self._fault is None or number < self._fault[0]):
+            option = f"{self._identifier}.ignore-parse-errors"
+            self._fault = number, undecodable(self._path, rejected, option, hint)
         return rejected
 
 

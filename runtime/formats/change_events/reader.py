@@ -99,9 +99,8 @@ class ChangeEventReader(JsonReader):
         kept = changes.kept(is_whole[at[chosen[changes.owners]]])
         rejected = [self._reject(lines[row], int(numbers[row]), *faults[row]) for row in sorted(faults)]
         batch, owners = self._changelog.batch(kept, events, chosen)
-        return DecodedMessages(
-            batch, places[at[owners]], sorted(decoded.rejected + rejected, key=lambda r: r.line)
-        )
+        all_rejected = sorted(decoded.rejected + rejected, key=lambda r: r.line)
+        return self._unless_undecodable(DecodedMessages(batch, places[at[owners]], all_rejected))
 
     def _told(self, lines: pa.Array, at: Numbers, operations: Operations) -> dict[int, Fault]:
         """Look at the texts of events whose operation is UNKNOWN; the faults of those that stay so, by their lines."""

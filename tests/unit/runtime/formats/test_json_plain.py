@@ -291,6 +291,14 @@ def test_the_kernel_and_the_tape_agree_on_any_lines_in_any_blocks(
     assert repr(found) == repr(expected)
 
 
+@pytest.mark.parametrize("uses_kernel", [True, False])
+@pytest.mark.parametrize("block_bytes", [1, 400])
+def test_the_first_undecodable_line_is_named(uses_kernel: bool, block_bytes: int) -> None:
+    text = b'[{"a": 1}, 2]\nnothing\n'
+    *_, error = read(text, SCHEMA, ("a",), {}, block_bytes, uses_kernel=uses_kernel)
+    assert 'line 1 of "f"' in error
+
+
 FORMS = {
     "BIGINT": sql.BIGINT,
     "INT": sql.INT,
