@@ -8,9 +8,15 @@ from typing import Any, ClassVar
 
 from sqlstream.runtime.connectors.files.file_paths import named_paths, with_absolute_paths
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
-from sqlstream.runtime.connectors.rejected_rows import PATH, KeepsRejectedMessages
+from sqlstream.runtime.connectors.rejected_rows import KeepsRejectedMessages
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import ConnectorContext, EnumeratorContext, SourceReader, SplitEnumerator
+from sqlstream.spi.connector import (
+    REJECTED_ROWS_PATH,
+    ConnectorContext,
+    EnumeratorContext,
+    SourceReader,
+    SplitEnumerator,
+)
 from sqlstream.spi.one_sided import SourceOnlyConnector
 
 
@@ -18,7 +24,7 @@ class OneConnection(KeepsRejectedMessages, SourceOnlyConnector, ABC):
     """`first`: where a table is read from. `file_options`: the options that name files and directories."""
 
     first: ClassVar[Mapping[str, Any]]
-    file_options: ClassVar[tuple[str, ...]] = (PATH,)
+    file_options: ClassVar[tuple[str, ...]] = (REJECTED_ROWS_PATH,)
 
     @abstractmethod
     def reader(

@@ -15,7 +15,7 @@ import msgspec
 
 from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.host.files import file_error, list_if_there
-from sqlstream.spi.connector import OptionType
+from sqlstream.spi.connector import REJECTED_ROWS_PATH, OptionType
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.terminal_text import shortened, shown
 
@@ -30,10 +30,6 @@ SHOWN_ROWS_MAX = 3
 
 _SHOWN_CHARACTERS_MAX = 120
 _PREFIX = "rejected-"
-
-PATH, READS = "source.rejected-rows.path", "source.reads"
-"""The options that name the directory of undecodable rows, and what a table reads: with REJECTED_ROWS these."""
-REJECTED_ROWS = "rejected-rows"
 
 
 def bytes_max_option() -> Any:
@@ -61,7 +57,7 @@ class RejectedMessagesOptions:
     """Options of a table of messages."""
 
     rejected_rows_path: str | None = option(
-        PATH,
+        REJECTED_ROWS_PATH,
         OptionType.STRING,
         "Directory for messages that could not be decoded and are passed over; without it the first ones are shown.",
     )

@@ -271,6 +271,9 @@ class ConnectorContext:
     is_first: bool = False
 
 
+REJECTED_ROWS_PATH, READS, REJECTED_ROWS = "source.rejected-rows.path", "source.reads", "rejected-rows"
+"""The options that name the directory of undecodable rows, and what a table reads: with REJECTED_ROWS these."""
+
 FOR_EVERY_READER = "for_every_reader"
 """A position with this key that is true is not read: each reader gets it when more or fewer readers go on from a snapshot."""
 

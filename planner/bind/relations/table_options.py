@@ -32,7 +32,14 @@ from sqlstream.spi.changelog_options import (
     UPSERT,
     ChangelogOptions,
 )
-from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.connector import (
+    INTEGERS_MAX,
+    READS,
+    REJECTED_ROWS,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+)
 from sqlstream.spi.format import FORMAT_KEYS, VALUE_PREFIX, FormatDescriptor, value_format
 from sqlstream.types import STRING_ROOTS, LogicalType
 
@@ -117,9 +124,6 @@ def check_table_options(
     descriptor = find_connector(values, context, spans.otherwise)
     _check(values, descriptor, columns, context, spans, computed)
     return descriptor
-
-
-READS, REJECTED_ROWS = "source.reads", "rejected-rows"
 
 
 def check_hints(

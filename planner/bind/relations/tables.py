@@ -21,8 +21,6 @@ from sqlstream.planner.bind.context import BindContext, find_object, find_table,
 from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.relations.table_options import (
-    READS,
-    REJECTED_ROWS,
     check_hints,
     check_table_changes,
     check_table_options,
@@ -40,6 +38,7 @@ from sqlstream.planner.relational.watermark import WATERMARK_COLUMN, watermark_t
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import ALIGNMENT_GROUP, Alignment, EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
+from sqlstream.spi.connector import READS, REJECTED_ROWS, REJECTED_ROWS_PATH
 from sqlstream.spi.format import value_format
 from sqlstream.spi.inspection import FileInference
 from sqlstream.types import LogicalType, as_rowtime
@@ -369,8 +368,7 @@ _ERROR_COMMENTS = {
     "key": "the bytes of its key",
     "value": "the bytes of its value",
 }
-_KEPT_ROWS = "source.rejected-rows.path"
-_PLACE_OPTIONS = ("connector", "path", _KEPT_ROWS)
+_PLACE_OPTIONS = ("connector", "path", REJECTED_ROWS_PATH)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -430,15 +428,15 @@ def _errors_table(
         )
     place = {key: base.options[key] for key in _PLACE_OPTIONS if key in base.options}
     if descriptor.identifier != CONNECTOR:
-        kept = base.options.get(_KEPT_ROWS)
+        kept = base.options.get(REJECTED_ROWS_PATH)
         if not kept:
             raise UserError(
                 "SS3003",
                 f'table "{path.name}" cannot be read: table "{base.path.name}" keeps no rejected rows',
                 span=span,
-                hint=f"ALTER TABLE {base.path.name} SET ('{_KEPT_ROWS}' = '…'), a directory for them",
+                hint=f"ALTER TABLE {base.path.name} SET ('{REJECTED_ROWS_PATH}' = '…'), a directory for them",
             )
-        place = {"connector": CONNECTOR, "path": kept, _KEPT_ROWS: kept}
+        place = {"connector": CONNECTOR, "path": kept, REJECTED_ROWS_PATH: kept}
     # A row that is being written is read the next time.
     options = {
         **place,

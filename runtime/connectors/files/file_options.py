@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME, is_in_store
 from sqlstream.runtime.connectors.rejected_rows import bytes_max_option, retention_option
 from sqlstream.runtime.formats import format_of
-from sqlstream.spi.connector import OptionType
+from sqlstream.spi.connector import READS, REJECTED_ROWS, REJECTED_ROWS_PATH, OptionType
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.table_options import option, parse_options
 
@@ -47,7 +46,7 @@ class FileOptions:
         "Read only files whose whole path matches this regular expression.",
     )
     rejected_rows_path: str | None = option(
-        rejected_rows.PATH,
+        REJECTED_ROWS_PATH,
         OptionType.STRING,
         "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
         " empty, of INSERT `_<name>.rejected` beside the table's path.",
@@ -55,11 +54,11 @@ class FileOptions:
     rejected_rows_bytes_max: int = bytes_max_option()
     rejected_rows_retention_ms: int = retention_option()
     reads: str = option(
-        rejected_rows.READS,
+        READS,
         OptionType.ENUM,
         "What is read: the rows of the files, or those that could not be decoded, as table `t$errors` has them.",
         _READS_ROWS,
-        choices=(_READS_ROWS, rejected_rows.REJECTED_ROWS),
+        choices=(_READS_ROWS, REJECTED_ROWS),
     )
     default_partition_name: str = option(
         "partition.default-name",
@@ -73,7 +72,7 @@ class FileOptions:
 
     @property
     def reads_rejected_rows(self) -> bool:
-        return self.reads == rejected_rows.REJECTED_ROWS
+        return self.reads == REJECTED_ROWS
 
     @staticmethod
     def of(options: Mapping[str, str]) -> FileOptions:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_commits import FileCommits, version_of
 from sqlstream.runtime.connectors.files.file_options import (
     MONITOR_INTERVAL,
@@ -54,6 +53,7 @@ from sqlstream.spi import connector
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import Committable
+from sqlstream.spi.connector import REJECTED_ROWS_PATH
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of
 
@@ -182,13 +182,13 @@ class Filesystem:
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         own = FileOptions.of(options)
-        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(rejected_rows.PATH, "")
+        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(REJECTED_ROWS_PATH, "")
         named = (options["path"], kept)
         return tuple(root_of(local_path(path)) for path in named if path and not is_in_store(path))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         absolute = dict(options)
-        for key in ("path", rejected_rows.PATH):
+        for key in ("path", REJECTED_ROWS_PATH):
             if options.get(key):
                 absolute[key] = absolute_path(key, options[key], directory)
         pattern = options.get("source.path.regex-pattern")
@@ -200,7 +200,7 @@ class Filesystem:
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
         if FileOptions.of(spec.options).reads_rejected_rows:
             return spec
-        return replace(spec, options={rejected_rows.PATH: "", **spec.options})
+        return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         return rejected_rows_directory(spec)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors import rejected_rows
 from sqlstream.runtime.connectors.files.file_paths import is_in_store
-from sqlstream.spi.connector import OptionType
+from sqlstream.spi.connector import REJECTED_ROWS_PATH, OptionType
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -77,11 +76,11 @@ def check_store(table: str, options: Mapping[str, str]) -> None:
             option="s3.endpoint",
             hint="write one such as http://localhost:9000",
         )
-    if options.get(rejected_rows.PATH):
+    if options.get(REJECTED_ROWS_PATH):
         raise UserError(
             "SS4003",
-            f'option "{rejected_rows.PATH}" of table "{table}" has no use: rows of files in a store are not kept',
-            option=rejected_rows.PATH,
+            f'option "{REJECTED_ROWS_PATH}" of table "{table}" has no use: rows of files in a store are not kept',
+            option=REJECTED_ROWS_PATH,
             hint="leave it out: rows that could not be decoded are counted, and the first ones shown",
         )
 

@@ -20,17 +20,23 @@ from sqlstream.runtime.connectors.http.options import (
     write_options,
 )
 from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES
-from sqlstream.runtime.connectors.rejected_rows import PATH, KeepsRejectedMessages
+from sqlstream.runtime.connectors.rejected_rows import KeepsRejectedMessages
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi import connector
 from sqlstream.spi.committable import Committable
+from sqlstream.spi.connector import REJECTED_ROWS_PATH
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import parse_options
 
 _STAGING = "sink.staging-directory"
-_PATHS = (_STAGING, PATH, *CERTIFICATE_OPTIONS, *(EARLIER_PREFIX + key for key in CERTIFICATE_OPTIONS))
+_PATHS = (
+    _STAGING,
+    REJECTED_ROWS_PATH,
+    *CERTIFICATE_OPTIONS,
+    *(EARLIER_PREFIX + key for key in CERTIFICATE_OPTIONS),
+)
 
 
 class Http(KeepsRejectedMessages):

@@ -20,11 +20,12 @@ from sqlstream.runtime.connectors.http.options import (
 from sqlstream.runtime.connectors.http.received import Received, Receiver, ReceivingReader
 from sqlstream.runtime.connectors.message_rows import REJECTED_MESSAGES, check_format
 from sqlstream.runtime.connectors.one_connection import OneConnection
-from sqlstream.runtime.connectors.rejected_rows import PATH, REJECTED_MESSAGES_OPTIONS
+from sqlstream.runtime.connectors.rejected_rows import REJECTED_MESSAGES_OPTIONS
 from sqlstream.runtime.host.http_addresses import check_url, header_value, shown_url
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
+    REJECTED_ROWS_PATH,
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
@@ -80,7 +81,7 @@ class Sse(OneConnection):
     )
 
     first = {"id": ""}
-    file_options = (*CERTIFICATE_OPTIONS, PATH)
+    file_options = (*CERTIFICATE_OPTIONS, REJECTED_ROWS_PATH)
 
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()

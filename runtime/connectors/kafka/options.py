@@ -19,7 +19,7 @@ from sqlstream.runtime.connectors.kafka.properties import (
 from sqlstream.runtime.connectors.staged_rows import staging_option
 from sqlstream.runtime.formats import format_of, format_options, validate_format
 from sqlstream.schema import Field, Schema
-from sqlstream.spi.connector import OptionType
+from sqlstream.spi.connector import REJECTED_ROWS_PATH, OptionType
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _STARTS = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
@@ -359,7 +359,7 @@ UPSERT_DESCRIPTORS = (*descriptors_of(_OfUpsert), *rejected_rows.REJECTED_MESSAG
 
 FILE_OPTIONS = (
     "sink.staging-directory",
-    rejected_rows.PATH,
+    REJECTED_ROWS_PATH,
     *(f"{PROPERTIES}{name}" for name in FILE_PROPERTIES),
 )
 """The options that name files and directories."""
