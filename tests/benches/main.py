@@ -25,6 +25,7 @@ WORKLOADS: dict[str, str] = {
     "batch": "the same queries as a stream, in DuckDB and on Spark",
     "checkpoint": "what checkpoints cost, and how soon a job goes on from one",
     "exchange": "what it costs to hand batches from one task to another",
+    "formats": "what reading and writing a file costs in each format, beside DuckDB",
     "functions": "how many rows each scalar function computes on one core",
     "latency": "how soon results are visible to a client of a server",
     "lookup": "how many rows a lookup join answers on one core",
