@@ -213,3 +213,11 @@ CASES: dict[str, str] = {
     "BITMAP_TO_STRING": "BITMAP_TO_STRING(b)",
 }
 """By name of the function. Those without are constants of a batch, or parts of other functions."""
+
+USER_CASES: dict[str, str] = {
+    "UDF_ARROW": "UDF_ARROW(l)",
+    "UDF_ROW": "UDF_ROW(l)",
+    "UDF_TEXT": "UDF_TEXT(s)",
+    "UDF_ASYNC": "UDF_ASYNC(l)",
+}
+"""Those that a user has written in Python: `benches.functions` has them."""

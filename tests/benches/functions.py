@@ -1,4 +1,5 @@
-"""The measurement behind `main.py functions`: each scalar function alone, over one batch, on one core."""
+"""The measurement behind `main.py functions`: each scalar function alone, over one batch, on one core; also trivial ones of a
+user, for what a call of Python costs."""
 
 from __future__ import annotations
 
@@ -9,26 +10,32 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benches.function_cases import CASES
+import pyarrow.compute as pc
+from benches.function_cases import CASES, USER_CASES
 
+from sqlstream import udf
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.catalog import SessionCatalog
+from sqlstream.catalog import CatalogFunction, PutFunction, SessionCatalog, system_path
 from sqlstream.functions import SCALAR_FAMILIES
 from sqlstream.planner.bind.binder import bind_query
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.parser import parse_script
 from sqlstream.planner.dialect.statements import Query
 from sqlstream.planner.relational.nodes import Project
+from sqlstream.planner.statements.functions import function_ref
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 
 BATCH_ROWS = 65_536
 BAR = 1_000_000
 """Rows per second of one core that a function should reach."""
+BARS = {"UDF_ARROW": 33_333_333}
+"""Of those with a bar of their own: 30 ns a row."""
 
 _WRITTEN = "the whole document, some 90 characters here, is read, put in order and written"
 REASONS: dict[str, str] = {
     **dict.fromkeys(("JSON", "PARSE_JSON", "TRY_PARSE_JSON"), _WRITTEN),
     "REGEXP_EXTRACT_ALL": "the text is rewritten and split, and each match becomes an element of a list",
+    "UDF_ASYNC": "a coroutine is made for each row, and waits under a time limit",
 }
 """Why a function may stay below the bar on a slower core."""
 
@@ -43,6 +50,30 @@ _COLUMNS = {
 }  # fmt: skip
 
 
+@udf(result_type="BIGINT", input_types=["BIGINT"], func_type="arrow")
+def udf_arrow(n: pa.Array) -> pa.Array:
+    return pc.add(n, 1)
+
+
+@udf
+def udf_row(n: int) -> int:
+    return n + 1
+
+
+@udf
+def udf_text(text: str) -> str:
+    return text[:2]
+
+
+@udf
+async def udf_async(n: int) -> int:
+    return n + 1
+
+
+USERS = (udf_arrow, udf_row, udf_text, udf_async)
+USER_FAMILY = "Python"
+
+
 @dataclass(frozen=True)
 class FunctionFigure:
     """One function, the call that was measured, and its rows per second of CPU time."""
@@ -55,33 +86,34 @@ class FunctionFigure:
 
     @property
     def is_within_bar(self) -> bool:
-        return self.rows_per_cpu_s >= BAR
+        return self.rows_per_cpu_s >= BARS.get(self.function, BAR)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def families() -> list[str]:
-    return [title for title, _ in SCALAR_FAMILIES]
+    return [*(title for title, _ in SCALAR_FAMILIES), USER_FAMILY]
 
 
 def figures(family: str, only: list[str], seconds: float) -> Iterator[FunctionFigure]:
     """Each function of the family (all for an empty one) that is among `only` (all for none), for `seconds` of CPU time after a
     call that is not counted."""
     columns = _columns()
-    for title, functions in SCALAR_FAMILIES:
-        for function in functions:
-            name = function.name
-            if name in CASES and (not family or family == title) and (not only or name in only):
-                rate = _measure(CASES[name], columns, seconds)
-                yield FunctionFigure(title, name, CASES[name], rate, REASONS.get(name, ""))
+    named = [(title, [f.name for f in functions if f.name in CASES]) for title, functions in SCALAR_FAMILIES]
+    cases = CASES | USER_CASES
+    for title, names in [*named, (USER_FAMILY, list(USER_CASES))]:
+        for name in names:
+            if (not family or family == title) and (not only or name in only):
+                rate = _measure(cases[name], columns, seconds)
+                yield FunctionFigure(title, name, cases[name], rate, REASONS.get(name, ""))
 
 
 def _measure(call: str, columns: dict[str, pa.Array], seconds: float) -> int:
     source = ", ".join(f"CAST(NULL AS {t}) AS `{name}`" for name, t in _COLUMNS.items())
     (statement,) = parse_script(f"SELECT {call} AS result FROM (SELECT {source}) AS t")
     assert isinstance(statement, Query)
-    node = bind_query(statement.query, BindContext(SessionCatalog()))
+    node = bind_query(statement.query, BindContext(_catalog()))
     assert isinstance(node, Project)
     schema = node.input.schema
     batch = pa.RecordBatch.from_arrays([columns[n] for n in schema.names], schema=to_arrow_schema(schema))
@@ -92,6 +124,18 @@ def _measure(call: str, columns: dict[str, pa.Array], seconds: float) -> int:
         function(batch)
         rows += batch.num_rows
     return round(rows / taken)
+
+
+def _catalog() -> SessionCatalog:
+    """One with the functions of a user."""
+    catalog = SessionCatalog()
+    for function in USERS:
+        name = function.__name__
+        ref = function_ref(name, __name__, name, function.declared)
+        catalog.apply(
+            PutFunction(CatalogFunction(system_path(name), f"{__name__}.{name}", ref, is_temporary=True))
+        )
+    return catalog
 
 
 def _columns() -> dict[str, pa.Array]:
