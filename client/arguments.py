@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from sqlstream.client.configuration import Configuration
 
 
+FORMATS = ("table", "vertical", "json", "csv", "arrow")
+"""How rows can be printed (sqlstream.client.rendering.render)."""
+
+
 def count(text: str) -> int:
     """A whole number from 1, digits grouped or not.
 

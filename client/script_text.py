@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,15 @@ def read_script(path: str) -> str:
             f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
             hint="give the path of a SQL file, or convert it to UTF-8",
         ) from error
+
+
+def scripts_of(arguments: argparse.Namespace) -> list[str]:
+    """The text of the file, if given, then the text of each -c. UserError SS4001 when there is neither."""
+    if arguments.file is None and not arguments.statements:
+        raise UserError(
+            "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
+        )
+    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.statements]
 
 
 def _bytes_of(path: str) -> bytes:

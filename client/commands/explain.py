@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from sqlstream.client.commands.scripts import scripts_of
+    from sqlstream.client.script_text import scripts_of
     from sqlstream.client.sessions.target_session import local_session
 
     texts = scripts_of(arguments)

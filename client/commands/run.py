@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from sqlstream.client.arguments import (
+    FORMATS,
     add_configuration_arguments,
     add_script_arguments,
     configuration_of,
     count,
 )
 from sqlstream.client.exit_codes import EXIT_USAGE
-from sqlstream.client.rendering.render import FORMATS
 from sqlstream.errors import UserError
+
+if TYPE_CHECKING:
+    from sqlstream.client.configuration import Configuration
 
 EPILOG = """\
 examples:
@@ -65,9 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
-    from sqlstream.client.commands.scripts import RunAnswers, parse_scripts, run_scripts, scripts_of
-    from sqlstream.client.connection.embedded import embedded_connection
-    from sqlstream.client.shell.display import Display
+    from sqlstream.client.clusters.early_start import early_task_managers
+    from sqlstream.client.script_text import scripts_of
 
     if arguments.format == "arrow" and sys.stdout.isatty():
         raise UserError(
@@ -76,8 +79,18 @@ def execute(arguments: argparse.Namespace) -> int:
             hint="redirect it, as in: sqlstream run --format arrow FILE.sql > rows.arrow",
         )
     texts = scripts_of(arguments)
-    display = Display(arguments.format, is_quiet=arguments.quiet)
     configuration = configuration_of(arguments)
+    with early_task_managers(texts, configuration, arguments.task_managers):
+        return _run(arguments, texts, configuration)
+
+
+def _run(arguments: argparse.Namespace, texts: list[str], configuration: Configuration) -> int:
+    # Here, where processes start beside this one, and not before, is what takes long to load.
+    from sqlstream.client.commands.scripts import RunAnswers, parse_scripts, run_scripts
+    from sqlstream.client.connection.embedded import embedded_connection
+    from sqlstream.client.shell.display import Display
+
+    display = Display(arguments.format, is_quiet=arguments.quiet)
     for note in configuration.notes:
         display.note(note)
     with embedded_connection(

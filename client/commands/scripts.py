@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import sys
@@ -12,7 +11,7 @@ from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from sqlstream.client.following.followed_job import cancel_and_wait, follow
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.rendering.terminal import kept_output
-from sqlstream.client.script_text import parsed, read_script
+from sqlstream.client.script_text import parsed
 from sqlstream.client.sessions.outcomes import ResultKind, literal_batches
 from sqlstream.client.shell.answers import Answers
 from sqlstream.errors import JobError, UserError, line_and_column, render_error
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
     from sqlstream.client.following.followed_job import JobEnd
     from sqlstream.client.shell.display import Display
     from sqlstream.planner.dialect.statements import Statement
-
-
-def scripts_of(arguments: argparse.Namespace) -> list[str]:
-    """The text of the file, if given, then the text of each -c. UserError SS4001 when there is neither."""
-    if arguments.file is None and not arguments.statements:
-        raise UserError(
-            "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
-        )
-    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.statements]
 
 
 class ScriptAnswers(Answers):

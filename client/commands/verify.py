@@ -67,7 +67,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when all queries have equal rows, 1 when one has not or a job failed, 2 for a wrong statement."""
     import msgspec
 
-    from sqlstream.client.commands.scripts import scripts_of
+    from sqlstream.client.script_text import scripts_of
 
     texts = scripts_of(arguments)
     found: list[Verification] = []

@@ -24,7 +24,6 @@ from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, TypeRoot
 
-FORMATS = ("table", "vertical", "json", "csv", "arrow")
 _FOR_PEOPLE = ("table", "vertical")
 
 

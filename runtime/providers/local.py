@@ -10,25 +10,14 @@ from dataclasses import dataclass
 import msgspec
 
 from sqlstream.errors import ErrorInfo, ExternalError, error_info
-from sqlstream.runtime.host import process
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn, print_errors
+from sqlstream.runtime.providers.early_children import EARLY_CHILDREN, start_child
 from sqlstream.runtime.providers.provider import OnExit
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 
 STOP_TIMEOUT_S = 5.0
 """How long a child may take to end itself."""
-
-KEEP_FREED_MEMORY = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    "MIMALLOC_PURGE_DELAY": "60000",
-}
-"""Environment of a child: glibc and (for 60 s) Arrow's allocator keep the memory of one batch for the next instead of
-returning it to the system and faulting it in again, page by page (measured: 0 to 60 % of the CPU time of windows with
-millions of keys). glibc uses one arena, because only the main arena grows contiguously and has room for large arrays. An
-idle TaskManager returns the memory to the system (sqlstream.runtime.taskmanager.task_manager)."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +53,7 @@ class LocalProvider:
             if self._is_stopping:
                 return
             try:
-                process_started = process.start_python_module(
-                    "sqlstream.runtime.taskmanager", [], KEEP_FREED_MEMORY
-                )
+                process_started = EARLY_CHILDREN.take() or start_child()
             except OSError as error:
                 raise ExternalError(
                     "SS6006",

@@ -27,13 +27,14 @@ def main() -> int:
     ignore_interrupts()
     forgo_pandas()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    line = sys.stdin.buffer.readline()
-    if not line:
-        # The process that started this one has ended already.
-        return 0
-    options = decode_options(line)
+    # Before the options are there: this process may be started before it is needed.
     from sqlstream.runtime.taskmanager.task_manager import TaskManager
 
+    line = sys.stdin.buffer.readline()
+    if not line:
+        # The process that started this one has ended already, or needs none.
+        return 0
+    options = decode_options(line)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: over.set())
     try:

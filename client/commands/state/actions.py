@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.client.arguments import count
+from sqlstream.client.arguments import FORMATS, count
 from sqlstream.client.commands.state.checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
@@ -15,7 +15,6 @@ from sqlstream.client.commands.state.checkpoint import (
 )
 from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK
 from sqlstream.client.following.checkpoint_text import in_flight_text
-from sqlstream.client.rendering.render import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from sqlstream.runtime.batch.spark.settings import properties_text
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.java import find_java, java_home
 from sqlstream.runtime.host.process import import_root
-from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY
+from sqlstream.runtime.providers.early_children import KEEP_FREED_MEMORY
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer

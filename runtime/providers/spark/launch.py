@@ -11,11 +11,11 @@ from collections import deque
 import msgspec
 
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
-from sqlstream.runtime.host import process
 from sqlstream.runtime.net.endpoint import host_towards, is_tcp, read_identity
 from sqlstream.runtime.net.socket_directory import directory_of
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, LINES_KEPT
-from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY, describe_exit
+from sqlstream.runtime.providers.early_children import start_child
+from sqlstream.runtime.providers.local import describe_exit
 from sqlstream.runtime.taskmanager.task_manager_options import (
     TaskManagerOptions,
     decode_options,
@@ -45,7 +45,7 @@ def launch_task_manager(options: str) -> str:
     except SqlStreamError as error:
         # The next one would fail alike.
         return _encode(msgspec.structs.replace(ErrorInfo.of(error), reason=FailureReason.NO_RESOURCES))
-    child = process.start_python_module("sqlstream.runtime.taskmanager", [], KEEP_FREED_MEMORY)
+    child = start_child()
     assert child.stdin is not None
     assert child.stdout is not None
     with contextlib.suppress(BrokenPipeError):

@@ -13,7 +13,8 @@ import pytest
 
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 from sqlstream.runtime.host import process
-from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY, LocalProvider, describe_exit
+from sqlstream.runtime.providers.early_children import EARLY_CHILDREN, KEEP_FREED_MEMORY
+from sqlstream.runtime.providers.local import LocalProvider, describe_exit
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options
 
 OPTIONS = TaskManagerOptions("", "unix:/nowhere/a", "secret", 1, 0, 1000, 1000)
@@ -155,3 +156,30 @@ def test_the_end_of_a_process_is_described(code: int, last_words: str, how: str,
     assert error.detail == (f"its last lines are\n{last_words}" if last_words else "")
     assert error.hint.startswith(hint)
     assert bool(error.hint) is bool(hint)
+
+
+def test_a_child_that_waits_is_the_first_that_is_asked_for_and_one_that_nobody_took_ends(
+    started: Started,
+) -> None:
+    EARLY_CHILDREN.start(3)
+    died, taken, left = EARLY_CHILDREN._waiting
+    died.kill()
+    died.wait(TIMEOUT_S)
+    started.provider.request("tm-1")
+    assert started.provider.process_ids == (taken.pid,)
+    EARLY_CHILDREN.end()
+    assert left.returncode == -9
+    started.provider.request("tm-2")
+    assert len(started.provider.process_ids) == 2
+    assert len(started.environments) == 4
+
+
+def test_a_system_that_refuses_early_children_is_named_when_one_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(process, "start_python_module", refuse)
+    EARLY_CHILDREN.start(2)
+    assert EARLY_CHILDREN.take() is None
