@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.encoded_columns import element_types
 from sqlstream.runtime.formats.file_rows import empty_columns
-from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, to_array, validity_buffer
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 Array = np.ndarray[Any, Any]
@@ -140,7 +140,7 @@ class _Entries:
         self.values = np.empty(length, dtype=np.uint8)
 
     def line(self) -> list[int]:
-        return [self.values.ctypes.data, self.offsets.ctypes.data, self.valid.ctypes.data, 0, self.scope]
+        return [address_of(self.values), address_of(self.offsets), address_of(self.valid), 0, self.scope]
 
 
 def with_last_values(ends: Array, parts: list[pa.Array]) -> tuple[Array, list[pa.Array]]:

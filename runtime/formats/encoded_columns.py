@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer, view_offsets, view_values
+from sqlstream.runtime.kernels.buffers import (
+    address_of,
+    unpack_bits,
+    valid_mask,
+    view_buffer,
+    view_offsets,
+    view_values,
+)
 from sqlstream.types import BINARY_ROOTS, INT, STRING_ROOTS, LogicalType, TypeRoot
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +77,7 @@ class ColumnTable:
 
     def _address(self, values: Array) -> int:
         self._kept.append(values)
-        return int(values.ctypes.data)
+        return address_of(values)
 
 
 def _plain(array: pa.Array, t: LogicalType) -> Array:

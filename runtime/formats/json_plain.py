@@ -12,7 +12,7 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import parse_values, take_apart
-from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, to_array, validity_buffer
 from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
     COLUMN_WIDTH,
@@ -120,7 +120,7 @@ class _Column:
 
     def row(self) -> list[int]:
         """The column's entry in the kernel's table of columns."""
-        name, *addresses = (p.ctypes.data for p in (self.name, self.values, self.offsets, self.valid))
+        name, *addresses = (address_of(p) for p in (self.name, self.values, self.offsets, self.valid))
         return [name, len(self.name), self.form, self.limit, *addresses, 0, 0]
 
 

@@ -17,7 +17,7 @@ from sqlstream.runtime.formats.csv_writer import CsvWriter
 from sqlstream.runtime.formats.file_rows import joined_rows
 from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.runtime.formats.text_values import find_unparsable, joined_bytes, joined_lines
-from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_offsets
+from sqlstream.runtime.kernels.buffers import address_of, valid_mask, validity_buffer, view_offsets
 from sqlstream.runtime.kernels.text.lines import write_lines
 from sqlstream.schema import Schema
 from sqlstream.spi.format import DecodedMessages, FileWriter, MessageRequest, ReadRequest, Rejected
@@ -49,7 +49,7 @@ class JsonMessages:
         size = int(offsets[-1] - offsets[0]) + len(texts)
         if len(self._lines) < size:
             self._lines = np.empty(size, dtype=np.uint8)
-        write_lines(offsets, address, self._lines.ctypes.data)
+        write_lines(offsets, address, address_of(self._lines))
         return self._reader.decode(Block(self._lines[:size].tobytes(), 0, len(messages)))
 
 

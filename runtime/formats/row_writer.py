@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.text_values import FRACTION_DIGITS
-from sqlstream.runtime.kernels.buffers import view_bitmap, view_buffer
+from sqlstream.runtime.kernels.buffers import address_of, view_bitmap, view_buffer
 from sqlstream.runtime.kernels.text import text_rows as kernels
 from sqlstream.types import LogicalType, TypeRoot, is_integer
 
@@ -114,7 +114,7 @@ class RowWriter:
         pieces = [form.opening, form.end, form.null, *form.prefixes]
         starts = np.cumsum([0, *(len(p) + _PAD for p in pieces)])
         self._constants = np.frombuffer(b"".join(p + bytes(_PAD) for p in pieces), np.uint8)
-        addresses = [int(start) + self._constants.ctypes.data for start in starts]
+        addresses = [int(start) + address_of(self._constants) for start in starts]
         self._prefixes = [(a, len(p)) for a, p in zip(addresses[3:], form.prefixes, strict=False)]
         self._marks = np.frombuffer(form.marks, np.uint8).copy()
         fixed = sum(map(len, pieces)) + len(form.prefixes) * (kernels.NUMBER_BYTES_MAX + len(form.null))
@@ -140,7 +140,7 @@ class RowWriter:
             bitmap, bit = view_bitmap(column.values)
             if len(bitmap):
                 kept.append(bitmap)
-                entries[kernels.BITMAP], entries[kernels.BIT] = bitmap.ctypes.data, bit
+                entries[kernels.BITMAP], entries[kernels.BIT] = address_of(bitmap), bit
         seconds = np.zeros((len(columns), 2), np.int64)
         texts = np.zeros((len(columns), 32), np.uint8)
         start = 0

@@ -10,31 +10,20 @@ import pyarrow as pa
 EMPTY_BITMAP: np.ndarray = np.empty(0, dtype=np.uint8)
 
 
-class _Memory:
-    """Borrowed memory for numpy, which keeps this object and with it the owner alive.
-
-    numba types a read-only array differently from a writable one. Views made here are typed writable so that
-    one compiled signature serves both; kernels never write to a view of an Arrow buffer.
-    """
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, owner: Any, address: int, length: int, dtype: np.dtype[Any]) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "data": (address, False),
-            "shape": (length,),
-            "typestr": dtype.str,
-            "version": 3,
-        }
-
-
 def view_buffer(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) -> np.ndarray:
-    """`length` items of a buffer from item `offset` on; empty when there is no buffer or `length` is 0."""
+    """`length` items of a buffer from item `offset` on; empty when there is no buffer or `length` is 0.
+
+    numpy marks it read-only where Arrow's buffer is: kernels take it all the same, and never write to a view of an Arrow buffer.
+    """
     dtype = np.dtype(dtype)
     if buffer is None or length == 0:
         return np.empty(0, dtype=dtype)
-    return np.asarray(_Memory(buffer, buffer.address + offset * dtype.itemsize, length, dtype))
+    return np.frombuffer(buffer, dtype, length, offset * dtype.itemsize)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the memory of a contiguous array begins. `array.ctypes.data` says the same and costs ten times as much."""
+    return pa.py_buffer(array).address
 
 
 def view_values(array: pa.Array, dtype: Any) -> np.ndarray:

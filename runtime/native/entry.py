@@ -2,8 +2,9 @@
 kernel and packs its result.
 
 An entry has CPython's `METH_FASTCALL` signature `(self, arguments, count)`. `self` is numpy's array type. Arrays are read
-through numpy's public struct `PyArrayObject`; their type, number of dimensions, layout and, unless the kernel only reads
-them, writability are checked. Of several signatures the first that fits the arrays runs.
+through numpy's public struct `PyArrayObject`; their type, number of dimensions and layout are checked. Whether an array may be
+written to is not: views of Arrow's buffers may not, and a signature does not say which of its arrays a kernel writes to. Of
+several signatures the first that fits the arrays runs.
 """
 
 # numba is untyped.
@@ -28,7 +29,7 @@ _OBJECT = _BYTE.as_pointer()
 _TYPE = 8
 _DATA, _DIMENSIONS, _SHAPE, _STRIDES, _DESCRIPTION, _FLAGS = 16, 24, 32, 40, 56, 64
 _BYTE_ORDER, _TYPE_NUMBER = 26, 28
-_C_CONTIGUOUS, _WRITEABLE = 0x1, 0x400
+_C_CONTIGUOUS = 0x1
 
 _TYPE_NUMBERS: dict[Any, tuple[int, ...]] = {
     types.boolean: (0,),
@@ -116,9 +117,8 @@ def _require_array(builder: ir.IRBuilder, value: Any, kind: Any, array_type: Any
     dimensions = _field(builder, value, _DIMENSIONS, _INT)
     _require(builder, builder.icmp_signed("==", dimensions, _INT(kind.ndim)), misfit)
     # Not aligned: slices of Arrow's buffers may begin anywhere, and loads of single numbers and of vectors of them do not care.
-    wanted = _C_CONTIGUOUS | (_WRITEABLE if kind.mutable else 0)
-    flags = builder.and_(_field(builder, value, _FLAGS, _INT), _INT(wanted))
-    _require(builder, builder.icmp_signed("==", flags, _INT(wanted)), misfit)
+    contiguous = builder.and_(_field(builder, value, _FLAGS, _INT), _INT(_C_CONTIGUOUS))
+    _require(builder, builder.icmp_signed("!=", contiguous, _INT(0)), misfit)
     description = _field(builder, value, _DESCRIPTION, _OBJECT)
     number = _field(builder, description, _TYPE_NUMBER, _INT)
     is_type: Any = _BIT(0)

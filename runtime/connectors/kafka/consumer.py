@@ -18,7 +18,7 @@ from sqlstream.runtime.connectors.kafka.errors import OUT_OF_RANGE, error_of
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.formats.decoded_columns import with_last_values
 from sqlstream.runtime.kernels import messages as kernel
-from sqlstream.runtime.kernels.buffers import validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, validity_buffer
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -99,7 +99,7 @@ class Taken:
         offsets, valid = np.empty(count + 1, dtype=np.int32), np.empty(count, dtype=np.uint8)
         nulls = kernel.measure(self._table, rows.first, rows.end, entry, offsets, valid)
         data = np.empty(int(offsets[-1]), dtype=np.uint8)
-        kernel.gather(self._table, rows.first, rows.end, entry, data.ctypes.data)
+        kernel.gather(self._table, rows.first, rows.end, entry, address_of(data))
         validity = validity_buffer(valid) if nulls else None
         return pa.Array.from_buffers(
             pa.binary(), count, [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -125,7 +125,7 @@ class Taken:
         offsets, valid = np.empty((found + 1, 2), dtype=np.int32), np.empty(found, dtype=np.uint8)
         # A byte more, so that there is an address.
         names, values = (np.empty(size + 1, dtype=np.uint8) for size in (name_bytes, value_bytes))
-        kernel.headers(*around, offsets, names.ctypes.data, values.ctypes.data, valid)
+        kernel.headers(*around, offsets, address_of(names), address_of(values), valid)
         keys, items = (
             pa.Array.from_buffers(pa.binary(), found, [nulls, pa.py_buffer(each.copy()), pa.py_buffer(data)])
             for nulls, each, data in (
@@ -198,7 +198,7 @@ class Consumer:
             with contextlib.suppress(BlockingIOError):
                 os.read(self.fileno, _WAKING_BYTES)
         count = library().consume_batch_queue(
-            self._queue, 0, self._addresses.ctypes.data, len(self._addresses)
+            self._queue, 0, address_of(self._addresses), len(self._addresses)
         )
         self._found_none = count <= 0
         return Taken(self._addresses, int(count), self._topics) if count > 0 else None

@@ -23,7 +23,7 @@ from sqlstream.runtime.connectors.kafka.errors import (
 )
 from sqlstream.runtime.connectors.kafka.library import library
 from sqlstream.runtime.kernels import messages as kernel
-from sqlstream.runtime.kernels.buffers import valid_mask, view_offsets, view_values
+from sqlstream.runtime.kernels.buffers import address_of, valid_mask, view_offsets, view_values
 
 _MESSAGE = np.dtype(rdkafka.Message)
 _Part = np.ndarray[Any, Any]
@@ -197,7 +197,7 @@ class Producer:
 
     def _produce_batch(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
         """Returns what found no room in the queue, and the first other error."""
-        library().produce_batch(topic, partition, rdkafka.COPIES, part.ctypes.data, len(part))
+        library().produce_batch(topic, partition, rdkafka.COPIES, address_of(part), len(part))
         errors = part["err"]
         bad = errors[(errors != rdkafka.NO_ERROR) & (errors != rdkafka.QUEUE_FULL)]
         return np.ascontiguousarray(part[errors == rdkafka.QUEUE_FULL]), int(bad[0]) if len(bad) else 0
@@ -322,7 +322,7 @@ class _OneByOne:
 
     def produce(self, topic: int, partition: int, part: _Part) -> tuple[_Part, int]:
         """As `_produce_batch`, of messages that follow each other."""
-        first = (part.ctypes.data - self._words.ctypes.data) // _MESSAGE.itemsize
+        first = (address_of(part) - address_of(self._words)) // _MESSAGE.itemsize
         (name_offsets, names), (value_offsets, values) = map(view_offsets, (self._names, self._values))
         sent, code = kernel.produce(
             self._words,
@@ -336,7 +336,7 @@ class _OneByOne:
             names,
             name_offsets,
             # What has no bytes may be at no place, and is there.
-            values or _SOMEWHERE.ctypes.data,
+            values or address_of(_SOMEWHERE),
             value_offsets,
             self._is_there,
             self._functions,
@@ -358,7 +358,7 @@ def _placed(messages: np.ndarray[Any, Any], part: str, texts: pa.Array) -> objec
         messages[part][is_there == 0] = 0
         messages[f"{part}_bytes"][is_there == 0] = 0
     # An empty text may have no memory at all, and is there.
-    messages[part][(messages[part] == 0) & (is_there is None or is_there == 1)] = _SOMEWHERE.ctypes.data
+    messages[part][(messages[part] == 0) & (is_there is None or is_there == 1)] = address_of(_SOMEWHERE)
     return texts
 
 

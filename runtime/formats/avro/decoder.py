@@ -14,6 +14,7 @@ from sqlstream.runtime.evaluate.time.time_range import bounds_of
 from sqlstream.runtime.formats.avro.schemas import Names, fields_of, type_name
 from sqlstream.runtime.formats.decoded_columns import ColumnPlan, Rows, Value
 from sqlstream.runtime.kernels.avro import decode as run
+from sqlstream.runtime.kernels.buffers import address_of
 from sqlstream.types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -301,7 +302,7 @@ class Program:
         rows_max = int(np.abs(counts).sum())
         memory = self._plan.memory(rows_max, size)
         kept = [np.frombuffer(text or b"\0", dtype=np.uint8) for text in self._texts]
-        texts = [(k.ctypes.data, len(text)) for k, text in zip(kept, self._texts, strict=True)]
+        texts = [(address_of(k), len(text)) for k, text in zip(kept, self._texts, strict=True)]
         owners = np.empty(rows_max, dtype=np.int64)
         rejected = np.empty((len(messages), 2), dtype=np.int64)
         rows, failures = run.decode_rows(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sqlstream.runtime.formats.encoded_columns import ColumnTable, element_types
 from sqlstream.runtime.kernels.avro import encode as run
+from sqlstream.runtime.kernels.buffers import address_of
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
@@ -73,7 +74,7 @@ class RowEncoder:
         target = np.empty(columns.bytes_max + 16, dtype=np.uint8)
         ends = np.empty(batch.num_rows + 1, dtype=np.int32)
         size = run.encode_rows(
-            target.ctypes.data,
+            address_of(target),
             batch.num_rows,
             self._program,
             columns.table(),

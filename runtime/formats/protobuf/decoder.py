@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sqlstream.runtime.formats.decoded_columns import ColumnPlan, Rows, Value
 from sqlstream.runtime.formats.protobuf.stored_types import is_map, restored, seconds_limits, stored_row
+from sqlstream.runtime.kernels.buffers import address_of
 from sqlstream.runtime.kernels.protobuf import decode as run
 from sqlstream.types import STRING_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
@@ -264,7 +265,7 @@ class Program:
         memory = self._plan.memory(int(np.count_nonzero(is_there)), size)
         kept = [np.frombuffer(text or b"\0", dtype=np.uint8) for _, text in self._symbols]
         symbols = [
-            (number, k.ctypes.data, len(text)) for (number, text), k in zip(self._symbols, kept, strict=True)
+            (number, address_of(k), len(text)) for (number, text), k in zip(self._symbols, kept, strict=True)
         ]
         owners = np.empty(int(np.count_nonzero(is_there)), dtype=np.int64)
         rejected = np.empty((len(messages), 2), dtype=np.int64)

@@ -20,6 +20,7 @@ from sqlstream.runtime.formats.protobuf.stored_types import (
     seconds_and_nanos,
     stored_row,
 )
+from sqlstream.runtime.kernels.buffers import address_of
 from sqlstream.runtime.kernels.protobuf import encode as run
 from sqlstream.schema import Schema
 from sqlstream.types import INT, STRING_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot, array, map_of, row
@@ -124,7 +125,7 @@ class MessageEncoder:
         target = np.empty(columns.bytes_max + 16, dtype=np.uint8)
         begins = np.empty(batch.num_rows + 1, dtype=np.int32)
         size = run.encode_messages(
-            target.ctypes.data + len(target),
+            address_of(target) + len(target),
             batch.num_rows,
             self._program,
             columns.table(),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.errors import InternalError
-from sqlstream.runtime.kernels.buffers import validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, validity_buffer
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.keys.words import is_bytes_type
 from sqlstream.runtime.kernels.slots.records import (
@@ -68,9 +68,9 @@ class RecordColumn:
             larger[:end] = self._data[:end]
             self._data = larger
         target[VALUES], target[DATA], target[ROOM] = (
-            self._values.ctypes.data, self._data.ctypes.data, len(self._data)
+            address_of(self._values), address_of(self._data), len(self._data)
         )  # fmt: skip
-        target[VALIDITY] = self._valid.ctypes.data if len(self._valid) else 0
+        target[VALIDITY] = address_of(self._valid) if len(self._valid) else 0
 
     def finished(self, end: int) -> pa.Array:
         """The column; `end` is how many bytes were written."""
@@ -188,7 +188,7 @@ class Records:
                 column.reserve(target[number], done)
             done = read_records(
                 ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places.values,
-                self._null_record.ctypes.data, record_bytes, target, scratch,
+                address_of(self._null_record), record_bytes, target, scratch,
             )  # fmt: skip
         for number in wanted:
             self._value_bytes[number] = int(target[number, END]) / max(1, len(ids))
