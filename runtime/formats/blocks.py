@@ -42,7 +42,7 @@ class Cut(NamedTuple):
     is_plain: bool = True
 
 
-CutRows = Callable[[bytes, bool], Cut]
+CutRows = Callable[[bytes | bytearray, bool], Cut]
 """Cuts bytes that start with a row; the second argument is true when they reach the end of the file."""
 
 
@@ -60,38 +60,54 @@ def read_blocks(
     read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011.
     """
     stream = decompressed(stream, path)
-    rest, line, want = b"", 1, block_bytes
+    # What is read is cut in memory that is used again for the next block, which stays in the caches.
+    memory, filled, line = bytearray(max(block_bytes, _BEGINNING_BYTES)), 0, 1
     is_first = True
-    while chunk := _read(stream, path, want):
-        data = rest + chunk
+    while (size := _read_into(stream, path, memory, filled, block_bytes)) or filled:
+        filled += size
         if is_first:
             # The first read may return less than the byte order mark, or than the magic number of a compressed file.
-            while len(data) < _BEGINNING_BYTES and (chunk := _read(stream, path, _BEGINNING_BYTES)):
-                data += chunk
-            refuse_compressed(data, path)
-            if is_utf_8 and data.startswith(UTF_16_MARKS):
-                raise UserError("SS5011", f'"{path}" is text in UTF-16', hint=UTF_16_HINT)
-            data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
-        cut = cut_rows(data, False)
-        rest = data[cut.end :]
-        if len(rest) > ROW_BYTES_MAX:
-            raise UserError(
-                "SS5011",
-                f'the row that begins on line {line + count_lines(data[: cut.end])} of "{path}" does not end',
-                hint="check the line ends and quotes of the file",
-            )
-        if cut.end:
-            whole = data[: cut.end]
+            while filled < _BEGINNING_BYTES and (
+                size := _read_into(stream, path, memory, filled, block_bytes)
+            ):
+                filled += size
+            filled, is_first = _without_mark(memory, filled, path, is_utf_8), False
+        text = memory if filled == len(memory) else memory[:filled]
+        cut = cut_rows(text, size == 0)
+        end = cut.end if size else filled
+        if end:
+            whole = bytes(memoryview(text)[:end])
             newlines = count_lines(whole)
             yield Block(whole, line, newlines, cut.is_plain)
             line += newlines
-        # A row longer than what was read: read as much again, so that rescanning stays linear.
-        want = max(block_bytes, len(rest))
-    if rest:
-        yield Block(rest, line, count_lines(rest), cut_rows(rest, True).is_plain)
+        filled -= end
+        memory[:filled] = text[end:]
+        if filled > ROW_BYTES_MAX:
+            raise UserError(
+                "SS5011",
+                f'the row that begins on line {line} of "{path}" does not end',
+                hint="check the line ends and quotes of the file",
+            )
+        if filled == len(memory):
+            # A row longer than what was read: room for as much again, so that rescanning stays linear.
+            memory.extend(bytes(filled))
+            block_bytes = filled
 
 
-def cut_at_newline(data: bytes, is_last: bool) -> Cut:
+def _without_mark(memory: bytearray, filled: int, path: str, is_utf_8: bool) -> int:
+    """Check the beginning of a text and take the byte order mark away; how many bytes are filled then."""
+    beginning = bytes(memory[: min(filled, _BEGINNING_BYTES)])
+    refuse_compressed(beginning, path)
+    if is_utf_8 and beginning.startswith(UTF_16_MARKS):
+        raise UserError("SS5011", f'"{path}" is text in UTF-16', hint=UTF_16_HINT)
+    if not beginning.startswith(_BYTE_ORDER_MARK):
+        return filled
+    marked = len(_BYTE_ORDER_MARK)
+    memory[: filled - marked] = memory[marked:filled]
+    return filled - marked
+
+
+def cut_at_newline(data: bytes | bytearray, is_last: bool) -> Cut:
     return Cut(len(data) if is_last else data.rfind(b"\n") + 1)
 
 
@@ -99,13 +115,19 @@ def count_lines(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == 10))
 
 
-def _read(stream: BinaryIO, path: str, size: int) -> bytes:
-    try:
-        return stream.read(size)
-    except OSError as error:
-        if error.errno is None:
-            raise undecompressible(path, error) from error
-        raise file_error("read", path, error) from error
+def _read_into(stream: BinaryIO, path: str, memory: bytearray, filled: int, size_max: int) -> int:
+    """Read at most so many bytes, and what the memory has room for, behind what is filled; 0 at the end."""
+    with memoryview(memory)[filled : filled + size_max] as room:
+        try:
+            if (read_into := getattr(stream, "readinto", None)) is not None:
+                return int(read_into(room))
+            chunk = stream.read(len(room))
+        except OSError as error:
+            if error.errno is None:
+                raise undecompressible(path, error) from error
+            raise file_error("read", path, error) from error
+        room[: len(chunk)] = chunk
+        return len(chunk)
 
 
 # Reads compressed files as their text; the suffix of the name selects the codec, as in Flink.

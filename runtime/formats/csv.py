@@ -105,7 +105,7 @@ class CsvReader(FileRows):
             is_first = False
             yield self.decode(block)
 
-    def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
+    def _cut_rows(self, data: bytes | bytearray, is_last: bool) -> Cut:
         """Whole rows, marked plain when Arrow's reader decodes them correctly; it takes malformed quotes for text."""
         quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
         if (not quote or quote not in data) and (not escape or escape not in data):

@@ -110,7 +110,7 @@ class RawReader(FileRows):
             else:
                 yield empty_columns(len(values)), []
 
-    def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
+    def _cut_rows(self, data: bytes | bytearray, is_last: bool) -> Cut:
         end = data.rfind(self._delimiter)
         return Cut(len(data) if is_last else end + len(self._delimiter) if end >= 0 else 0)
 

@@ -207,6 +207,11 @@ class FirstBytes:
         self._left -= len(data)
         return data
 
+    def readinto(self, room: memoryview) -> int:
+        size = int(self._stream.readinto(room[: self._left]))  # type: ignore[attr-defined]
+        self._left -= size
+        return size
+
     def tell(self) -> int:
         return self._stream.tell()
 

@@ -204,6 +204,9 @@ class FailingStream(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         raise OSError(5, "Input/output error")
 
+    def readinto(self, buffer: object) -> int:
+        raise OSError(5, "Input/output error")
+
 
 @pytest.mark.parametrize("identifier", ["csv", "json", "raw", "parquet"])
 def test_a_disk_that_fails_is_told_from_a_broken_file(identifier: str) -> None:
