@@ -104,7 +104,7 @@ def read_times_into(days, nanoseconds, valid, data, offsets, program, fields):  
             nanoseconds[row] = ((hour * 60 + minute) * 60 + second) * _BILLION + fields[_FRACTION]
 
 
-# Words of eight characters, the first in the lowest byte: "YYYY-MM-" and "hh:mm:ss". Masks of what is no digit, and what stands there.
+# Words of eight characters, the first in the lowest byte: "YYYY-MM-" and "hh:mm:ss". Masks of what is no digit, and what it is.
 _DATE_MARKS, _DATE_MARK = np.uint64(0xFF0000FF00000000), np.uint64(0x2D00002D00000000)
 _CLOCK_MARKS, _CLOCK_MARK = np.uint64(0x0000FF0000FF0000), np.uint64(0x00003A00003A0000)
 _ZEROS, _HIGHS, _ABOVE_NINE = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x76))
