@@ -1,9 +1,8 @@
-"""Format `csv`: rows of delimited text, decoded a block at a time by Arrow's reader."""
+"""Format `csv`: rows of delimited text, decoded a block at a time."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -28,14 +27,12 @@ from sqlstream.spi.format import (
 )
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.times import what_it_is_not
-from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
+from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-_TRUE = ["true", "True", "TRUE"]
-_FALSE = ["false", "False", "FALSE"]
+    from sqlstream.runtime.formats.csv_plain import PlainFields
 
 
 class Csv:
@@ -81,8 +78,8 @@ class _Records:
 class CsvReader(FileRows):
     """Decodes the requested columns block by block.
 
-    Arrow's reader decodes a block as it is. A block that Arrow refuses (or whose dialect Arrow does not have) is cut into
-    records by a kernel and converted column by column, which finds the bad records and their lines.
+    A kernel reads the fields of a block whose records are all plain. Any other block is cut into records and converted column
+    by column, which finds the bad records and their lines.
     """
 
     def __init__(self, request: ReadRequest) -> None:
@@ -92,10 +89,9 @@ class CsvReader(FileRows):
         self._dialect = dialect
         self._block_bytes = request.block_bytes or BLOCK_BYTES
         self._names: list[str] = list(request.schema.names)
-        self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
-        self._risky_decimals = RiskyDecimals(
-            self._types.values(), dialect.delimiter, dialect.quote, dialect.escape
-        )
+        has_odd_null = bool(dialect.quote) and dialect.quote in (dialect.null_literal or "")
+        self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces or has_odd_null)
+        self._plain: PlainFields | None = None
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
@@ -106,18 +102,28 @@ class CsvReader(FileRows):
             yield self.decode(block)
 
     def _cut_rows(self, data: bytes | bytearray, is_last: bool) -> Cut:
-        """Whole rows, marked plain when Arrow's reader decodes them correctly; it takes malformed quotes for text."""
-        quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
-        if (not quote or quote not in data) and (not escape or escape not in data):
+        """Whole rows, marked plain when nothing is wrong with their quotes."""
+        quote = self._dialect.quote.encode()
+        has_escapes = self._has_escapes(data)
+        if (not quote or quote not in data) and not has_escapes:
             # Where lines end with carriage returns alone, the last one may be half of a line end.
             end = data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, -1) + 1
             return Cut(len(data) if is_last else end)
         from sqlstream.runtime.kernels.text import csv_records as kernel
+        from sqlstream.runtime.kernels.text.csv_fields import plain_end
 
-        flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
         text = np.frombuffer(data, dtype=np.uint8)
+        if self._is_tidy and not has_escapes:
+            end = plain_end(text, ord(self._dialect.delimiter), ord(self._dialect.quote), is_last)
+            if 0 <= end >= len(data) - ROW_BYTES_MAX:
+                return Cut(end)
+        flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
         end, is_plain = kernel.complete_length(text, *self._codes(), flags, ROW_BYTES_MAX, is_last)
         return Cut(int(end), bool(is_plain))
+
+    def _has_escapes(self, data: bytes | bytearray) -> bool:
+        escape = self._dialect.escape.encode()
+        return bool(escape) and escape in data
 
     def _codes(self) -> tuple[int, int, int]:
         """Delimiter, quote and escape as bytes, -1 for none."""
@@ -161,79 +167,18 @@ class CsvReader(FileRows):
     def decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         import pyarrow as pa
 
-        if self._is_tidy and block.is_plain and not self._risky_decimals.are_in(block.data):
+        from sqlstream.runtime.formats.csv_plain import PlainFields
+
+        if self._is_tidy and block.is_plain and not self._has_escapes(block.data):
+            if self._plain is None:
+                self._plain = PlainFields(self._types, self._names, self._dialect)
             try:
-                text = pa.py_buffer(block.data)
-                if not self._hexadecimals_are_in(block.data, text):
-                    return self._convert(text), []
+                batch = self._plain.decode(block)
             except pa.ArrowInvalid:
-                pass  # Decoding record by record finds the one at fault.
+                batch = None
+            if batch is not None:
+                return batch, []
         return self._decode_records(block)
-
-    # --- by Arrow's reader -------------------------------------------------------------------------------------------------
-
-    def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
-        from sqlstream.runtime.formats.text_values import parse_text, require_times
-
-        types = {name: _arrow_type(t) for name, t in self._types.items()}
-        table = self._read(text, types, self._null_values(), self._dialect.null_literal is not None)
-        columns = [
-            parse_text(table[name].combine_chunks(), t)
-            if t.root in BINARY_ROOTS
-            else require_times(table[name])
-            for name, t in self._types.items()
-        ]
-        return _to_batch(table.num_rows, columns, list(self._types))
-
-    def _hexadecimals_are_in(self, data: bytes, text: pa.Buffer) -> bool:
-        """Whether an integer column holds 0x10, which Arrow takes for a number."""
-        import pyarrow as pa
-
-        from sqlstream.runtime.formats.text_values import holds_hexadecimal
-
-        integers = [name for name, t in self._types.items() if is_integer(t)]
-        if not integers or not _holds_0x(data):
-            return False
-        table = self._read(text, dict.fromkeys(integers, pa.binary()), [], False)
-        return any(holds_hexadecimal(chunk) for name in integers for chunk in table[name].chunks)
-
-    def _null_values(self) -> list[str]:
-        dialect = self._dialect
-        if dialect.null_literal is None:
-            return [""]
-        return [dialect.null_literal, ""] if dialect.empty_is_null else [dialect.null_literal]
-
-    def _read(
-        self, text: pa.Buffer, types: dict[str, pa.DataType], null_values: list[str], has_null_strings: bool
-    ) -> pa.Table:
-        import pyarrow as pa
-        from pyarrow import csv
-
-        dialect = self._dialect
-        if not text.size:
-            return pa.schema(list((types or {self._names[0]: pa.string()}).items())).empty_table()
-        return csv.read_csv(
-            pa.BufferReader(text),
-            read_options=csv.ReadOptions(
-                column_names=self._names, use_threads=False, block_size=min(text.size + 1, 2**31 - 1)
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=dialect.delimiter,
-                quote_char=dialect.quote or False,
-                escape_char=dialect.escape or False,
-                newlines_in_values=True,
-                ignore_empty_lines=len(self._names) > 1,
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types=types or {self._names[0]: pa.binary()},
-                include_columns=list(types) or self._names[:1],
-                null_values=null_values,
-                strings_can_be_null=has_null_strings or dialect.empty_is_null,
-                true_values=_TRUE,
-                false_values=_FALSE,
-                timestamp_parsers=[csv.ISO8601],
-            ),
-        )
 
     # --- record by record ---------------------------------------------------------------------------------------------
 
@@ -267,7 +212,7 @@ class CsvReader(FileRows):
             int(i): self._fault(int(records.faults[i]), int(records.counts[i]))
             for i in np.flatnonzero(~is_whole)
         }
-        table = self._read(records.text, dict.fromkeys(self._types, pa.binary()), [], False)
+        table = self._read(records.text)
         whole = np.flatnonzero(is_whole)
         columns = {name: self._with_nulls(table[name].combine_chunks(), t) for name, t in self._types.items()}
         for name, t in self._types.items():
@@ -276,6 +221,32 @@ class CsvReader(FileRows):
         keep = pa.array(~np.isin(whole, np.fromiter(reasons, dtype=np.int64, count=len(reasons))))
         parsed = [parse_fields(columns[name].filter(keep), t) for name, t in self._types.items()]
         return _to_batch(keep.true_count, parsed, list(self._types)), rejected
+
+    def _read(self, text: pa.Buffer) -> pa.Table:
+        """The fields of tidy records as bytes."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        dialect = self._dialect
+        wanted = list(self._types) or self._names[:1]
+        if not text.size:
+            return pa.schema(dict.fromkeys(wanted, pa.binary())).empty_table()
+        return csv.read_csv(
+            pa.BufferReader(text),
+            read_options=csv.ReadOptions(
+                column_names=self._names, use_threads=False, block_size=min(text.size + 1, 2**31 - 1)
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char=dialect.quote or False,
+                escape_char=dialect.escape or False,
+                newlines_in_values=True,
+                ignore_empty_lines=len(self._names) > 1,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.binary()), include_columns=wanted, null_values=[]
+            ),
+        )
 
     def _with_nulls(self, column: pa.Array, t: LogicalType) -> pa.Array:
         import pyarrow as pa
@@ -328,20 +299,6 @@ class CsvReader(FileRows):
         return rejected
 
 
-def _holds_0x(data: bytes) -> bool:
-    """Whether 0x or 0X stands in a text: pairs of bytes at even and at odd places, where a search would stop at every zero."""
-    pairs = (np.frombuffer(data, "<u2", (len(data) - odd) // 2, odd) for odd in (0, 1) if len(data) > 1)
-    return any((pair == ord("0") + 256 * ord(x)).any() for pair in pairs for x in "xX")
-
-
-def _arrow_type(t: LogicalType) -> pa.DataType:
-    import pyarrow as pa
-
-    from sqlstream.arrow import to_arrow_type
-
-    return pa.string() if t.root in BINARY_ROOTS else to_arrow_type(t)
-
-
 def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
     """Bytes of fields as values of a scalar type; ArrowInvalid when one of them is none."""
     import pyarrow as pa
@@ -349,7 +306,7 @@ def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
 
     from sqlstream.runtime.formats.text_values import parse_text
 
-    texts = column.cast(pa.string())
+    texts = column if pa.types.is_string(column.type) else column.cast(pa.string())
     if t.root.value == "BOOLEAN" and pc.any(pc.is_in(texts, value_set=pa.array(["0", "1"]))).as_py():
         raise pa.ArrowInvalid("a number is no boolean")
     return parse_text(texts, t)
@@ -362,37 +319,3 @@ def _to_batch(rows: int, columns: list[Any], names: list[str]) -> pa.RecordBatch
         return empty_columns(rows)
     arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
     return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-# Finds CSV texts that Arrow must not read as DECIMAL: they crash it, or it reads them as other numbers.
-
-
-_DECIMAL128_DIGITS = 38
-
-
-class RiskyDecimals:
-    """Finds numbers with exponents of several digits, and those whose digits together with a column's scale overflow 128 bits.
-
-    Arrow (26.0) reads past its tables of powers for the former, and does not notice the latter.
-    """
-
-    def __init__(self, types: Iterable[LogicalType], delimiter: str, quote: str, escape: str) -> None:
-        scales = [t.scale for t in types if t.root is TypeRoot.DECIMAL]
-        self._has_decimals = bool(scales)
-        self._digits_max = _DECIMAL128_DIGITS - max(scales, default=0)
-        self._escape = escape.encode()
-        edge = rb"[\s" + re.escape((delimiter + quote).encode()) + rb"]"
-        long = rb"[0-9.]{%d,}" % (self._digits_max + 1)
-        number = rb"[+-]?(?:" + long + rb"|[0-9.]+[eE][+-]?[0-9]{2,})"
-        self._risky = re.compile(rb"(?:\A|" + edge + rb")" + number + rb"(?:" + edge + rb"|\Z)")
-
-    def are_in(self, data: bytes) -> bool:
-        if not self._has_decimals:
-            return False
-        if self._escape and self._escape in data:
-            return True
-        from sqlstream.runtime.kernels.text.csv_records import may_hold_risky_number
-
-        # The expression finds exactly where numbers begin and end, but takes twenty times as long as the kernel.
-        is_suspect = may_hold_risky_number(np.frombuffer(data, dtype=np.uint8), self._digits_max)
-        return is_suspect and self._risky.search(data) is not None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.blocks import Block, count_lines
 from sqlstream.runtime.formats.csv import CsvReader
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.formats.csv_writer import CsvWriter
@@ -87,7 +87,8 @@ class CsvMessages:
 
 
 def _block(texts: pa.Array) -> Block:
-    return Block(bytes(joined_lines(texts, b"\n")), 0, len(texts), is_plain=False)
+    data = bytes(joined_lines(texts, b"\n"))
+    return Block(data, 0, count_lines(data))
 
 
 def _placed(places: np.ndarray[Any, Any], rejected: list[Rejected]) -> tuple[Any, list[Rejected]]:

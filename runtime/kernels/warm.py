@@ -44,6 +44,7 @@ MODULES = (
     "sqlstream.runtime.kernels.slots.records",
     "sqlstream.runtime.kernels.slots.value_heaps",
     "sqlstream.runtime.kernels.take",
+    "sqlstream.runtime.kernels.text.csv_fields",
     "sqlstream.runtime.kernels.text.csv_records",
     "sqlstream.runtime.kernels.text.lines",
     "sqlstream.runtime.kernels.text.pattern_scan",

@@ -249,24 +249,3 @@ def tidy(  # type: ignore[no-untyped-def]
             line += data[i] == _LF
             i += 1
     return record, o
-
-
-@kernel(f"boolean({READ_BYTES}, int64)")
-def may_hold_risky_number(data, digits_max):  # type: ignore[no-untyped-def]
-    """Whether some digits and points are more than `digits_max` in a row, or have an exponent of two digits behind them."""
-    n, run = len(data), 0
-    for i in range(n):
-        c = data[i]
-        if (48 <= c <= 57) or c == 46:
-            run += 1
-            if run > digits_max:
-                return True
-            continue
-        if run and (c == 69 or c == 101):
-            at = i + 1
-            if at < n and (data[at] == 43 or data[at] == 45):
-                at += 1
-            if at + 1 < n and 48 <= data[at] <= 57 and 48 <= data[at + 1] <= 57:
-                return True
-        run = 0
-    return False

@@ -12,7 +12,6 @@ import pytest
 from sqlstream.runtime.kernels import accumulate, nexmark, rank, windows
 from sqlstream.runtime.kernels.keys import group, hashing
 from sqlstream.runtime.kernels.slots import changes
-from sqlstream.runtime.kernels.text import csv_records
 from sqlstream.runtime.native.definition import definition_of
 
 SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
@@ -35,8 +34,6 @@ def int64s(*values: int) -> np.ndarray[Any, Any]:
         (changes.touch_into, (int64s(4, 5, 6), np.array([True, False, False]), int64s(2, 1, 2), 9, int64s(0, 0, 0))),
         (rank.rank_changes_into, (int64s(1, -1).reshape(1, 2), int64s(2, 1).reshape(1, 2), 0, True, int64s(0, 0, 0, 0),
                                   int64s(0, 0, 0, 0), np.zeros(4, np.int8))),
-        (csv_records.may_hold_risky_number, (np.frombuffer(b"1,12345678901", dtype=np.uint8), 10)),
-        (csv_records.may_hold_risky_number, (np.frombuffer(b"1,1234567890", dtype=np.uint8), 10)),
     ],
 )  # fmt: skip
 def test_machine_code_does_what_the_python_text_does(kernel: Any, arguments: tuple[Any, ...]) -> None:
