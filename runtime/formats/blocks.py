@@ -27,19 +27,23 @@ _BEGINNING_BYTES = 16
 
 class Block(msgspec.Struct, frozen=True):
     """Whole rows; `first_line` is the 1-based line of the file on which they begin, `newlines` counts those among them.
-    `is_plain` is the mark that the format's cut gave them."""
+    `is_plain` and `index` are what the format's cut gave them."""
 
     data: bytes
     first_line: int
     newlines: int
     is_plain: bool = True
+    index: Any = None
 
 
 class Cut(NamedTuple):
-    """How many of some bytes are whole rows (0: not even one), and a mark of these rows for the format's decoder."""
+    """How many of some bytes are whole rows (0: not even one). For the format's decoder, a mark of these rows, and what it has
+    found in the bytes. `newlines`: how many there are in the rows, where that is known."""
 
     end: int
     is_plain: bool = True
+    index: Any = None
+    newlines: int | None = None
 
 
 CutRows = Callable[[bytes | bytearray, bool], Cut]
@@ -77,8 +81,8 @@ def read_blocks(
         end = cut.end if size else filled
         if end:
             whole = bytes(memoryview(text)[:end])
-            newlines = count_lines(whole)
-            yield Block(whole, line, newlines, cut.is_plain)
+            newlines = count_lines(whole) if cut.newlines is None else cut.newlines
+            yield Block(whole, line, newlines, cut.is_plain, cut.index)
             line += newlines
         filled -= end
         memory[:filled] = text[end:]
@@ -105,10 +109,6 @@ def _without_mark(memory: bytearray, filled: int, path: str, is_utf_8: bool) -> 
     marked = len(_BYTE_ORDER_MARK)
     memory[: filled - marked] = memory[marked:filled]
     return filled - marked
-
-
-def cut_at_newline(data: bytes | bytearray, is_last: bool) -> Cut:
-    return Cut(len(data) if is_last else data.rfind(b"\n") + 1)
 
 
 def count_lines(data: bytes) -> int:

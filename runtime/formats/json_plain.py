@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
-from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.blocks import Block, Cut
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import parse_values, take_apart
 from sqlstream.runtime.kernels.buffers import address_of, to_array, validity_buffer
+from sqlstream.runtime.kernels.json.json_index import index_lines
 from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
     COLUMN_WIDTH,
@@ -42,11 +43,43 @@ class PlainRows:
     rows_before: np.ndarray[Any, Any]
 
 
+class LineIndex:
+    """Where the lines of a text end, and which of its bytes are special to JSON.
+
+    State: memory for both, used again for the next text; the bitmap of special bytes, the places of newlines, and whether all
+    bytes are ASCII, as the kernel found them.
+    """
+
+    def __init__(self) -> None:
+        self.specials: np.ndarray[Any, Any] = np.empty(0, dtype=np.uint64)
+        self.ends: np.ndarray[Any, Any] = np.empty(0, dtype=np.int32)
+        self.is_ascii = True
+        self._ends = self.ends
+        self._rest = np.empty(64, dtype=np.uint8)
+
+    def fill(self, data: bytes | bytearray) -> None:
+        if len(self._ends) <= len(data):
+            # Memory that no newline is written to is not taken.
+            self._ends = np.empty(len(data) + 1, dtype=np.int32)
+            self.specials = np.empty(len(data) // 64 + 2, dtype=np.uint64)
+        text = np.frombuffer(data, dtype=np.uint8)
+        newlines, is_ascii = index_lines(text, self.specials, self._ends, self._rest)
+        self.ends, self.is_ascii = self._ends[:newlines], bool(is_ascii)
+
+    def cut(self, data: bytes | bytearray, is_last: bool) -> Cut:
+        """Whole lines, with this as their index."""
+        self.fill(data)
+        end = int(self.ends[-1]) + 1 if len(self.ends) else 0
+        if is_last and end < len(data):
+            return Cut(len(data))
+        return Cut(end, index=self, newlines=len(self.ends))
+
+
 class PlainObjects:
     """Decodes plainly written lines with the kernel.
 
-    State: memory for the texts of a block, used again for the next one. Columns get copies of the size they need, so that
-    rows kept by an operator hold no more memory than their own.
+    State: memory for the texts and the index of a block, used again for the next one. Columns get copies of the size they need,
+    so that rows kept by an operator hold no more memory than their own.
     """
 
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
@@ -54,19 +87,23 @@ class PlainObjects:
         self._needs_fields = needs_fields
         self._names = {name: np.frombuffer(name.encode(), dtype=np.uint8) for name in types}
         self._texts: dict[str, np.ndarray[Any, Any]] = {}
+        self._index = LineIndex()
 
     def decode(self, block: Block) -> PlainRows | None:
         """None when most lines are odd. ArrowInvalid when a text is no UTF-8, or no value of its column's type."""
-        data, lines = block.data, block.newlines
-        if not data.endswith(b"\n"):
-            data, lines = data + b"\n", lines + 1
-        if not data.isascii():
+        data, index = block.data, block.index
+        if index is None:
+            data, index = data if data.endswith(b"\n") else data + b"\n", self._index
+            index.fill(data)
+        lines = len(index.ends)
+        if not index.is_ascii:
             _check_text(data)
         columns = [self._column(name, t, lines, len(data)) for name, t in self._types.items()]
         table = np.array([column.row() for column in columns], dtype=np.int64).reshape(-1, COLUMN_WIDTH)
         odd = np.empty((2, lines), dtype=np.int64)
         members = np.zeros((MEMBERS_MAX, MEMBER_WIDTH), dtype=np.int64)
-        rows, odds = read_rows(np.frombuffer(data, dtype=np.uint8), table, self._needs_fields, odd, members)
+        text = np.frombuffer(data, dtype=np.uint8)
+        rows, odds = read_rows(text, index.specials, index.ends, table, self._needs_fields, odd, members)
         if rows == TOO_ODD:
             return None
         return PlainRows(self._batch(columns, table, rows), odd[0, :odds], odd[1, :odds])

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.json.documents import read_lines
-from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
+from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Block, read_blocks
 from sqlstream.runtime.formats.file_rows import (
     VALUE_CHARACTERS_MAX,
     FileRows,
@@ -29,7 +29,7 @@ from sqlstream.runtime.formats.file_rows import (
 )
 from sqlstream.runtime.formats.json_objects import JsonObjects, parse_values, why_no_object
 from sqlstream.runtime.formats.json_options import JsonOptions
-from sqlstream.runtime.formats.json_plain import PlainObjects, PlainRows
+from sqlstream.runtime.formats.json_plain import LineIndex, PlainObjects, PlainRows
 from sqlstream.runtime.formats.text_values import find_unparsable, joined_lines, texts_of
 from sqlstream.runtime.kernels.json.json_tape import ARRAY
 from sqlstream.spi.format import DecodedMessages, ReadRequest, Rejected
@@ -39,9 +39,6 @@ from sqlstream.times import what_it_is_not
 from sqlstream.types import NESTED_ROOTS, LogicalType
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-
-BLOCK_BYTES = 1 << 20
-"""Bytes per block: kernels are fastest when it stays in the caches."""
 
 
 class JsonReader(FileRows):
@@ -66,7 +63,7 @@ class JsonReader(FileRows):
         self._fault: tuple[int, UserError] | None = None
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, cut_at_newline, self._block_bytes):
+        for block in read_blocks(self._stream, self._path, LineIndex().cut, self._block_bytes):
             rows = self.decode(block)
             yield rows.batch, rows.rejected
 

@@ -21,6 +21,7 @@ MODULES = (
     "sqlstream.runtime.kernels.decimals",
     "sqlstream.runtime.kernels.frames",
     "sqlstream.runtime.kernels.java_random",
+    "sqlstream.runtime.kernels.json.json_index",
     "sqlstream.runtime.kernels.json.json_nodes",
     "sqlstream.runtime.kernels.json.json_rows",
     "sqlstream.runtime.kernels.json.json_tape",

@@ -24,6 +24,7 @@ from sqlstream.runtime.kernels.intrinsics import (
     load_8,
     load_32,
     load_64,
+    lowest_bit,
     put_utf8,
     store_8,
     store_32,
@@ -74,52 +75,6 @@ _THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0
 _POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
 
 
-def _load_vector(ir: Any, builder: Any, address: Any) -> Any:
-    vector = ir.VectorType(ir.IntType(8), _WIDTH)
-    return builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
-
-
-def _splat(ir: Any, byte: int) -> Any:
-    vector = ir.VectorType(ir.IntType(8), _WIDTH)
-    return ir.Constant(vector, [byte] * _WIDTH)
-
-
-def _first_set(ir: Any, builder: Any, flags: Any) -> Any:
-    """The position of the first set lane as int64, `_WIDTH` when there is none."""
-    mask = builder.bitcast(flags, ir.IntType(_WIDTH))
-    return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
-
-
-def _special(ir: Any, builder: Any, vector: Any) -> Any:
-    """The first quote, backslash or control character."""
-    edge = builder.or_(
-        builder.icmp_unsigned("==", vector, _splat(ir, _QUOTE)),
-        builder.icmp_unsigned("==", vector, _splat(ir, _BACKSLASH)),
-    )
-    return _first_set(ir, builder, builder.or_(edge, builder.icmp_unsigned("<", vector, _splat(ir, 32))))
-
-
-@instruction("int64(int64, int64)")
-def _copy_to_special(ir: Any, builder: Any, target: Any, source: Any) -> Any:
-    """Copy 64 bytes; where the first of them stands that is no plain character of a string, 64 when all are plain."""
-    vector = _load_vector(ir, builder, source)
-    builder.store(vector, builder.inttoptr(target, vector.type.as_pointer()), align=1)
-    return _special(ir, builder, vector)
-
-
-@instruction("int64(int64)")
-def _find_special(ir: Any, builder: Any, source: Any) -> Any:
-    """As `_copy_to_special`, without the copy."""
-    return _special(ir, builder, _load_vector(ir, builder, source))
-
-
-@instruction("int64(int64)")
-def _find_newline(ir: Any, builder: Any, source: Any) -> Any:
-    """Where the first newline stands in 64 bytes, 64 when there is none."""
-    vector = _load_vector(ir, builder, source)
-    return _first_set(ir, builder, builder.icmp_unsigned("==", vector, _splat(ir, _NEWLINE)))
-
-
 @instruction("int64(uint64)")
 def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
     """How many of the lowest bits of a uint64 are 0."""
@@ -140,36 +95,26 @@ def _byte(address):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _after_blanks(at):  # type: ignore[no-untyped-def]
-    c = _byte(at)
-    while c == 32 or c == 9 or c == 13:
-        at += 1
-        c = _byte(at)
-    return at
-
-
-@inlined
-def _after_line(at, end):  # type: ignore[no-untyped-def]
-    while at + _WIDTH <= end:
-        found = _find_newline(at)
-        at += found
-        if found < _WIDTH:
-            return at + 1
-    while _byte(at) != _NEWLINE:
-        at += 1
-    return at + 1
+def _first_special(at, text):  # type: ignore[no-untyped-def]
+    """The address of the first quote, backslash or control character from `at` on. `text`: the addresses of the text and of the
+    bitmap of these (`json_index`), and the end of the text."""
+    base, specials, _ = text
+    place = at - base
+    word_at = specials + ((place >> 6) << 3)
+    word = load_64(word_at) >> np.uint64(place & 63)
+    if word == np.uint64(0):
+        at -= place & 63
+        while word == np.uint64(0):
+            word_at += 8
+            at += 64
+            word = load_64(word_at)
+    return at + lowest_bit(word)
 
 
 @always_inlined
-def _special_in(at, end):  # type: ignore[no-untyped-def]
-    """The address of the first quote, backslash or control character."""
-    while at + _WIDTH <= end:
-        found = _find_special(at)
-        at += found
-        if found < _WIDTH:
-            return at
+def _after_blanks(at):  # type: ignore[no-untyped-def]
     c = _byte(at)
-    while c >= 32 and c != _QUOTE and c != _BACKSLASH:
+    while c == 32 or c == 9 or c == 13:
         at += 1
         c = _byte(at)
     return at
@@ -184,42 +129,55 @@ def _unescape(at, end, out):  # type: ignore[no-untyped-def]
     return at, put_utf8(out, code)
 
 
+@instruction("void(int64, int64)")
+def _copy_64(ir: Any, builder: Any, target: Any, source: Any) -> Any:
+    """Copy 64 bytes."""
+    vector = ir.VectorType(ir.IntType(8), _WIDTH).as_pointer()
+    builder.store(
+        builder.load(builder.inttoptr(source, vector), align=1), builder.inttoptr(target, vector), align=1
+    )
+
+
 @always_inlined
-def _copy_string(at, end, out):  # type: ignore[no-untyped-def]
+def _copy_plain(at, after, end, out):  # type: ignore[no-untyped-def]
+    """Copy `at` to `after`, and some of what stands behind it, which is within the text."""
+    if after + _WIDTH > end:
+        copy_bytes(out, at, after - at)
+        return
+    while at < after:
+        _copy_64(out, at)
+        at += _WIDTH
+        out += _WIDTH
+
+
+@always_inlined
+def _copy_string(at, text, out):  # type: ignore[no-untyped-def]
     """Copy the string whose first character is at `at`; returns (behind its quote, or 0 when it is odd; behind the copy)."""
     while True:
-        if at + _WIDTH <= end:
-            found = _copy_to_special(out, at)
-            at += found
-            out += found
-            if found == _WIDTH:
-                continue
-        c = _byte(at)
+        after = _first_special(at, text)
+        _copy_plain(at, after, text[2], out)
+        out += after - at
+        c = _byte(after)
         if c == _QUOTE:
-            return at + 1, out
-        if c < 32:
+            return after + 1, out
+        if c != _BACKSLASH:
             return 0, out
-        if c == _BACKSLASH:
-            at, out = _unescape(at, end, out)
-            if at == 0:
-                return 0, out
-        else:
-            store_8(out, np.uint64(c))
-            at += 1
-            out += 1
+        at, out = _unescape(after, text[2], out)
+        if at == 0:
+            return 0, out
 
 
 @always_inlined
-def _after_string(at, end):  # type: ignore[no-untyped-def]
+def _after_string(at, text):  # type: ignore[no-untyped-def]
     """Behind the quote of the string whose first character is at `at`; 0 when it is odd."""
     while True:
-        at = _special_in(at, end)
+        at = _first_special(at, text)
         c = _byte(at)
         if c == _QUOTE:
             return at + 1
         if c != _BACKSLASH:
             return 0
-        at, _ = _unescape(at, end, _small_buffer())
+        at, _ = _unescape(at, text[2], _small_buffer())
         if at == 0:
             return 0
 
@@ -307,18 +265,18 @@ def _after_word(at, end):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _after_scalar(at, end):  # type: ignore[no-untyped-def]
+def _after_scalar(at, text):  # type: ignore[no-untyped-def]
     c = _byte(at)
     if c == _QUOTE:
-        return _after_string(at + 1, end)
+        return _after_string(at + 1, text)
     if c == 45 or 48 <= c <= 57:
-        at, _ = _after_number(at, end)
+        at, _ = _after_number(at, text[2])
         return at
-    return _after_word(at, end)
+    return _after_word(at, text[2])
 
 
 @inlined
-def _after_nested(at, end):  # type: ignore[no-untyped-def]
+def _after_nested(at, text):  # type: ignore[no-untyped-def]
     """Behind the object or array that begins at `at`; 0 when it is odd."""
     depth, objects = 0, np.uint64(0)
     while True:
@@ -334,7 +292,7 @@ def _after_nested(at, end):  # type: ignore[no-untyped-def]
             is_empty = _byte(at) == (125 if is_object else 93)
             is_first = not is_empty
         else:
-            at = _after_scalar(at, end)
+            at = _after_scalar(at, text)
             if at == 0:
                 return 0
             at = _after_blanks(at)
@@ -358,7 +316,7 @@ def _after_nested(at, end):  # type: ignore[no-untyped-def]
         if objects & _ONE != np.uint64(0):
             if _byte(at) != _QUOTE:
                 return 0
-            at = _after_string(at + 1, end)
+            at = _after_string(at + 1, text)
             if at == 0:
                 return 0
             at = _after_blanks(at)
@@ -440,35 +398,35 @@ def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _read_string(at, end, column, row):  # type: ignore[no-untyped-def]
+def _read_string(at, text, column, row):  # type: ignore[no-untyped-def]
     """Read the string whose first character is at `at` into a row of a column; returns what is behind, or 0 when it is odd."""
     form = _get(column, FORM)
     if form == TEXT or form == NUMBER:  # noqa: SIM109
-        at, out = _copy_string(at, end, _text_place(column, row))
+        at, out = _copy_string(at, text, _text_place(column, row))
         _store_text(column, row, out)
         return at
     if form == INTEGER:
-        at = _read_integer(at, end, column, row)
+        at = _read_integer(at, text[2], column, row)
         return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
     return 0
 
 
 @inlined
-def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
+def _read_other(at, text, column, row):  # type: ignore[no-untyped-def]
     """As `_read_string` for what is neither a string nor an integer of an INTEGER column nor null."""
     c, form, after = _byte(at), _get(column, FORM), np.int64(0)
     if form == NUMBER:
-        after, digits = _after_number(at, end)
+        after, digits = _after_number(at, text[2])
         if digits > _get(column, LIMIT):
             return 0
     elif form == NESTED:
         if c == 123 or c == 91:
-            after = _after_nested(at, end)
+            after = _after_nested(at, text)
     elif c == 45 or 48 <= c <= 57:
         if form == TEXT:
-            after, _, _ = _integer(at, end)
+            after, _, _ = _integer(at, text[2])
     else:
-        after = _after_word(at, end)
+        after = _after_word(at, text[2])
         if after != 0 and form == BOOLEAN:
             _store_number(column, row, np.uint64(c == 116))
             return after
@@ -476,22 +434,22 @@ def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _read_value(at, end, column, row):  # type: ignore[no-untyped-def]
+def _read_value(at, text, column, row):  # type: ignore[no-untyped-def]
     """As `_read_string` for any value but null."""
     if _byte(at) == _QUOTE:
-        return _read_string(at + 1, end, column, row)
+        return _read_string(at + 1, text, column, row)
     if _get(column, FORM) == INTEGER:
-        return _read_integer(at, end, column, row)
-    return _read_other(at, end, column, row)
+        return _read_integer(at, text[2], column, row)
+    return _read_other(at, text, column, row)
 
 
 @always_inlined
-def _read_key(at, end, columns, columns_end, first):  # type: ignore[no-untyped-def]
+def _read_key(at, text, columns, columns_end, first):  # type: ignore[no-untyped-def]
     """Read a key and its colon; returns (where the value begins, or 0 when they are odd; the column, as `_find_column`)."""
     if _byte(at) != _QUOTE:
         return 0, _SKIPPED
     key = at + 1
-    key_end = _special_in(key, end)
+    key_end = _first_special(key, text)
     if _byte(key_end) != _QUOTE:
         return 0, _SKIPPED
     column = _find_column(key, key_end - key, columns, columns_end, first)
@@ -512,14 +470,14 @@ def _store_missing(columns, columns_end, row, line):  # type: ignore[no-untyped-
 
 
 @always_inlined
-def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
+def _read_row(at, text, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
     """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
     found, next_column = 0, columns
     member = layout
     while True:
         # At the start of the line, or behind a value.
         known = _get(member, _GAP_BYTES)
-        if known > 0 and at + known <= end and equal_bytes(at, _get(member, _GAP), known):
+        if known > 0 and at + known <= text[2] and equal_bytes(at, _get(member, _GAP), known):
             column = _get(member, _COLUMN)
             at += known
         else:
@@ -538,7 +496,7 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
                 at = _after_blanks(at + 1)
             else:
                 return _ODD
-            at, column = _read_key(at, end, columns, columns_end, next_column)
+            at, column = _read_key(at, text, columns, columns_end, next_column)
             if at == 0:
                 return _ODD
             _set(member, _GAP_BYTES, at - gap)
@@ -549,7 +507,7 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
             member += _MEMBER_BYTES
         c = _byte(at)
         if column == _SKIPPED:
-            at = _after_nested(at, end) if c == 123 or c == 91 else _after_scalar(at, end)
+            at = _after_nested(at, text) if c == 123 or c == 91 else _after_scalar(at, text)
             if at == 0:
                 return _ODD
             continue
@@ -559,14 +517,14 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
         next_column = column + _COLUMN_BYTES
         if c == 110:
             # Filled in at the end of the line, with the columns that are missing.
-            if _after_word(at, end) == 0:
+            if _after_word(at, text[2]) == 0:
                 return _ODD
             _set(column, SEEN, -line)
             at += 4
             continue
         _set(column, SEEN, line)
         found += 1
-        at = _read_value(at, end, column, row)
+        at = _read_value(at, text, column, row)
         if at == 0:
             return _ODD
     at = _after_blanks(at + 1)
@@ -579,8 +537,10 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
     return at + 1
 
 
-@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int64[:, ::1], boolean, int64[:, ::1], int64[:, ::1])")
-def read_rows(data, columns, needs_all, odd, members):  # type: ignore[no-untyped-def]
+@kernel(
+    f"UniTuple(int64, 2)({READ_BYTES}, uint64[::1], int32[::1], int64[:, ::1], boolean, int64[:, ::1], int64[:, ::1])"
+)
+def read_rows(data, specials, ends, columns, needs_all, odd, members):  # type: ignore[no-untyped-def]
     """Decode the lines of `data`, which ends with a newline, into `columns`; returns (rows, odd lines).
 
     Odd lines: for each, its number from 0 and how many rows were decoded before it. With `needs_all` a line that lacks a
@@ -590,20 +550,18 @@ def read_rows(data, columns, needs_all, odd, members):  # type: ignore[no-untype
     layout = members.ctypes.data
     first_column = columns.ctypes.data
     columns_end = first_column + len(columns) * _COLUMN_BYTES
-    at = data.ctypes.data
-    end = at + len(data)
-    rows, odds, line = 0, 0, 0
-    while at < end:
-        line += 1
-        after = _read_row(at, end, first_column, columns_end, needs_all, layout, rows, line)
-        if after > 0:
+    base = np.int64(data.ctypes.data)
+    text = (base, np.int64(specials.ctypes.data), base + len(data))
+    rows, odds, at = 0, 0, base
+    for line in range(len(ends)):
+        after_line = base + np.int64(ends[line]) + 1
+        after = _read_row(at, text, first_column, columns_end, needs_all, layout, rows, line + 1)
+        at = after_line
+        if after == after_line:
             rows += 1
-            at = after
-            continue
-        if after == _ODD:
-            odd[0, odds], odd[1, odds] = line - 1, rows
+        elif after != _BLANK:
+            odd[0, odds], odd[1, odds] = line, rows
             odds += 1
-            if odds > _PATIENCE and 2 * odds > line:
+            if odds > _PATIENCE and 2 * odds > line + 1:
                 return TOO_ODD, odds
-        at = _after_line(at, end)
     return rows, odds
