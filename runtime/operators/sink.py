@@ -298,6 +298,9 @@ class SinkOperator(Operator[SinkSpec]):
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
         self._writer = writer
+        # Asked once: isinstance looks for each member of a protocol.
+        self._takes_watermarks = writer if isinstance(writer, TakesWatermarks) else None
+        self._writes_later = writer if isinstance(writer, WritesLater) else None
         self._nulls = NotNullEnforcer(spec, context)
         self._lengths = TypeLengthEnforcer(spec, context)
         self._counts_changes = isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows
@@ -314,17 +317,17 @@ class SinkOperator(Operator[SinkSpec]):
         self._writer.write(self._lengths.enforce(self._nulls.enforce(batch)))
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if isinstance(self._writer, TakesWatermarks):
-            self._writer.on_watermark(watermark_ms)
+        if self._takes_watermarks is not None:
+            self._takes_watermarks.on_watermark(watermark_ms)
         return watermark_ms
 
     def next_processing_time_ms(self) -> int | None:
-        return self._writer.next_flush_ms() if isinstance(self._writer, WritesLater) else None
+        return None if self._writes_later is None else self._writes_later.next_flush_ms()
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         due_ms = self.next_processing_time_ms()
-        if due_ms is not None and due_ms <= now_ms and isinstance(self._writer, WritesLater):
-            self._writer.flush()
+        if self._writes_later is not None and due_ms is not None and due_ms <= now_ms:
+            self._writes_later.flush()
 
     def prepare_commit(self, checkpoint_id: int) -> tuple[Committable, ...]:
         """Make durable what was written, and return all that no completed checkpoint has."""
