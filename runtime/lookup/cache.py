@@ -219,15 +219,15 @@ class RowsByKey:
 
     The key of a row is in its columns `key_columns`. A key that is not known has slot -1.
 
-    State: index, chains and rows; `forget` drops keys with their rows. A loaded table whose keys do not repeat needs no chains:
-    the slot of a key is the id of its row."""
+    State: index, chains and rows; `forget` drops keys with their rows. A loaded table whose keys do not repeat
+    (`is_one_to_one`) needs no chains: the slot of a key is the id of its row."""
 
     def __init__(self, schema: pa.Schema, key_columns: Sequence[int]) -> None:
         self._key_columns = tuple(key_columns)
         self._index = KeyIndex([schema.field(c).type for c in key_columns])
         self._chains = Chains()
         self._rows = RowStore(schema)
-        self._is_one_to_one = False
+        self.is_one_to_one = False
 
     @property
     def row_count(self) -> int:
@@ -273,8 +273,8 @@ class RowsByKey:
             slots, _ = self._index.get_or_insert(keys)
             row_ids = self._rows.append(rows)
             # Both are numbered in order of arrival: without a repeated key they are the same.
-            self._is_one_to_one = self.key_count == rows.num_rows
-            if not self._is_one_to_one:
+            self.is_one_to_one = self.key_count == rows.num_rows
+            if not self.is_one_to_one:
                 self._chains.append(slots, row_ids)
 
     def slots(self) -> Array:
@@ -283,13 +283,15 @@ class RowsByKey:
 
     def counts(self, slots: Array) -> Array:
         """int64[n]: how many rows each slot has; none for -1."""
-        if self._is_one_to_one:
+        if self.is_one_to_one:
             return (slots >= 0).astype(np.int64)
         return self._chains.counts(slots)
 
     def match(self, slots: Array) -> tuple[Array, Array]:
         """(positions in `slots`, row ids) of every row of every slot, by position."""
-        if self._is_one_to_one:
+        if self.is_one_to_one:
+            if len(slots) and slots.min() >= 0:
+                return np.arange(len(slots)), slots
             positions = np.flatnonzero(slots >= 0)
             return positions, slots[positions]
         return self._chains.match(slots)

@@ -172,9 +172,9 @@ def _members(slots: Array, distinct: int, slots_hit: Array) -> Pairs:
 
 
 def portions(pair_counts: Array) -> Iterator[tuple[int, int]]:
-    """Runs [start, stop) of rows with about PAIRS_MAX pairs in total each."""
+    """Runs [start, stop) of rows with about PAIRS_MAX pairs in total each; one where they are few more."""
     pairs = np.cumsum(pair_counts)
-    if len(pairs) == 0 or pairs[-1] <= PAIRS_MAX:
+    if len(pairs) == 0 or pairs[-1] <= PAIRS_MAX + PAIRS_MAX // 2:
         yield 0, len(pairs)
         return
     starts = np.flatnonzero(np.diff(pairs // PAIRS_MAX, prepend=-1)).tolist()

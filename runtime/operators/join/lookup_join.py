@@ -39,17 +39,20 @@ class LookupJoin(Operator[LookupJoinSpec]):
         if batch.num_rows == 0:
             return
         slots = self._cache.find([batch.column(k) for k in self.spec.left_keys])
-        counts = self._cache.rows.counts(slots)
-        for start, stop in portions(counts):
-            self._join(batch.slice(start, stop - start), slots[start:stop], counts[start:stop], output)
+        if self._cache.rows.is_one_to_one:
+            self._join(batch, slots, output)
+        else:
+            for start, stop in portions(self._cache.rows.counts(slots)):
+                self._join(batch.slice(start, stop - start), slots[start:stop], output)
         self._cache.release()
 
-    def _join(self, batch: pa.RecordBatch, slots: Array, counts: Array, output: Output) -> None:
+    def _join(self, batch: pa.RecordBatch, slots: Array, output: Output) -> None:
         rows = without_row_kinds(batch)
-        mine, row_ids = self._cache.rows.match(slots)
+        known = self._cache.rows
+        mine, row_ids = known.match(slots)
         # When every row has one match, its columns are passed on without a copy.
-        is_one_to_one = len(mine) == len(counts) and bool((counts == 1).all())
-        matched = self._cache.rows.gather(row_ids)
+        is_one_to_one = len(mine) == len(slots) and (known.is_one_to_one or bool((np.diff(mine) == 1).all()))
+        matched = known.gather(row_ids)
         joined, passed = self._joined.pairs(rows, matched, None if is_one_to_one else mine, None)
         origins, partners = mine[passed], row_ids[passed]
         if self._is_left_join:
