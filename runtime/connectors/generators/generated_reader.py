@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, paced_block_rows
+from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, rows_at_tick
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class GeneratedReader:
             end=min(ends, default=None),
             rate=rate,
             # The first rows are due at once: a table of few rows does not wait for its clock.
-            at_once=max(paced_block_rows(rate, context), rate // 100 + 1),
+            at_once=rows_at_tick(rate),
         )
 
     def poll(self) -> pa.RecordBatch | SourceStatus:

@@ -9,10 +9,21 @@ from sqlstream.spi.connector import ConnectorContext, EnumeratorContext, SourceS
 
 _NO_END = 2**63 - 1
 
-SLOW_RATE_MAX = 100
-"""Up to this rate rows come at the ticks of the clock. Many sources of one process then work at the same times, and cost little
-more than one: a task that wakes alone finds no processor cache of use."""
-TICK_MS = 200
+SLOW_TICK_MS, SLOW_RATE_MAX = 500, 100
+TICK_MS = 100
+"""Rows come at the ticks of the clock, as a batch costs about as much as a hundred rows. Many sources of one process then work at
+the same times, and cost little more than one: a task that wakes alone finds no processor cache of use."""
+
+
+def tick_ms(rate: int) -> int:
+    """How long after rows of this rate the next ones come, at least.
+
+    >>> tick_ms(2), tick_ms(10), tick_ms(10_000)
+    (1, 500, 100)
+    """
+    if rate * SLOW_TICK_MS <= 1000:
+        return 1
+    return SLOW_TICK_MS if rate <= SLOW_RATE_MAX else TICK_MS
 
 
 @dataclass
@@ -53,10 +64,9 @@ class NumberedRows:
     """The next rows of the split that is furthest behind, one block at most.
 
     With a `rate` (rows per second, over all subtasks) a row is taken only once it is due by the clock, which starts at the
-    first `take`; `at_once` rows are due from the start. The clock of a rate up to SLOW_RATE_MAX starts at a full TICK_MS of the
-    time of day, and rows that are due between two ticks are asked for at the second (Flink: once a second). A restored reader
-    continues at the rate from its position, and does not make up for the time between. State: one position per split; a split
-    is forgotten at `end` (None: never).
+    first `take`, at the last tick of the time of day; `at_once` rows are due from the start, and others at the first tick after
+    their time (Flink: once a second). A restored reader continues at the rate from its position, and does not make up for the
+    time between. State: one position per split; a split is forgotten at `end` (None: never).
     """
 
     def __init__(
@@ -70,6 +80,7 @@ class NumberedRows:
     ) -> None:
         self._now_ms = context.now_ms
         self._rate = rate
+        self._tick_ms = 1 if rate is None else tick_ms(rate)
         self._end = _NO_END if end is None else end
         own = [Split(**split) for split in splits]
         self._splits = [split for split in own if split.position < self._end]
@@ -96,8 +107,7 @@ class NumberedRows:
         if self._rate is None or self._origin_ms is None or not self._splits:
             return None
         ahead = min(s.position for s in self._splits) + 1 - self._first_due
-        due_ms = self._origin_ms - (-ahead * 1000 // self._rate)
-        return _next_tick(due_ms) if _comes_at_ticks(self._rate) else due_ms
+        return self._origin_ms + _rounded_up(-(-ahead * 1000 // self._rate), self._tick_ms)
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [asdict(split) for split in self._splits]
@@ -108,28 +118,30 @@ class NumberedRows:
             return self._end
         now_ms = self._now_ms()
         if self._origin_ms is None:
-            self._origin_ms = _next_tick(now_ms) if self._rate <= SLOW_RATE_MAX else now_ms
+            self._origin_ms = now_ms - now_ms % self._tick_ms
         elif now_ms < self._last_ms:
             # The clock was set back: rows do not wait until it shows that time again.
             self._origin_ms -= self._last_ms - now_ms
         self._last_ms = now_ms
-        return min(self._end, self._first_due + max(0, now_ms - self._origin_ms) * self._rate // 1000)
+        passed_ms = max(0, now_ms - self._origin_ms) // self._tick_ms * self._tick_ms
+        return min(self._end, self._first_due + passed_ms * self._rate // 1000)
 
 
-def _next_tick(ms: int) -> int:
+def _rounded_up(ms: int, step_ms: int) -> int:
     """
-    >>> _next_tick(1_001), _next_tick(1_200)
-    (1200, 1200)
+    >>> _rounded_up(1_001, 500), _rounded_up(1_500, 500)
+    (1500, 1500)
     """
-    return -(-ms // TICK_MS) * TICK_MS
+    return -(-ms // step_ms) * step_ms
 
 
-def _comes_at_ticks(rate: int) -> bool:
-    return 1000 / TICK_MS < rate <= SLOW_RATE_MAX
+def rows_at_tick(rate: int) -> int:
+    """How many rows come together, about."""
+    return max(1, rate * tick_ms(rate) // 1000)
 
 
 def paced_block_rows(rate: int, context: ConnectorContext | EnumeratorContext) -> int:
-    """The rows between two ticks, else those of a hundredth of a second: readers take turns, and each turn holds back the others'
-    watermark."""
-    rows = rate * TICK_MS // 1000 if _comes_at_ticks(rate) else rate // 100
+    """The rows that one of the readers has at a tick. They take turns, and each turn holds back the others' watermark. A single
+    reader has no others."""
+    rows = rows_at_tick(rate) // context.parallelism if context.parallelism > 1 else context.batch_rows
     return max(1, min(context.batch_rows, rows))

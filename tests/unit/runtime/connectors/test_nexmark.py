@@ -149,8 +149,8 @@ def test_a_paced_reader_of_a_rare_kind_does_not_wait_for_a_batch_of_it() -> None
     source = spec("person", rate="5000", columns=("id",))
     reader = CONNECTOR.source(source, context(clock=clock), None)
     assert reader.poll() is SourceStatus.NOTHING_YET
-    clock.now += 10
-    assert reader.poll().column("id").to_pylist() == [1000]  # type: ignore[union-attr]
+    clock.now += 100
+    assert reader.poll().column("id").to_pylist() == [1000, 1001]  # type: ignore[union-attr]
 
 
 def test_columns_come_in_the_order_of_the_spec() -> None:
@@ -188,14 +188,27 @@ def test_a_paced_reader_makes_what_is_due() -> None:
     source = spec("events", rate="1000", columns=("event_type",))
     reader = CONNECTOR.source(source, context(clock=clock), None)
     assert reader.poll() is SourceStatus.NOTHING_YET
-    assert reader.next_poll_ms() == clock.now + 1
-    clock.now += 4
-    assert reader.poll().num_rows == 4  # type: ignore[union-attr]
-    assert reader.poll() is SourceStatus.NOTHING_YET
-    clock.now += 13
+    assert reader.next_poll_ms() == clock.now + 100
+    clock.now += 104
+    assert reader.poll().num_rows == 100  # type: ignore[union-attr]
+    clock.now += 95
+    assert reader.poll() is SourceStatus.NOTHING_YET, "rows that are due between two ticks come at the second"
+    clock.now += 152
     made = [batch.num_rows for batch in iter(reader.poll, SourceStatus.NOTHING_YET)]  # type: ignore[union-attr]
-    # Blocks of a hundredth of a second: what was left of the first, then what is due of the second.
-    assert made == [6, 7]
+    # Blocks are as large as a batch.
+    assert made == [100, 100]
+
+
+def test_paced_readers_that_take_turns_each_have_a_block_at_every_tick() -> None:
+    clocks = [Clock() for _ in range(2)]
+    source = spec("events", rate="1000", columns=("event_type",))
+    readers = [CONNECTOR.source(source, context(n, 2, clock=clock), None) for n, clock in enumerate(clocks)]
+    for reader, clock in zip(readers, clocks, strict=True):
+        assert reader.poll() is SourceStatus.NOTHING_YET
+        for _ in range(3):
+            clock.now += 100
+            assert reader.poll().num_rows == 50  # type: ignore[union-attr]
+            assert reader.poll() is SourceStatus.NOTHING_YET
 
 
 def test_a_restored_paced_reader_does_not_hurry_to_catch_up() -> None:
@@ -204,8 +217,8 @@ def test_a_restored_paced_reader_does_not_hurry_to_catch_up() -> None:
     split = {"share": 0, "shares": 1, "block_rows": 10, "position": 123_456}
     reader = CONNECTOR.source(source, context(clock=clock), [split])
     assert reader.poll() is SourceStatus.NOTHING_YET
-    clock.now += 3
-    assert reader.poll().num_rows == 3  # type: ignore[union-attr]
+    clock.now += 100
+    assert sum(batch.num_rows for batch in iter(reader.poll, SourceStatus.NOTHING_YET)) == 100  # type: ignore[union-attr]
 
 
 def test_paced_stream_with_an_end_ends() -> None:
