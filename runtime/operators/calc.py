@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
@@ -15,9 +13,8 @@ from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.compiled import FilteredProjections
 from sqlstream.runtime.kernels.buffers import to_array, view_buffer
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.held_rows import HeldRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.update_pairs import filtered_kinds, moved_kinds
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 
@@ -118,20 +115,16 @@ class Calc(Operator[CalcSpec]):
             self.flush(output)
             output.emit(batch)
             return
-        if not self._held.batches:
+        if not self._held.rows:
             self._held_since_ms = self.context.now_ms()
         self._held.append(batch)
         if self._held.rows >= self._enough:
             self.flush(output)
 
     def flush(self, output: Output) -> None:
-        held, rows = self._held.take()
-        if len(held) == 1:
-            output.emit(held[0])
-        if len(held) <= 1:
-            return
-        columns = [pa.concat_arrays([b.column(i) for b in held]) for i in range(held[0].num_columns)]
-        output.emit(_batch(columns, rows, self._schema))
+        held = self._held.take()
+        if held is not None:
+            output.emit(held)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         self.flush(output)
@@ -143,7 +136,7 @@ class Calc(Operator[CalcSpec]):
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
-        return self._held_since_ms + _WAIT_MS if self._held.batches else None
+        return self._held_since_ms + _WAIT_MS if self._held.rows else None
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         self.flush(output)
@@ -191,34 +184,3 @@ class DropUpdateBefore(Operator[DropUpdateBeforeSpec]):
             batch = with_row_kinds(batch, moved)
         is_kept = moved != RowKind.UPDATE_BEFORE
         output.emit(batch if is_kept.all() else batch.filter(pa.array(is_kept)))
-
-
-class HeldRows(SavedWhole, NeverExpires):
-    """Implements `StateTable`: its bytes count, but the operator's `flush` emits the rows before a snapshot, so that nothing of
-    them is saved. State: the batches, until `take`."""
-
-    name = "held"
-
-    def __init__(self) -> None:
-        self.batches: list[pa.RecordBatch] = []
-        self.rows = 0
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
-        self.rows += batch.num_rows
-
-    def take(self) -> tuple[list[pa.RecordBatch], int]:
-        """All batches and the number of their rows; nothing is held then."""
-        taken = self.batches, self.rows
-        self.batches, self.rows = [], 0
-        return taken
-
-    def save_later(self) -> Callable[[], SavedTables]:
-        assert not self.batches
-        return SavedTables
-
-    def load(self, saved: SavedTables) -> None:
-        return None
-
-    def nbytes(self) -> int:
-        return sum(batch.nbytes for batch in self.batches)

@@ -12,6 +12,7 @@ from sqlstream.runtime.aggregates.partials import MergedPartials, Partials
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.keys.group import extent, group
 from sqlstream.runtime.operators.equal_values import batch_groups
+from sqlstream.runtime.operators.held_rows import HeldRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE
 from sqlstream.runtime.operators.window.windowing import (
@@ -149,6 +150,10 @@ def window_groups(keys: list[pa.Array], bounds: list[pa.Array]) -> tuple[Array, 
 _ROWS_MAX = 65_536
 """With more partials than this, all are emitted, whether or not a window can close."""
 
+_FOLDED_ROWS = 4_096
+_FOLDED_BYTES = 1 << 20
+"""Rows that nothing waits for become partials once there are so many, as each fold has its price."""
+
 _WAIT_MS = 100
 """How long partials by processing time are held, if no window ends before and the task has other work."""
 
@@ -159,8 +164,9 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     Partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to exchange than
     many small ones. By processing time they are held for _WAIT_MS at most, and only while the task is busy: what arrives behind
     the end of its window counts in the next one. So they are when windows emit before they close. A watermark that closes no
-    window is not forwarded; with attached windows any may close one, and those that emit before get all.
-    State: the held partials, at most about _ROWS_MAX, until they are emitted.
+    window is not forwarded; with attached windows any may close one, and those that emit before get all. Rows whose partials
+    would be held for long are held themselves, up to about _FOLDED_ROWS of them.
+    State: the held rows and partials, of these at most about _ROWS_MAX, until they are emitted.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -175,20 +181,32 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         keys = range(len(spec.keys))
         columns = SliceColumns(self._schema.names, keys, end=-2 if self._is_attached else -1)
         log = SliceLog("waiting", columns, context.state.scope, is_by_key=False)
+        # First: before a snapshot its rows become partials.
+        self._rows = context.state.add(HeldRows(self._fold))
         self._waiting = context.state.add(log)
         self._closed_end: int | None = None
         self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        columns = self._slicer.partials(batch, WATERMARK_MIN)
-        if len(columns[-1]):
-            if not self._waiting.chunks and not self._is_held_for_long:
-                self._held_since_ms = self.context.now_ms()
-            self._waiting.append(columns)
-        if self._waiting.rows >= _ROWS_MAX:
-            self._emit_partials(output)
+        self._rows.append(batch)
+        is_enough = self._rows.rows >= _FOLDED_ROWS or self._rows.bytes >= _FOLDED_BYTES
+        if is_enough or not self._is_held_for_long:
+            self._fold()
+            if self._waiting.rows >= _ROWS_MAX:
+                self._emit_partials(output)
+
+    def _fold(self) -> None:
+        """Make partials of the held rows."""
+        rows = self._rows.take()
+        columns = self._slicer.partials(rows, WATERMARK_MIN) if rows is not None else None
+        if columns is None or not len(columns[-1]):
+            return
+        if not self._waiting.chunks and not self._is_held_for_long:
+            self._held_since_ms = self.context.now_ms()
+        self._waiting.append(columns)
 
     def _emit_partials(self, output: Output) -> None:
+        self._fold()
         columns = self._waiting.take_all()
         if columns is not None:
             output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))

@@ -59,7 +59,7 @@ def test_the_graph_of_a_job_shows_figures_that_move(console):
     console.wait_for(
         "[...document.querySelectorAll('.card-lag')].every(lag => lag.textContent.includes('behind'))"
     )
-    console.wait_for("document.querySelectorAll('.card-state-size')[1].textContent.includes('KiB')")
+    console.wait_for("document.querySelectorAll('.card-state-size')[0].textContent.includes('KiB')")
     assert "% idle" in cards.first.text_content()
     before = console.page.locator(".card-records").first.text_content()
     console.wait_for(f"document.querySelector('.card-records').textContent !== {before!r}")

@@ -1,0 +1,59 @@
+"""Small batches that an operator holds to work on them as one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+
+
+class HeldRows(SavedWhole, NeverExpires):
+    """Implements `StateTable`: its bytes count, but nothing of it is saved. `settle`, a method, takes the rows before a snapshot;
+    without it, the operator's `flush` has done so.
+
+    State: the batches, until `take`."""
+
+    name = "held"
+
+    def __init__(self, settle: Callable[[], None] | None = None) -> None:
+        # No reference back to the operator: without a cycle its state goes as soon as it does.
+        self._settle = weakref.WeakMethod(settle) if settle is not None else None
+        self._batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.bytes = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        # What the batch keeps in memory, which may be more than its own rows.
+        self.bytes += batch.get_total_buffer_size()
+
+    def take(self) -> pa.RecordBatch | None:
+        """All rows; nothing is held then."""
+        batches, self._batches, self.rows, self.bytes = self._batches, [], 0, 0
+        if len(batches) <= 1:
+            return batches[0] if batches else None
+        schema = batches[0].schema
+        # Types are the same; what is said of NULL in each may differ.
+        alike = (
+            b if b.schema.equals(schema) else pa.RecordBatch.from_arrays(b.columns, schema=schema)
+            for b in batches
+        )
+        return pa.concat_batches(alike)
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        settle = self._settle() if self._settle is not None else None
+        if settle is not None:
+            settle()
+        assert not self._batches
+        return SavedTables
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return self.bytes
