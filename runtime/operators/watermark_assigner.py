@@ -61,7 +61,7 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         if self._is_per_row:
             batch = self._with_watermarks(batch, candidates)
         else:
-            highest = pc.max(candidates).as_py()
+            highest = _highest(candidates)
             self._watermark.value_ms = max(before_ms, WATERMARK_MIN if highest is None else highest)
         output.emit(batch)
         if self._watermark.value_ms > before_ms:
@@ -173,3 +173,11 @@ class CombinedWatermark(SavedWhole, NeverExpires):
 
     def nbytes(self) -> int:
         return 0
+
+
+def _highest(candidates: pa.Array) -> int | None:
+    """None when all are NULL."""
+    if candidates.null_count or not len(candidates):
+        return pc.max(candidates).as_py()
+    # Half of Arrow's time for a few rows.
+    return int(candidates.to_numpy().max())

@@ -195,6 +195,8 @@ def milliseconds_of(datum: Datum) -> Datum:
     if pa.types.is_time32(datum.type):
         return pc.cast(pc.cast(datum, pa.int32()), pa.int64())
     unit = datum.type.unit
+    if unit == "ms" and isinstance(datum, pa.Array):
+        return datum.view(pa.int64())
     if unit in ("us", "ns"):
         datum = pc.floor_temporal(datum, unit="millisecond")
     return pc.cast(pc.cast(datum, pa.timestamp("ms", tz=datum.type.tz)), pa.int64())

@@ -49,6 +49,7 @@ from sqlstream.runtime.evaluate.time.time_parts import (
 from sqlstream.runtime.evaluate.time.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.time.timestamp_parser import Parsed, TimestampParser
+from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.times import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of, timestamp_bounds
 from sqlstream.types import TypeRoot
 
@@ -198,7 +199,7 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
         if precision is None:
             return _nulls(call)
         check_epoch_digits(call, precision)
-        return lambda epoch, _=None: _epoch(epoch, precision, target.unit).cast(target)
+        return lambda epoch, _=None: _epoch(epoch, precision, target)
     parse = _parse_or_standard(call)
     zone = literal_of(call, 2) if len(call.args) == 3 else "UTC"
     if parse is None or zone is None:
@@ -211,9 +212,10 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _epoch(epoch: pa.Array, precision: int, unit: str) -> pa.Array:
-    """A count of 10^-precision seconds as timestamps; NULL outside of their range, as in Flink. `unit` is not coarser than
-    the count."""
+def _epoch(epoch: pa.Array, precision: int, target: pa.DataType) -> pa.Array:
+    """A count of 10^-precision seconds as timestamps; NULL outside of their range, as in Flink. The unit of `target` is not
+    coarser than the count."""
+    unit = target.unit
     per_count = 10 ** (_UNIT_DIGITS[unit] - precision)
     low, high = timestamp_bounds(unit)
     nulls = null_mask(epoch)
@@ -237,8 +239,10 @@ def _epoch(epoch: pa.Array, precision: int, unit: str) -> pa.Array:
         floats = numbers(epoch, np.float64) * per_count
         is_known = (floats >= low) & (floats <= high)
         scaled = np.where(is_known, floats, 0).astype(np.int64)
+    if nulls is None and is_known.all():
+        return to_array(target, scaled)
     mask = ~is_known if nulls is None else nulls | ~is_known
-    return pa.array(scaled, mask=mask).view(pa.timestamp(unit))
+    return pa.array(scaled, mask=mask).view(target)
 
 
 def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
@@ -368,15 +372,18 @@ def _month_and_rest(milliseconds: Any) -> tuple[Any, Any]:
     return month.astype(np.int64), milliseconds - month.astype("datetime64[ms]").astype(np.int64)
 
 
+_INSTANT = pa.timestamp("ms", tz="UTC")
+
+
 def now(call: Call, context: EvaluationContext) -> Kernel:
     """The clock's time, the same for all rows of a batch."""
     target = to_arrow_type(call.type)
     is_instant = call.type.root is TypeRoot.TIMESTAMP_LTZ
 
     def kernel(rows: int) -> pa.Array:
-        instant = pa.array([context.moment_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
         if is_instant:
-            return as_array(instant[0], rows)
+            return to_array(_INSTANT, np.full(rows, context.moment_ms()))
+        instant = pa.array([context.moment_ms()], pa.int64()).view(_INSTANT)
         local = to_local(instant, context.time_zone)
         if target == pa.date32() or pa.types.is_time32(target):
             of_day = local.view(pa.int64()).to_numpy()

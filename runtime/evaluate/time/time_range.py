@@ -34,6 +34,10 @@ def extremes(points: Datum) -> tuple[int, int] | None:
     if isinstance(points, pa.Scalar):
         return (points.value, points.value) if points.is_valid else None
     integer = pa.int32() if pa.types.is_date32(points.type) else pa.int64()
+    if not points.null_count and len(points):
+        # A quarter of Arrow's time for a few rows, and no more for many.
+        values = points.view(integer).to_numpy()
+        return int(values.min()), int(values.max())
     found = pc.min_max(pc.cast(points, integer))
     return (found["min"].as_py(), found["max"].as_py()) if found["min"].is_valid else None
 
