@@ -15,6 +15,10 @@ from sqlstream.spi.connector import AssignedSplits
 METRICS_REQUEST_INTERVAL_MS = 1000
 """Interval between requests for figures, however often clients read them: each lasts for several seconds."""
 
+METRICS_READER_PAUSE_MS = 4000
+"""Who has not read figures for so long gets those that TaskManagers send unasked. A client that draws reads more often, and one
+that looks after a job every few seconds does not make all its tasks report several times a second."""
+
 
 class TaskReports:
     """Takes each report once, of the present attempt only, and tells the regions of failures. State: when figures were last
@@ -26,6 +30,7 @@ class TaskReports:
         self._graph = parts.graph
         self._alignment = WatermarkAlignment(parts.graph)
         self._metrics_requested_ms = 0
+        self._metrics_asked_ms = 0
 
     # --- states
 
@@ -83,6 +88,9 @@ class TaskReports:
                 subtask.execution.metrics = metrics
 
     def request_metrics(self, event: events.MetricsRequested, now_ms: int) -> None:
+        asked_before_ms, self._metrics_asked_ms = self._metrics_asked_ms, now_ms
+        if now_ms - asked_before_ms > METRICS_READER_PAUSE_MS:
+            return
         if now_ms - self._metrics_requested_ms < METRICS_REQUEST_INTERVAL_MS:
             return
         self._metrics_requested_ms = now_ms

@@ -306,6 +306,8 @@ def test_figures_are_asked_of_each_task_manager_once_however_often_somebody_look
         [],
         asked,
     ]
+    assert master.handle(MetricsRequested("j1"), 9000) == [], "who looks now and then has what comes unasked"
+    assert master.handle(MetricsRequested("j1"), 11_000) == asked
 
 
 def test_a_job_is_not_settled_while_one_of_its_tasks_still_starts(make_job: MakeJob) -> None:
