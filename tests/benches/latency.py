@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -137,10 +137,11 @@ def _run(connection: Connection, statement: str) -> None:
 
 
 @contextlib.contextmanager
-def own_server() -> Iterator[str]:
-    """A server with default settings and a data directory of its own; its URL."""
+def own_server(settings: Mapping[str, str] | None = None) -> Iterator[tuple[str, int]]:
+    """A server with default settings but for these, and a data directory of its own; its URL and its process."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         words = ["server", "--port", "0", "--data-dir", folder]
+        words += [word for key, value in (settings or {}).items() for word in ("-D", f"{key}={value}")]
         # Settings of this machine's configuration are not those that are measured.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SQLSTREAM_")}
         process = subprocess.Popen(
@@ -154,7 +155,7 @@ def own_server() -> Iterator[str]:
             text=True,
         )
         try:
-            yield _url_of(process, Path(folder) / "server.json", errors)
+            yield _url_of(process, Path(folder) / "server.json", errors), process.pid
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -63,7 +63,7 @@ def _server(arguments: argparse.Namespace) -> Iterator[str]:
     from sqlstream.client.connection.address import read_token
 
     if arguments.server is None:
-        with own_server() as url:
+        with own_server() as (url, _):
             yield url
         return
     token = read_token(arguments.token_file) if arguments.token_file else ""

@@ -30,6 +30,7 @@ WORKLOADS: dict[str, str] = {
     "latency": "how soon results are visible to a client of a server",
     "lookup": "how many rows a lookup join answers on one core",
     "operators": "how many rows each family of operators takes on one core",
+    "small": "what jobs cost whose rows come in small batches, or not at all",
     "state": "how fast the keyed state of an operator is found, written and forgotten",
 }
 """Each has a module `benches.NAME_command`, with `add_arguments(parser)` and `execute(arguments) -> exit code`."""

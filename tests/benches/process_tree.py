@@ -11,10 +11,15 @@ from sqlstream.runtime.host.process import peak_rss_bytes
 
 def tree_cpu_seconds() -> float:
     """User and system time of the tree, also of processes that have ended and whose parent is in it."""
+    return cpu_seconds_of(os.getpid())
+
+
+def cpu_seconds_of(root: int) -> float:
+    """As `tree_cpu_seconds`, of another process and what is below it."""
     import psutil
 
     total = 0.0
-    for process_id in _tree():
+    for process_id in _tree(root):
         with suppress(psutil.NoSuchProcess):
             times = psutil.Process(process_id).cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
@@ -23,13 +28,13 @@ def tree_cpu_seconds() -> float:
 
 def tree_peak_rss_bytes() -> int:
     """Peak memory since `forget_tree_peak`, summed over the processes that run; a page that they share counts in each."""
-    return sum(peak_rss_bytes(process_id) for process_id in _tree())
+    return sum(peak_rss_bytes(process_id) for process_id in _tree(os.getpid()))
 
 
 def forget_tree_peak() -> bool:
     """Let peaks begin at what each process holds. False where the system cannot: peaks are then those since the start of each."""
     try:
-        for process_id in _tree():
+        for process_id in _tree(os.getpid()):
             with suppress(FileNotFoundError, ProcessLookupError):
                 Path(f"/proc/{process_id}/clear_refs").write_text("5")
     except OSError:
@@ -37,7 +42,7 @@ def forget_tree_peak() -> bool:
     return Path("/proc/self/clear_refs").exists()
 
 
-def _tree() -> list[int]:
+def _tree(root: int) -> list[int]:
     import psutil
 
-    return [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]
+    return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
