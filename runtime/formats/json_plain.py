@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +19,15 @@ from sqlstream.runtime.kernels.json.json_index import index_lines
 from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
     COLUMN_WIDTH,
+    DEPTH_MAX,
     INTEGER,
+    LIST,
     MEMBER_WIDTH,
     MEMBERS_MAX,
     NESTED,
     NULLS,
     NUMBER,
+    RECORD,
     SLACK,
     TEXT,
     TOO_ODD,
@@ -76,18 +81,34 @@ class LineIndex:
 
 
 class PlainObjects:
-    """Decodes plainly written lines with the kernel.
+    """Decodes plainly written lines with the kernel, ROWs and ARRAYs column by column.
 
-    State: memory for the texts and the index of a block, used again for the next one. Columns get copies of the size they need,
-    so that rows kept by an operator hold no more memory than their own.
+    State: memory for the texts, the elements of arrays and the index of a block, used again for the next one. Columns get copies
+    of the size they need, so that rows kept by an operator hold no more memory than their own.
     """
 
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
-        self._types = types
         self._needs_fields = needs_fields
-        self._names = {name: np.frombuffer(name.encode(), dtype=np.uint8) for name in types}
-        self._texts: dict[str, np.ndarray[Any, Any]] = {}
+        self._columns: list[_Column] = []
+        self._tops = {name: self._declare(name, t, False, 0) for name, t in types.items()}
+        self._layouts = 1 + sum(column.form == RECORD for column in self._columns)
         self._index = LineIndex()
+
+    def _declare(self, name: str, t: LogicalType, is_element: bool, depth: int) -> _Column:
+        form, limit = _form_of(t)
+        if form in (RECORD, LIST) and depth == DEPTH_MAX:
+            form = NESTED
+        if form == LIST and not name:
+            # The kernel knows no lists of lists.
+            form = NESTED
+        column = _Column(np.frombuffer(name.encode(), dtype=np.uint8), t, form, limit, is_element)
+        self._columns.append(column)
+        if form == RECORD:
+            column.parts = [self._declare(f.name, f.type, is_element, depth + 1) for f in t.fields]
+        elif form == LIST:
+            assert t.element is not None
+            column.parts = [self._declare("", t.element, True, depth + 1)]
+        return column
 
     def decode(self, block: Block) -> PlainRows | None:
         """None when most lines are odd. ArrowInvalid when a text is no UTF-8, or no value of its column's type."""
@@ -98,67 +119,89 @@ class PlainObjects:
         lines = len(index.ends)
         if not index.is_ascii:
             _check_text(data)
-        columns = [self._column(name, t, lines, len(data)) for name, t in self._types.items()]
-        table = np.array([column.row() for column in columns], dtype=np.int64).reshape(-1, COLUMN_WIDTH)
+        members = np.zeros((self._layouts * MEMBERS_MAX, MEMBER_WIDTH), dtype=np.int64)
+        layouts = itertools.count(
+            address_of(members) + 8 * MEMBER_WIDTH * MEMBERS_MAX, 8 * MEMBER_WIDTH * MEMBERS_MAX
+        )
+        table = np.array(
+            [column.prepared(lines, len(data), layouts) for column in self._columns], dtype=np.int64
+        ).reshape(-1, COLUMN_WIDTH)
         odd = np.empty((2, lines), dtype=np.int64)
-        members = np.zeros((MEMBERS_MAX, MEMBER_WIDTH), dtype=np.int64)
         text = np.frombuffer(data, dtype=np.uint8)
         rows, odds = read_rows(text, index.specials, index.ends, table, self._needs_fields, odd, members)
         if rows == TOO_ODD:
             return None
-        return PlainRows(self._batch(columns, table, rows), odd[0, :odds], odd[1, :odds])
-
-    def _column(self, name: str, t: LogicalType, lines: int, data_bytes: int) -> _Column:
-        form, limit = _form_of(t)
-        if form in (INTEGER, BOOLEAN):
-            values, offsets = np.empty(lines, dtype=np.int64), np.empty(0, dtype=np.int32)
+        for column, nulls in zip(self._columns, table[:, NULLS], strict=True):
+            column.has_nulls = bool(nulls)
+        if self._tops:
+            arrays = [column.array(rows) for column in self._tops.values()]
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(self._tops))
         else:
-            offsets = np.empty(lines + 1, dtype=np.int32)
-            offsets[0] = 0
-            kept = self._texts.get(name)
-            if kept is None or kept.nbytes < data_bytes + SLACK:
-                kept = self._texts[name] = np.empty(data_bytes + SLACK, dtype=np.uint8)
-            values = kept
-        return _Column(self._names[name], form, limit, values, offsets, np.empty(lines, dtype=np.uint8))
-
-    def _batch(self, columns: list[_Column], table: np.ndarray[Any, Any], rows: int) -> pa.RecordBatch:
-        if not columns:
-            return empty_columns(rows)
-        arrays = [
-            self._array(column, t, rows, int(table[number, NULLS]))
-            for number, (column, t) in enumerate(zip(columns, self._types.values(), strict=True))
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=list(self._types))
-
-    def _array(self, column: _Column, t: LogicalType, rows: int, nulls: int) -> pa.Array:
-        valid = column.valid[:rows] if nulls else None
-        target = to_arrow_type(t)
-        if column.form == INTEGER:
-            return to_array(target, column.values[:rows].astype(target.to_pandas_dtype(), copy=False), valid)
-        if column.form == BOOLEAN:
-            return to_array(target, column.values[:rows], valid)
-        text = column.values[: column.offsets[rows]].copy()
-        texts = pa.Array.from_buffers(
-            pa.string(), rows, [validity_buffer(valid), pa.py_buffer(column.offsets), pa.py_buffer(text)]
-        )
-        return parse_values(take_apart(texts, t) if column.form == NESTED else texts, t)
+            batch = empty_columns(rows)
+        return PlainRows(batch, odd[0, :odds], odd[1, :odds])
 
 
-@dataclass(frozen=True)
 class _Column:
-    """The kernel's output arrays of a column: its values or text, its offsets, and one byte per row, 1 when it is not NULL."""
+    """The kernel's output arrays of a column: its values or text, its offsets, and one byte per row, 1 when it is not NULL.
 
-    name: np.ndarray[Any, Any]
-    form: int
-    limit: int
-    values: np.ndarray[Any, Any]
-    offsets: np.ndarray[Any, Any]
-    valid: np.ndarray[Any, Any]
+    State: these. The text, and all of a column of elements, of which there may be more than lines, is copied and used again.
+    """
 
-    def row(self) -> list[int]:
-        """The column's entry in the kernel's table of columns."""
-        name, *addresses = (address_of(p) for p in (self.name, self.values, self.offsets, self.valid))
-        return [name, len(self.name), self.form, self.limit, *addresses, 0, 0]
+    def __init__(
+        self, name: np.ndarray[Any, Any], t: LogicalType, form: int, limit: int, is_element: bool
+    ) -> None:
+        self.form = form
+        self.parts: list[_Column] = []
+        self.has_nulls = False
+        self._name, self._type, self._limit, self._is_element = name, t, limit, is_element
+        self._values = self._valid = np.empty(0, dtype=np.uint8)
+        self._offsets = np.empty(0, dtype=np.int32)
+
+    @property
+    def _size(self) -> int:
+        """How many columns it is, with those within it."""
+        return 1 + sum(part._size for part in self.parts)
+
+    def prepared(self, lines: int, data_bytes: int, layouts: Iterator[int]) -> list[int]:
+        """Make room for a block; returns the column's entry in the kernel's table of columns."""
+        # An element and what separates it from the next are two bytes at least.
+        rows = data_bytes // 2 + 1 if self._is_element else lines
+        if not self._is_element or len(self._valid) < rows:
+            self._valid = np.empty(rows, dtype=np.uint8)
+            if self.form in (INTEGER, BOOLEAN):
+                self._values = np.empty(rows, dtype=np.int64)
+            elif self.form != RECORD:
+                self._offsets = np.empty(rows + 1, dtype=np.int32)
+                self._offsets[0] = 0
+        if self.form in (TEXT, NUMBER, NESTED) and self._values.nbytes < data_bytes + SLACK:
+            self._values = np.empty(data_bytes + SLACK, dtype=np.uint8)
+        addresses = [address_of(p) for p in (self._values, self._offsets, self._valid)]
+        layout = next(layouts) if self.form == RECORD else 0
+        size = 8 * COLUMN_WIDTH * self._size
+        name = [address_of(self._name), len(self._name)]
+        return [*name, self.form, self._limit, *addresses, 0, 0, size, len(self.parts), layout]
+
+    def array(self, rows: int) -> pa.Array:
+        """What the kernel has written."""
+        target = to_arrow_type(self._type)
+        valid = self._valid[:rows] if self.has_nulls else None
+        if self.form == RECORD:
+            parts = [part.array(rows) for part in self.parts]
+            return pa.Array.from_buffers(target, rows, [validity_buffer(valid)], children=parts)
+        if self.form == BOOLEAN:
+            return to_array(target, self._values[:rows], valid)
+        if self.form == INTEGER:
+            dtype, is_shared = target.to_pandas_dtype(), self._is_element
+            return to_array(target, self._values[:rows].astype(dtype, copy=is_shared), valid)
+        offsets = self._offsets[: rows + 1]
+        offsets = offsets.copy() if self._is_element else offsets
+        buffers = [validity_buffer(valid), pa.py_buffer(offsets)]
+        if self.form == LIST:
+            elements = self.parts[0].array(int(offsets[rows]))
+            return pa.Array.from_buffers(target, rows, buffers, children=[elements])
+        text = self._values[: offsets[rows]].copy()
+        texts = pa.Array.from_buffers(pa.string(), rows, [*buffers, pa.py_buffer(text)])
+        return parse_values(take_apart(texts, self._type) if self.form == NESTED else texts, self._type)
 
 
 def _form_of(t: LogicalType) -> tuple[int, int]:
@@ -167,6 +210,10 @@ def _form_of(t: LogicalType) -> tuple[int, int]:
         return INTEGER, _LIMITS.get(t.root, 2**63 - 1)
     if t.root is TypeRoot.BOOLEAN:
         return BOOLEAN, 0
+    if t.root is TypeRoot.ROW:
+        return RECORD, 0
+    if t.root is TypeRoot.ARRAY:
+        return LIST, 0
     if t.root in NESTED_ROOTS:
         return NESTED, 0
     if t.root in _NUMBERS:

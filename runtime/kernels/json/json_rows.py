@@ -32,16 +32,21 @@ from sqlstream.runtime.kernels.intrinsics import (
 )
 from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
 
-INTEGER, BOOLEAN, TEXT, NUMBER, NESTED = 0, 1, 2, 3, 4
+INTEGER, BOOLEAN, TEXT, NUMBER, NESTED, RECORD, LIST = range(7)
 """Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes
-objects and arrays as text."""
+objects and arrays as text. RECORD takes objects: its fields are the columns behind it. LIST takes arrays: the column behind it,
+which is no LIST, has their elements."""
 
-NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN = range(9)
+NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN, SIZE, FIELDS, LAYOUT = range(12)
 """What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, or the most
 digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (one byte per
-row); how many rows are NULL; the number of the last line, from 1, that had it, negative when it was null there."""
-COLUMN_WIDTH = 9
+row); how many rows are NULL; the number of the last object that had it, negative when it was null there; the bytes of its row of
+`columns` and those of what is within it; of a RECORD, how many fields it has, and the address of its part of `members`."""
+COLUMN_WIDTH = 12
 _COLUMN_BYTES = 8 * COLUMN_WIDTH
+
+DEPTH_MAX = 16
+"""So many RECORDs may be within each other."""
 
 SLACK = 128
 """Bytes that a text buffer has more than `data`."""
@@ -56,6 +61,13 @@ TOO_ODD = -1
 _GAP, _GAP_BYTES, _COLUMN = 0, 1, 2
 MEMBER_WIDTH = 3
 _MEMBER_BYTES = 8 * MEMBER_WIDTH
+
+# What is kept of an object while one within it is read: its columns, their end and number, its part of `members` and the place
+# in it, how many fields were found, the column that is expected next, its row and number; and the LIST of which the object
+# within it is an element, or 0.
+_FRAME_WIDTH = 10
+_FRAME_BYTES = 8 * _FRAME_WIDTH
+_IN_LIST = 9
 
 _SKIPPED = -1
 _ODD, _BLANK = 0, -1
@@ -79,6 +91,14 @@ _POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
 def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
     """How many of the lowest bits of a uint64 are 0."""
     return builder.cttz(word, ir.Constant(ir.IntType(1), 0))
+
+
+@instruction("int64()")
+def _frames(ir: Any, builder: Any) -> Any:
+    """The address of memory for the frames of a row, on the stack of the kernel."""
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(64), (DEPTH_MAX + 1) * _FRAME_WIDTH))
+    return builder.ptrtoint(place, ir.IntType(64))
 
 
 @instruction("int64()")
@@ -343,12 +363,12 @@ def _find_column(key, length, columns, columns_end, first):  # type: ignore[no-u
     while column < columns_end:
         if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
             return column
-        column += _COLUMN_BYTES
+        column += _get(column, SIZE)
     column = columns
     while column < first:
         if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
             return column
-        column += _COLUMN_BYTES
+        column += _get(column, SIZE)
     return _SKIPPED
 
 
@@ -366,13 +386,19 @@ def _store_number(column, row, word):  # type: ignore[no-untyped-def]
 
 @inlined
 def _store_null(column, row):  # type: ignore[no-untyped-def]
-    if _get(column, FORM) <= BOOLEAN:
-        store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
-    else:
-        offsets = _get(column, OFFSETS) + 4 * row
-        store_32(offsets + 4, load_32(offsets))
-    store_8(_get(column, VALID) + row, np.uint64(0))
-    _set(column, NULLS, _get(column, NULLS) + 1)
+    """Store NULL, also in the fields of a RECORD."""
+    end = column + _get(column, SIZE)
+    while column < end:
+        form = _get(column, FORM)
+        if form <= BOOLEAN:
+            store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
+        elif form != RECORD:
+            offsets = _get(column, OFFSETS) + 4 * row
+            store_32(offsets + 4, load_32(offsets))
+        store_8(_get(column, VALID) + row, np.uint64(0))
+        _set(column, NULLS, _get(column, NULLS) + 1)
+        # The elements of a LIST have rows of their own.
+        column += _get(column, SIZE) if form == LIST else _COLUMN_BYTES
 
 
 @always_inlined
@@ -460,23 +486,94 @@ def _read_key(at, text, columns, columns_end, first):  # type: ignore[no-untyped
 
 
 @inlined
-def _store_missing(columns, columns_end, row, line):  # type: ignore[no-untyped-def]
-    """Store NULL in the columns that the line does not have, or has as null."""
+def _store_missing(columns, columns_end, row, number):  # type: ignore[no-untyped-def]
+    """Store NULL in the columns that an object does not have, or has as null."""
     column = columns
     while column < columns_end:
-        if _get(column, SEEN) != line:
+        if _get(column, SEEN) != number:
             _store_null(column, row)
-        column += _COLUMN_BYTES
+        column += _get(column, SIZE)
+
+
+@inlined
+def _after_element(at):  # type: ignore[no-untyped-def]
+    """What is behind an element of an array; returns (where the next one begins, 1), or (behind the array, 0), or (0, 0)."""
+    at = _after_blanks(at)
+    c = _byte(at)
+    if c == 44:
+        return _after_blanks(at + 1), 1
+    return (at + 1 if c == 93 else 0), 0
+
+
+@inlined
+def _read_elements(at, text, column, row):  # type: ignore[no-untyped-def]
+    """Read elements, of which the first is at `at`, into rows of a column that is no RECORD; returns (behind the array, or 0 when
+    it is odd; the row behind the last one)."""
+    more = 1
+    while more:
+        if _byte(at) == 110:
+            at = _after_word(at, text[2])
+            _store_null(column, row)
+        else:
+            at = _read_value(at, text, column, row)
+        if at == 0:
+            return 0, row
+        row += 1
+        at, more = _after_element(at)
+    return at, row
+
+
+@inlined
+def _next_object(at, text, column, row):  # type: ignore[no-untyped-def]
+    """Read elements that are null, of which the first may be at `at`, into rows of a RECORD; returns (where an object begins, its
+    row, 1), or (behind the array, or 0 when it is odd; the row behind the last one; 0)."""
+    while _byte(at) == 110:
+        at = _after_word(at, text[2])
+        if at == 0:
+            return 0, row, 0
+        _store_null(column, row)
+        row += 1
+        at, more = _after_element(at)
+        if not more:
+            return at, row, 0
+    if _byte(at) != 123:
+        return 0, row, 0
+    store_8(_get(column, VALID) + row, _ONE)
+    return at, row, 1
+
+
+@inlined
+def _begin_list(at, text, column, row):  # type: ignore[no-untyped-def]
+    """Read the array that begins at `at`, up to its first object; returns as `_next_object`."""
+    store_8(_get(column, VALID) + row, _ONE)
+    first = np.int64(load_32(_get(column, OFFSETS) + 4 * row))
+    at = _after_blanks(at + 1)
+    if _byte(at) == 93:
+        return at + 1, first, 0
+    element = column + _COLUMN_BYTES
+    if _get(element, FORM) == RECORD:
+        return _next_object(at, text, element, first)
+    at, end = _read_elements(at, text, element, first)
+    return at, end, 0
 
 
 @always_inlined
-def _read_row(at, text, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
-    """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
-    found, next_column = 0, columns
-    member = layout
+def _end_list(column, row, end):  # type: ignore[no-untyped-def]
+    store_32(_get(column, OFFSETS) + 4 * (row + 1), np.uint64(end))
+
+
+@always_inlined
+def _read_row(at, text, root, needs_all, frames, row, number):  # type: ignore[no-untyped-def]
+    """Read one line into a row of the columns; returns (where the next line begins, _ODD or _BLANK; how many objects were read).
+
+    `root` is the columns, their end and number, and the layout. Objects within each other are read in one loop, by frames.
+    """
+    columns, columns_end, wanted, layout = root
+    found, next_column, member, frame, last = 0, columns, layout, frames, number
     while True:
-        # At the start of the line, or behind a value.
+        # At the start of an object, or behind a value.
         known = _get(member, _GAP_BYTES)
+        is_closed = False
         if known > 0 and at + known <= text[2] and equal_bytes(at, _get(member, _GAP), known):
             column = _get(member, _COLUMN)
             at += known
@@ -484,24 +581,56 @@ def _read_row(at, text, columns, columns_end, needs_all, layout, row, line):  # 
             gap = at
             at = _after_blanks(at)
             c = _byte(at)
+            column = _SKIPPED
             if member == layout:
                 if c != 123:
-                    return _BLANK if c == _NEWLINE else _ODD
+                    return (_BLANK if c == _NEWLINE else _ODD), last
                 at = _after_blanks(at + 1)
-                if _byte(at) == 125:
-                    break
-            elif c == 125:
-                break
+                is_closed = _byte(at) == 125
             elif c == 44:
                 at = _after_blanks(at + 1)
+            elif c == 125:
+                is_closed = True
             else:
-                return _ODD
-            at, column = _read_key(at, text, columns, columns_end, next_column)
-            if at == 0:
-                return _ODD
-            _set(member, _GAP_BYTES, at - gap)
-            _set(member, _GAP, gap)
-            _set(member, _COLUMN, column)
+                return _ODD, last
+            if not is_closed:
+                at, column = _read_key(at, text, columns, columns_end, next_column)
+                if at == 0:
+                    return _ODD, last
+                _set(member, _GAP_BYTES, at - gap)
+                _set(member, _GAP, gap)
+                _set(member, _COLUMN, column)
+        if is_closed:
+            at += 1
+            if found < wanted:
+                if needs_all:
+                    return _ODD, last
+                _store_missing(columns, columns_end, row, number)
+            if frame == frames:
+                break
+            within = _get(frame, _IN_LIST)
+            if within != 0:
+                at, more = _after_element(at)
+                row += 1
+                if more:
+                    at, row, more = _next_object(at, text, within + _COLUMN_BYTES, row)
+                if at == 0:
+                    return _ODD, last
+                if more:
+                    last += 1
+                    number, member, found, next_column = last, layout, 0, columns
+                    continue
+                _end_list(within, _get(frame, 7), row)
+            columns, columns_end, wanted, layout = (
+                _get(frame, 0),
+                _get(frame, 1),
+                _get(frame, 2),
+                _get(frame, 3),
+            )
+            member, found, next_column = _get(frame, 4), _get(frame, 5), _get(frame, 6)
+            row, number = _get(frame, 7), _get(frame, 8)
+            frame -= _FRAME_BYTES
+            continue
         # The last place is that of all members from there on.
         if member < layout + (MEMBERS_MAX - 1) * _MEMBER_BYTES:
             member += _MEMBER_BYTES
@@ -509,53 +638,78 @@ def _read_row(at, text, columns, columns_end, needs_all, layout, row, line):  # 
         if column == _SKIPPED:
             at = _after_nested(at, text) if c == 123 or c == 91 else _after_scalar(at, text)
             if at == 0:
-                return _ODD
+                return _ODD, last
             continue
         seen = _get(column, SEEN)
-        if seen == line or seen == -line:
-            return _ODD
-        next_column = column + _COLUMN_BYTES
+        if seen == number or seen == -number:
+            return _ODD, last
+        next_column = column + _get(column, SIZE)
         if c == 110:
-            # Filled in at the end of the line, with the columns that are missing.
+            # Filled in at the end of the object, with the columns that are missing.
             if _after_word(at, text[2]) == 0:
-                return _ODD
-            _set(column, SEEN, -line)
+                return _ODD, last
+            _set(column, SEEN, -number)
             at += 4
             continue
-        _set(column, SEEN, line)
+        _set(column, SEEN, number)
         found += 1
-        at = _read_value(at, text, column, row)
-        if at == 0:
-            return _ODD
-    at = _after_blanks(at + 1)
-    if _byte(at) != _NEWLINE:
-        return _ODD
-    if columns + found * _COLUMN_BYTES < columns_end:
-        if needs_all:
-            return _ODD
-        _store_missing(columns, columns_end, row, line)
-    return at + 1
+        form = _get(column, FORM)
+        if form < RECORD:
+            at = _read_value(at, text, column, row)
+            if at == 0:
+                return _ODD, last
+            continue
+        if c != (123 if form == RECORD else 91):
+            return _ODD, last
+        part, part_row, within = column, row, np.int64(0)
+        if form == LIST:
+            at, part_row, more = _begin_list(at, text, column, row)
+            if at == 0:
+                return _ODD, last
+            if not more:
+                _end_list(column, row, part_row)
+                continue
+            part, within = column + _COLUMN_BYTES, column
+        else:
+            store_8(_get(column, VALID) + row, _ONE)
+        frame += _FRAME_BYTES
+        for place, value in enumerate(
+            (columns, columns_end, wanted, layout, member, found, next_column, row, number, within)
+        ):
+            _set(frame, place, value)
+        columns, columns_end, wanted = part + _COLUMN_BYTES, part + _get(part, SIZE), _get(part, FIELDS)
+        layout = _get(part, LAYOUT)
+        last += 1
+        row, number, member, found, next_column = part_row, last, layout, 0, columns
+    at = _after_blanks(at)
+    return (at + 1 if _byte(at) == _NEWLINE else _ODD), last
 
 
 @kernel(
     f"UniTuple(int64, 2)({READ_BYTES}, uint64[::1], int32[::1], int64[:, ::1], boolean, int64[:, ::1], int64[:, ::1])"
 )
 def read_rows(data, specials, ends, columns, needs_all, odd, members):  # type: ignore[no-untyped-def]
-    """Decode the lines of `data`, which ends with a newline, into `columns`; returns (rows, odd lines).
+    """Decode the lines of `data`, which ends with a newline and is indexed (`json_index`), into `columns`; returns (rows, odd
+    lines).
 
     Odd lines: for each, its number from 0 and how many rows were decoded before it. With `needs_all` a line that lacks a
     wanted field, or has NULL there, is odd. Rows is TOO_ODD when most lines are odd. Blank lines count as lines only.
-    `members` is int64[MEMBERS_MAX, MEMBER_WIDTH], the kernel's own, and comes as zeros.
+    `members` is int64[MEMBERS_MAX, MEMBER_WIDTH], and as much again for each RECORD, the kernel's own, and comes as zeros.
     """
-    layout = members.ctypes.data
-    first_column = columns.ctypes.data
+    layout = np.int64(members.ctypes.data)
+    first_column = np.int64(columns.ctypes.data)
     columns_end = first_column + len(columns) * _COLUMN_BYTES
+    wanted, column = 0, first_column
+    while column < columns_end:
+        wanted += 1
+        column += _get(column, SIZE)
+    root = (first_column, columns_end, wanted, layout)
     base = np.int64(data.ctypes.data)
     text = (base, np.int64(specials.ctypes.data), base + len(data))
-    rows, odds, at = 0, 0, base
+    rows, odds, at, objects, frames = 0, 0, base, 0, _frames()
     for line in range(len(ends)):
         after_line = base + np.int64(ends[line]) + 1
-        after = _read_row(at, text, first_column, columns_end, needs_all, layout, rows, line + 1)
+        after, objects = _read_row(at, text, root, needs_all, frames, rows, objects + 1)
         at = after_line
         if after == after_line:
             rows += 1

@@ -38,6 +38,23 @@ NESTED = Schema.of(
     ("l", sql.array(sql.BIGINT)),
     ("m", sql.map_of(sql.STRING, sql.DOUBLE)),
     ("a", sql.BIGINT),
+    (
+        "w",
+        sql.array(sql.row(("x", sql.INT), ("y", sql.array(sql.STRING)), ("w", sql.row(("f", sql.BOOLEAN))))),
+    ),
+    (
+        "deep",
+        sql.row(
+            (
+                "w",
+                sql.array(
+                    sql.row(("r", sql.row(("x", sql.decimal(10, 2)), ("m", sql.map_of(sql.STRING, sql.INT)))))
+                ),
+            ),
+            ("l", sql.array(sql.array(sql.BIGINT))),
+            ("b", sql.STRING),
+        ),
+    ),
 )
 DECIMALS = Schema.of(
     ("d", sql.decimal(10, 2)),
@@ -184,6 +201,8 @@ KEYS = [
     "r",
     "l",
     "m",
+    "w",
+    "deep",
     "other",
     "A",
     "",
@@ -191,8 +210,39 @@ KEYS = [
 ]
 
 
+ODD_PLACES = ("null", "5", '"t"', "[]", "{}", "true", "[null]", '{"z":[{}]}', "[{]}")
+
+
+@st.composite
+def values_of(draw: st.DrawFn, t: sql.LogicalType) -> str:
+    """A value of a nested type, with members that are missing, unknown, null, repeated or of another shape here and there."""
+    if draw(st.integers(0, 30)) == 0:
+        return draw(st.sampled_from(ODD_PLACES))
+    if draw(st.integers(0, 8)) == 0:
+        return "null"
+    blank = draw(st.sampled_from(["", "", " "]))
+    if t.root is sql.TypeRoot.ROW:
+        named = {f.name: f.type for f in t.fields}
+        names = draw(st.permutations(list(named)))[draw(st.integers(0, 3)) == 0 :]
+        names += draw(st.sampled_from([[], [], [], ["other"], names[:1]]))
+        members = (f'"{n}":{blank}{draw(values_of(named.get(n, sql.INT)))}' for n in names)
+        return "{" + blank + f",{blank}".join(members) + blank + "}"
+    if t.root is sql.TypeRoot.ARRAY:
+        elements = (draw(values_of(t.element)) for _ in range(draw(st.integers(0, 3))))
+        return "[" + blank + f"{blank},".join(elements) + blank + "]"
+    if t.root is sql.TypeRoot.MAP:
+        return draw(st.sampled_from(["{}", '{"k":1}', '{"k":1,"k":2,"l":null}']))
+    return draw(
+        st.sampled_from(
+            {"STRING": STRINGS[:5], "BOOLEAN": ["true", "false"]}.get(str(t), ["0", "1", "-7", "12"])
+        )
+    )
+
+
 def good_value(key: str) -> st.SearchStrategy[str]:
     """Values as columns of that name have them, so that most rows are whole."""
+    if key in ("w", "deep"):
+        return values_of(NESTED.types[NESTED.index_of(key)])
     texts = {
         "b": STRINGS[:5],
         "é": STRINGS[:5],
