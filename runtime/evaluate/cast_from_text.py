@@ -17,6 +17,8 @@ from sqlstream.runtime.evaluate.time.local_time import from_local
 from sqlstream.runtime.evaluate.time.time_parts import cut_off
 from sqlstream.runtime.evaluate.time.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.time.timestamp_parser import Parsed, TimestampParser
+from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.kernels.decimals import read_plain_decimals_into
 from sqlstream.types import LogicalType, TypeRoot
 
 Reader = Callable[[pa.Array], pa.Array]
@@ -127,8 +129,25 @@ def _read_floats(text: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.cast(pc.replace_substring_regex(known, r"\A\+", ""), target)
 
 
+def _plain_decimals(text: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Texts that are written as decimals mostly are, as such, in a tenth of the time that Arrow takes; None where one is not."""
+    whole = target.precision - target.scale
+    if not pa.types.is_string(text.type) or target.precision > decimals.INT64_DIGITS or whole == 0:
+        return None
+    valid = valid_mask(text)
+    offsets, data = view_offsets(text)[0], text.buffers()[2]
+    values = np.empty(2 * len(text), dtype=np.int64)
+    given = np.ones(len(text), dtype=bool) if valid is None else valid.view(bool)
+    characters = view_buffer(data, np.uint8, 0, 0 if data is None else data.size)
+    if not read_plain_decimals_into(values, given, characters, offsets, whole, target.scale):
+        return None
+    return pa.Array.from_buffers(target, len(text), [validity_buffer(valid), pa.py_buffer(values)])
+
+
 def read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
     """Rounded half up to the target's scale; NULL when it has too many digits before the point."""
+    if (plain := _plain_decimals(text, target)) is not None:
+        return plain
     has_exponent = pc.any(pc.match_substring_regex(text, "[eE]")).as_py()
     longest = pc.max(pc.binary_length(text)).as_py() or 0
     # Arrow checks precisions but no overflow of the 128 bits that it counts in.

@@ -33,7 +33,7 @@ from sqlstream.runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.times import DAY_MS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot
 
-_INT64_DIGITS = 18
+INT64_DIGITS = 18
 _DOUBLE_DIGITS = 15
 _FLOAT_DIGITS = 7
 """Digits of a whole number that the type holds exactly."""
@@ -185,7 +185,7 @@ def multiply(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
 
 def _is_word(t: pa.DataType) -> bool:
     """Whether the unscaled values fit into 64 bits: all integers do, decimals of up to 18 digits."""
-    return not pa.types.is_decimal(t) or t.precision <= _INT64_DIGITS
+    return not pa.types.is_decimal(t) or t.precision <= INT64_DIGITS
 
 
 def _multiply_words(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:

@@ -1,10 +1,10 @@
-"""Remainders of unscaled decimal values of up to 38 digits."""
+"""Unscaled decimal values of up to 38 digits: remainders, products, and values read from texts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sqlstream.runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
 _ONE, _S1, _S63 = np.uint64(1), np.uint64(1), np.uint64(63)
 _TENTH_OF_127_BITS = np.uint64(2**63 // 10)
@@ -109,3 +109,40 @@ def multiply_into(products, left, left_step, right, right_step):  # type: ignore
             high -= a
         products[2 * i] = np.int64(x * y)
         products[2 * i + 1] = high
+
+
+@kernel(f"boolean(int64[::1], boolean[::1], {READ_BYTES}, int32[::1], int64, int64)")
+def read_plain_decimals_into(out, valid, data, offsets, whole_digits, scale):  # type: ignore[no-untyped-def]
+    """Read texts as decimals are mostly written, `-12.34`, as unscaled values, pairs of words (low, high).
+
+    False, with `out` unfinished, where a text that `valid` says is there is written in another way, or has more digits before the
+    point, or behind it. `whole_digits` and `scale` are 18 together at most.
+    """
+    for row in range(len(valid)):
+        out[2 * row], out[2 * row + 1] = 0, 0
+        if not valid[row]:
+            continue
+        at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
+        is_negative = at < end and data[at] == 45
+        at += is_negative
+        first, value = at, np.int64(0)
+        while at < end and 48 <= data[at] <= 57 and at - first <= whole_digits:
+            value = value * 10 + np.int64(data[at] - 48)
+            at += 1
+        if at == first or at - first > whole_digits:
+            return False
+        missing = scale
+        if at < end:
+            if data[at] != 46 or at + 1 == end or end - at - 1 > scale:
+                return False
+            for place in range(at + 1, end):
+                if data[place] < 48 or data[place] > 57:
+                    return False
+                value = value * 10 + np.int64(data[place] - 48)
+            missing -= end - at - 1
+        for _ in range(missing):
+            value *= 10
+        if is_negative:
+            value = -value
+        out[2 * row], out[2 * row + 1] = value, value >> 63
+    return True
