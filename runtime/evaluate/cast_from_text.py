@@ -17,7 +17,7 @@ from sqlstream.runtime.evaluate.time.local_time import from_local
 from sqlstream.runtime.evaluate.time.time_parts import cut_off
 from sqlstream.runtime.evaluate.time.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.time.timestamp_parser import Parsed, TimestampParser
-from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.kernels.buffers import validity_buffer, view_texts
 from sqlstream.runtime.kernels.decimals import read_plain_decimals_into
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -134,12 +134,8 @@ def _plain_decimals(text: pa.Array, target: pa.DataType) -> pa.Array | None:
     whole = target.precision - target.scale
     if not pa.types.is_string(text.type) or target.precision > decimals.INT64_DIGITS or whole == 0:
         return None
-    valid = valid_mask(text)
-    offsets, data = view_offsets(text)[0], text.buffers()[2]
-    values = np.empty(2 * len(text), dtype=np.int64)
-    given = np.ones(len(text), dtype=bool) if valid is None else valid.view(bool)
-    characters = view_buffer(data, np.uint8, 0, 0 if data is None else data.size)
-    if not read_plain_decimals_into(values, given, characters, offsets, whole, target.scale):
+    values, (valid, *texts) = np.empty(2 * len(text), dtype=np.int64), view_texts(text)
+    if not read_plain_decimals_into(values, *texts, whole, target.scale):
         return None
     return pa.Array.from_buffers(target, len(text), [validity_buffer(valid), pa.py_buffer(values)])
 

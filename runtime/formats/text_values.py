@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.base64_column import decode_base64, encode_base64
-from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_offsets
+from sqlstream.runtime.kernels.buffers import to_array, view_texts
+from sqlstream.runtime.kernels.decimals import read_plain_doubles_into
 from sqlstream.runtime.kernels.text.time_texts import read_plain_times_into
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
 
@@ -36,6 +37,8 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
         return parse_decimals(column, target)
     if t.root is TypeRoot.TIME:
         return _parse_time(column, target)
+    if t.root is TypeRoot.DOUBLE and (plain := _plain_doubles(column)) is not None:
+        return plain
     if pa.types.is_timestamp(target) and (plain := _plain_times(column, target)) is not None:
         # Nanoseconds do not reach all years.
         return require_times(plain) if target.unit == "ns" else plain
@@ -46,17 +49,21 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
     return require_times(values)
 
 
+def _plain_doubles(column: pa.Array) -> pa.Array | None:
+    """Texts that are written as numbers of few digits mostly are, as DOUBLE; None where one is not."""
+    if not pa.types.is_string(column.type):
+        return None
+    values, (valid, *texts) = np.empty(len(column), dtype=np.float64), view_texts(column)
+    return to_array(pa.float64(), values, valid) if read_plain_doubles_into(values, *texts) else None
+
+
 def _plain_times(column: pa.Array, target: pa.TimestampType) -> pa.Array | None:
     """Texts that are written as timestamps mostly are, as such, in half the time that Arrow takes; None where one is not."""
     if not pa.types.is_string(column.type):
         return None
-    valid = valid_mask(column)
-    offsets, data = view_offsets(column)[0], column.buffers()[2]
-    values = np.empty(len(column), dtype=np.int64)
-    given = np.ones(len(column), dtype=bool) if valid is None else valid.view(bool)
-    text = view_buffer(data, np.uint8, 0, 0 if data is None else data.size)
+    values, (valid, *texts) = np.empty(len(column), dtype=np.int64), view_texts(column)
     digits = FRACTION_DIGITS[target.unit]
-    if not read_plain_times_into(values, given, text, offsets, digits, target.tz is not None):
+    if not read_plain_times_into(values, *texts, digits, target.tz is not None):
         return None
     return to_array(target, values, valid)
 

@@ -57,6 +57,19 @@ def view_offsets(array: pa.Array) -> tuple[np.ndarray, int]:
     return view_buffer(offsets, dtype, array.offset, len(array) + 1), 0 if data is None else data.address
 
 
+def view_texts(array: pa.Array) -> tuple[np.ndarray | None, np.ndarray, np.ndarray, np.ndarray]:
+    """The texts of an array as kernels that read them take them: `valid_mask`, the same as booleans for all rows, the bytes, and
+    the n + 1 offsets."""
+    valid, data = valid_mask(array), array.buffers()[2]
+    is_valid = np.ones(len(array), dtype=bool) if valid is None else valid.view(bool)
+    return (
+        valid,
+        is_valid,
+        view_buffer(data, np.uint8, 0, 0 if data is None else data.size),
+        view_offsets(array)[0],
+    )
+
+
 def unpack_bits(bitmap: np.ndarray, bit: int, length: int) -> np.ndarray:
     """Bits as one byte each, 0 or 1."""
     return np.unpackbits(bitmap, count=bit + length, bitorder="little")[bit:]

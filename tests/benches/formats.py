@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +46,34 @@ class FileForm:
 
 
 JSON = FileForm("json", "FORMAT json", "read_json('{path}', format = 'newline_delimited')")
+NESTED = replace(
+    JSON,
+    columns="auction BIGINT, item ROW<price BIGINT, channel STRING, seen ROW<moment TIMESTAMP(3), url STRING>>, "
+    "tags ARRAY<STRING>, bids ARRAY<ROW<bidder BIGINT, price BIGINT>>",
+    bids="SELECT auction, {price: price, channel: channel, seen: {moment: dateTime, url: url}} AS item, "
+    "[channel, extra] AS tags, [{bidder: bidder, price: price}, {bidder: auction, price: bidder}] AS bids FROM bid",
+)
+ESCAPED = replace(
+    JSON, bids="""SELECT * REPLACE ('a "' || url || chr(10) AS url, extra || '\\' AS extra) FROM bid"""
+)
+NUMBERS = replace(
+    JSON,
+    columns="auction BIGINT, price DECIMAL(12, 2), tax DECIMAL(10, 4), `dateTime` TIMESTAMP(3), ratio DOUBLE, share DOUBLE",
+    bids="SELECT auction, CAST(price / 100 AS DECIMAL(12, 2)) AS price, CAST(price / 90000 AS DECIMAL(10, 4)) AS tax, dateTime, "
+    "round(price / 1000, 1) AS ratio, round(bidder / 1000, 2) AS share FROM bid",
+)
+_FIELDS = [(f"field_{n}", "auction + price" if n % 2 else "channel") for n in range(50)]
+WIDE = replace(
+    JSON,
+    columns=", ".join(f"{name} {'BIGINT' if value[0] == 'a' else 'STRING'}" for name, value in _FIELDS),
+    bids="SELECT " + ", ".join(f"{value} AS {name}" for name, value in _FIELDS) + " FROM bid",
+)
 CSV = FileForm("csv", "FORMAT csv, HEADER false", _READ_CSV)
 QUOTED = FileForm("csv", "FORMAT csv, HEADER false, FORCE_QUOTE *", _READ_CSV)
 PARQUET = FileForm("parquet", "FORMAT parquet", "read_parquet('{path}')")
 
 PASS = "SELECT * FROM {bid}"
+FEW = "SELECT field_3, field_10, field_20, field_33, field_47 FROM {bid}"
 GROUP = "SELECT auction, COUNT(*) AS bids, SUM(price) AS total FROM {bid} GROUP BY auction"
 
 
@@ -64,6 +87,10 @@ class FormatCase:
 
 CASES: dict[str, FormatCase] = {
     "json": FormatCase(JSON, PASS),
+    "json-nested": FormatCase(NESTED, PASS),
+    "json-escaped": FormatCase(ESCAPED, PASS),
+    "json-numbers": FormatCase(NUMBERS, PASS),
+    "json-5-of-50": FormatCase(WIDE, FEW),
     "csv": FormatCase(CSV, PASS),
     "csv-quoted": FormatCase(QUOTED, PASS),
     "parquet": FormatCase(PARQUET, PASS),

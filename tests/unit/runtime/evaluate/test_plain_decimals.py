@@ -1,4 +1,4 @@
-"""Decimals as they are mostly written are read by a kernel, as other texts are read."""
+"""Decimals and doubles as they are mostly written are read by kernels, as other texts are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlstream.runtime.evaluate.cast_from_text import _plain_decimals
+from sqlstream.runtime.formats.text_values import _plain_doubles
 
 TYPES = [pa.decimal128(*sizes) for sizes in ((1, 0), (5, 2), (10, 2), (18, 0), (18, 17), (18, 4))]
 TEXTS = st.one_of(
@@ -37,3 +38,28 @@ def test_the_usual_forms_are_read_by_the_kernel(t: pa.Decimal128Type) -> None:
 @pytest.mark.parametrize("text", ["", "-", ".5", "5.", "1e2", "+1", " 1", "1000", "0.123", "1.5x", "--1"])
 def test_other_forms_are_left_to_others(text: str) -> None:
     assert _plain_decimals(pa.array([text]), pa.decimal128(5, 2)) is None
+
+
+@given(st.lists(st.one_of(TEXTS, st.from_regex(r"\A-?[0-9]{1,9}\.[0-9]{1,15}\Z")), max_size=4))
+def test_doubles_are_those_of_the_texts(texts: list[str | None]) -> None:
+    found = _plain_doubles(pa.array(["", *texts], pa.string()).slice(1))
+    if found is not None:
+        assert [repr(x) for x in found.to_pylist()] == [
+            repr(None if text is None else float(text)) for text in texts
+        ]
+
+
+@pytest.mark.parametrize(
+    "text", ["0.1", "-0", "-0.0", "123456789012345", "0.00000000000001", "-99999999.9999999"]
+)
+def test_doubles_of_few_digits_are_read_by_the_kernel(text: str) -> None:
+    found = _plain_doubles(pa.array([text, None]))
+    assert found is not None
+    assert repr(found.to_pylist()) == repr([float(text), None])
+
+
+@pytest.mark.parametrize(
+    "text", ["1234567890123456", "0.1234567890123456", "1e3", "NaN", "", "-", " 1", "0x10"]
+)
+def test_other_doubles_are_left_to_arrow(text: str) -> None:
+    assert _plain_doubles(pa.array([text])) is None
