@@ -25,14 +25,16 @@ from sqlstream.spi.format import FileReader
 AWAITING_MS = 1_000
 """How long a reader that awaits files is left alone; they are read as soon as they come."""
 
-_LARGE_BATCH_ROWS = 16_384
+_ENOUGH_ROWS = 16_384
+"""Operators take a batch of so many rows at about the cost a row of a larger one."""
+
 _TURNS_A_BATCH = 16
 """Files that overlap take at most so many turns within a batch: rows are about in order of time, and pieces are not tiny."""
 
 
 class FileSourceReader:
-    """Emits batches of `batch_rows` rows, or of at least half as many where that is large, except the last batch of all files (or
-    of those that it has so far); one row more where a batch would end with a -U.
+    """Emits batches of `batch_rows` rows, or of fewer that were decoded together and are enough, except the last batch of all
+    files (or of those that it has so far); one row more where a batch would end with a -U.
 
     Without a watermark, and with changes of rows, files are read one after another, in the order in which they are assigned.
     Else each file has a watermark of its own, and the file with the lowest watermark is read next. A file that is not open yet
@@ -117,10 +119,10 @@ class FileSourceReader:
         self._files.close()
 
     def _read(self, wanted: int) -> pa.RecordBatch | None:
-        # To join pieces copies them. Half of a large batch costs operators hardly more a row than all of it.
-        left_out_max = wanted // 2 if wanted >= _LARGE_BATCH_ROWS else 0
+        # To join pieces copies them.
+        enough = min(wanted, _ENOUGH_ROWS)
         pieces, missing = [], wanted
-        while missing > left_out_max and (piece := self._turn(missing)) is not None:
+        while wanted - missing < enough and (piece := self._turn(missing)) is not None:
             pieces.append(piece)
             missing -= piece.num_rows
         rows = wanted - missing
