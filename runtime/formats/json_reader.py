@@ -123,7 +123,7 @@ class JsonReader(FileRows):
         objects = self._taken_apart(texts)
         for row in np.flatnonzero(~objects.is_object):
             line = lines[row].as_py()
-            if line.strip():
+            if line.strip(b" \t\r\n"):
                 reasons.setdefault(int(row), why_no_object(line))
         if self._needs_fields:
             _blame(reasons, objects.lacks_field & objects.is_object, "a field is missing")

@@ -454,6 +454,12 @@ def test_lines_beyond_the_kernel_are_named_and_others_are_not_held_up() -> None:
     assert odd_lines(SCHEMA, '{"a":1}\n{"a":1.0}\n\n{"a":2}\n{"a":3,"a":4}\n[]\n') == [1, 4, 5]
 
 
+def test_a_line_of_other_blanks_than_those_of_json_is_undecodable() -> None:
+    rows, rejected, _ = read(b"\x0b\n \t\r\n\x0c", SCHEMA, ("a",), {"ignore-parse-errors": "true"})
+    assert rows == []
+    assert [r.line for r in rejected] == [1, 3]
+
+
 def test_nested_values_are_plain_and_others_in_their_place_are_odd() -> None:
     rows = "".join(f'{{"r":{v}}}\n' for v in ('{"x":1,"y":["a"]}', '{"x":1}', "{}", "null"))
     lists = "".join(f'{{"l":{v}}}\n' for v in ("[]", "[1,2]", "null"))
