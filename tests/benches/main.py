@@ -31,6 +31,7 @@ WORKLOADS: dict[str, str] = {
     "lookup": "how many rows a lookup join answers on one core",
     "operators": "how many rows each family of operators takes on one core",
     "small": "what jobs cost whose rows come in small batches, or not at all",
+    "start": "what processes, first jobs and compiled kernels cost before anything is at work",
     "state": "how fast the keyed state of an operator is found, written and forgotten",
 }
 """Each has a module `benches.NAME_command`, with `add_arguments(parser)` and `execute(arguments) -> exit code`."""
