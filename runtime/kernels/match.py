@@ -12,6 +12,8 @@ CONSUME, SPLIT, JUMP = 0, 1, 2
 ALWAYS, BY_ROW, BY_MATCH, BY_CODE = 0, 1, 2, 3
 """How the condition of a variable is known: it is TRUE, a flag per row, what the caller answers, or computed by code."""
 
+OF_LAST, OF_FIRST = 1, 2
+
 PAST_LAST_ROW, NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 MATCH, UNMATCHED = 0, 1
 DONE, IS_FULL, IS_NOT_MAPPED, IS_SAME_ROW, IS_COSTLY, IS_PAUSED = 0, 1, 2, 3, 4, 5
@@ -27,7 +29,7 @@ offset)."""
 OP, FIRST, SECOND, MODE, CODE_BEGIN, CODE_END, SKIPPED_TO, SETS = range(8)
 """Columns of a program, a row per instruction. CONSUME: the variable is FIRST; its condition is the row CODE_BEGIN of the flags
 (BY_ROW), or the code from CODE_BEGIN to CODE_END (BY_CODE); SKIPPED_TO: whether AFTER MATCH SKIP TO names it. From SETS on
-a column per set of variables that code reads: whether the variable is in it."""
+a column per way by which code finds rows: whether the variable is in its set, as OF_LAST or OF_FIRST row of it."""
 
 START, PC, POSITION, HEIGHT, COVERED, PHASE, TRIED, END, LIMIT, STACK, KEY = range(11)
 """Columns of the keys: the row at which a match begins, the instruction, the row to be consumed, the height of the stack of
@@ -35,10 +37,9 @@ alternatives, the end of the rows that matches cover, the phase, the steps from 
 that can be consumed, and the first place of the stack. KEY is the number of columns."""
 FRESH, RUNNING, ASKED, ANSWERED_FALSE, ANSWERED_TRUE = 0, 1, 2, 3, 4
 
-WAITS_AT, BEGAN, FIRST_ROW, GAP_FIRST, GAP_END, NEW_ROW, NEW_END, RUN = range(8)
+WAITS_AT, BEGAN, FIRST_ROW, NEW_ROW, NEW_END, RUN = range(6)
 """Columns of the runs that are followed: where the program waits, and the time of the first row of the match. Then rows: the
-first one, the end of the first ones that are known, the first of the last ones that are known, the first new one, the end.
-RUN is the number of columns."""
+first known one, the first new one, the end. RUN is the number of columns."""
 
 RECORDS, LABELS, STAMP, STATUS, FAULT_ROW, NEXT_ACTIVE = 0, 1, 2, 3, 4, 5
 """Registers that calls write: the records and labels so far, a stamp for `visited`, how the call ended, at which row, and the
@@ -65,33 +66,25 @@ _FALSE, _TRUE, _NULL, _UNKNOWN, _ASK = 0, 1, 2, 3, 4
 
 
 @inlined
-def _mapped_row(step, program, labels, start, position, gap_first, gap_last):  # type: ignore[no-untyped-def]
-    """The row that a LOAD reads, -1 when there is none, -2 when it may be in the gap. Rows `gap_first` … `gap_last` are the gap:
-    they are not known (-1: there is none). `position` is mapped to the variable that is tried."""
+def _mapped_row(step, program, labels, mapped, start, position, first_known):  # type: ignore[no-untyped-def]
+    """The row that a LOAD reads, -1 when there is none, -2 when it may be one that is not there. `position` is mapped to the
+    variable that is tried. Not all rows before `first_known` are there."""
     if step[2] < 0:
         return position
-    left = np.int64(step[4])
-    if step[3] != 0:
-        row = start
-        while row <= position:
-            if row == gap_first:
-                return np.int64(-2)
-            if program[labels[row], step[2]] != 0:
-                if left == 0:
-                    return row
-                left -= 1
-            row += 1
-        return np.int64(-1)
-    row = position
-    while row >= start:
-        if row == gap_last:
+    way = step[2] - SETS
+    row, left = np.int64(mapped[way, position]), np.int64(step[4])
+    if step[3] != 0 and left > 0 and row >= 0:
+        if row < first_known:
             return np.int64(-2)
-        if program[labels[row], step[2]] != 0:
-            if left == 0:
-                return row
-            left -= 1
-        row -= 1
-    return np.int64(-1)
+        while left > 0 and row < position:
+            row += 1
+            if program[labels[row], step[2]] != 0:
+                left -= 1
+        return row if left == 0 else np.int64(-1)
+    while left > 0 and row >= 0:
+        row = np.int64(mapped[way, row - 1]) if row > start else np.int64(-1)
+        left -= 1
+    return row
 
 
 @inlined
@@ -125,16 +118,16 @@ def _joined(op, left, right):  # type: ignore[no-untyped-def]
 
 @inlined
 def _holds(  # type: ignore[no-untyped-def]
-    program, code, values, flags, labels, stack, begin, end, start, position, gap_first, gap_last
+    program, code, values, flags, labels, mapped, stack, begin, end, start, position, first_known
 ):
-    """_TRUE when the code of a condition is, _UNKNOWN when it reads a row of the gap. The first places of the stack have the
-    values, and whether each is there."""
+    """_TRUE when the code of a condition is, _UNKNOWN when it reads a row that is not there. The first places of the stack have
+    the values, and whether each is there."""
     top = np.int64(-1)
     for at in range(begin, end):
         step = code[at]
         op = step[0]
         if op == LOAD:
-            row = _mapped_row(step, program, labels, start, position, gap_first, gap_last)
+            row = _mapped_row(step, program, labels, mapped, start, position, first_known)
             if row == -2:
                 return np.int64(_UNKNOWN)
             if row < 0:
@@ -190,18 +183,22 @@ def _next_start(program, labels, after, start, end):  # type: ignore[no-untyped-
 
 @inlined
 def _consumes(  # type: ignore[no-untyped-def]
-    program, code, values, flags, labels, stack, pc, start, position, gap_first, gap_last
+    program, code, values, flags, labels, mapped, stack, pc, start, position, first_known
 ):
     """Whether the CONSUME at `pc` takes the row at `position`, which it labels: _TRUE, _FALSE, _UNKNOWN when that depends on a
-    row of the gap, _ASK when it is for the caller to say."""
+    row that is not there, _ASK when it is for the caller to say."""
     labels[position] = pc
+    for way in range(len(mapped)):
+        row = mapped[way, position - 1] if position > start else np.int32(-1)
+        kind = program[pc, SETS + way]
+        mapped[way, position] = position if kind == OF_LAST or (kind == OF_FIRST and row < 0) else row
     mode = program[pc, MODE]
     if mode == BY_ROW:
         return np.int64(flags[program[pc, CODE_BEGIN], position])
     if mode == BY_CODE:
         begin, end = program[pc, CODE_BEGIN], program[pc, CODE_END]
         return _holds(
-            program, code, values, flags, labels, stack, begin, end, start, position, gap_first, gap_last
+            program, code, values, flags, labels, mapped, stack, begin, end, start, position, first_known
         )
     return np.int64(_ASK) if mode == BY_MATCH else np.int64(_TRUE)
 
@@ -247,14 +244,28 @@ def _accept(program, labels, records, out_labels, registers, key, start, positio
 
 @inlined
 def _taken(  # type: ignore[no-untyped-def]
-    program, code, values, flags, times, labels, stack, registers, pc, start, position, limit, end, phase
+    program,
+    code,
+    values,
+    flags,
+    times,
+    labels,
+    mapped,
+    stack,
+    registers,
+    pc,
+    start,
+    position,
+    limit,
+    end,
+    phase,
 ):
     """As `_consumes`, of a row that may not be there: _UNKNOWN while it may come. `phase` may have the answer to _ASK."""
     if position >= limit:
         return np.int64(_FALSE) if _is_over(times, start, position, end, registers) else np.int64(_UNKNOWN)
     if registers[WITHIN] != 0 and times[position] - times[start] >= registers[WITHIN]:
         return np.int64(_FALSE)
-    found = _consumes(program, code, values, flags, labels, stack, pc, start, position, -1, -1)
+    found = _consumes(program, code, values, flags, labels, mapped, stack, pc, start, position, np.int64(-1))
     if found == _ASK and phase != RUNNING:
         return np.int64(_TRUE) if phase == ANSWERED_TRUE else np.int64(_FALSE)
     return found
@@ -295,7 +306,21 @@ def _begins_next(records, registers, key, start, covered):  # type: ignore[no-un
 
 @inlined
 def _match_key(  # type: ignore[no-untyped-def]
-    n, key, program, code, values, flags, times, labels, visited, stack, records, out_labels, registers, left
+    n,
+    key,
+    program,
+    code,
+    values,
+    flags,
+    times,
+    labels,
+    mapped,
+    visited,
+    stack,
+    records,
+    out_labels,
+    registers,
+    left,
 ):
     """`find_matches` of one key; returns how many of the steps are left."""
     end, limit, base, steps = key[END], key[LIMIT], key[STACK], np.int64(len(program))
@@ -314,7 +339,8 @@ def _match_key(  # type: ignore[no-untyped-def]
         op = program[pc, OP]
         if op == CONSUME:
             found = _taken(
-                program, code, values, flags, times, labels, stack, registers, pc, start, position, limit, end, phase
+                program, code, values, flags, times, labels, mapped, stack, registers, pc, start, position, limit, end,
+                phase,
             )  # fmt: skip
             if found in (_UNKNOWN, _ASK):
                 phase = np.int64(ASKED) if found == _ASK else phase
@@ -354,24 +380,38 @@ def _match_key(  # type: ignore[no-untyped-def]
 
 @kernel(
     "void(int64[::1], int64[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1], uint8[:, ::1], int64[::1],"
-    " int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int32[::1], int64[::1])"
+    " int32[::1], int32[:, ::1], int32[::1], int64[:, ::1], int64[:, ::1], int32[::1], int64[::1])"
 )
 def find_matches(  # type: ignore[no-untyped-def]
-    active, keys, program, code, values, flags, times, labels, visited, stack, records, out_labels, registers
+    active,
+    keys,
+    program,
+    code,
+    values,
+    flags,
+    times,
+    labels,
+    mapped,
+    visited,
+    stack,
+    records,
+    out_labels,
+    registers,
 ):
     """Match the rows of the `active` keys until each has no row left at which a match can begin, or waits.
 
     A key waits for rows (phase RUNNING or FRESH), or for the caller's answer (ASKED). `program`, `code`, `values` and `flags`
     are those of PreparedConditions. `labels`: the instructions that the rows were consumed by, of which `out_labels` has those of
-    each record. `visited`: per row (and one per key) and instruction the stamp under which it failed. After CALL_STEPS it
-    is IS_PAUSED, and the next call goes on.
+    each record. `mapped`: by way (a column of the program from SETS on) and row, the row that it finds from there, -1 for none.
+    `visited`: per row (and one per key) and instruction the stamp under which it failed. After CALL_STEPS it is IS_PAUSED, and
+    the next call goes on.
     """
     left = registers[CALL_STEPS]
     registers[STATUS] = DONE
     for index in range(len(active)):
         number = active[index]
         left = _match_key(
-            number, keys[number], program, code, values, flags, times, labels, visited, stack, records,
+            number, keys[number], program, code, values, flags, times, labels, mapped, visited, stack, records,
             out_labels, registers, left,
         )  # fmt: skip
         if registers[STATUS] != DONE:
@@ -383,10 +423,13 @@ def find_matches(  # type: ignore[no-untyped-def]
 
 @kernel(
     "void(int64[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1], uint8[:, ::1], int64[::1], int32[::1],"
-    " int64[:, ::1], int64[::1])"
+    " int32[:, ::1], int64[:, ::1], int64[::1])"
 )
-def follow_runs(runs, program, code, values, flags, times, labels, stack, registers):  # type: ignore[no-untyped-def]
-    """Follow the runs that waited for rows over the rows that came, of which all earlier rows but a few are not there.
+def follow_runs(  # type: ignore[no-untyped-def]
+    runs, program, code, values, flags, times, labels, mapped, stack, registers
+):
+    """Follow the runs that waited for rows over the rows that came. Of the rows before these but a few are there; for the last of
+    them `mapped` has what the ways find.
 
     WAITS_AT becomes where a run waits afterwards, or -1 when only all rows tell how it goes on: it has ended, has no alternative
     since the first new row, or reads a row that is not there.
@@ -408,9 +451,9 @@ def follow_runs(runs, program, code, values, flags, times, labels, stack, regist
                     break
                 found = np.int64(_FALSE)
                 if within == 0 or times[position] - began < within:
-                    begin, gap_first, gap_last = run[FIRST_ROW], run[GAP_FIRST], run[GAP_END] - 1
+                    begin, known = run[FIRST_ROW], run[NEW_ROW]
                     found = _consumes(
-                        program, code, values, flags, labels, stack, pc, begin, position, gap_first, gap_last
+                        program, code, values, flags, labels, mapped, stack, pc, begin, position, known
                     )
                 if found in (_UNKNOWN, _ASK):
                     break

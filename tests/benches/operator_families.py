@@ -109,5 +109,10 @@ FAMILIES: dict[str, Family] = {
         " MEASURES A.v AS a, LAST(B.v) AS b, C.v AS c ONE ROW PER MATCH PATTERN (A B+ C)"
         " DEFINE B AS B.v > A.v, C AS C.v < A.v)"
     ),
+    "match-open": Family(
+        "SELECT * FROM rows_in MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts"
+        " MEASURES A.v AS a, LAST(B.v) AS b, C.v AS c ONE ROW PER MATCH PATTERN (A B* C)"
+        " DEFINE A AS A.v < 100000, B AS B.v >= A.v - 99000, C AS C.v < A.v - 99000)"
+    ),
 }
 """By the name that --only takes."""

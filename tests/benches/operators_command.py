@@ -24,6 +24,7 @@ updates of random rows (-U, then +U) of a table with twice as many rows as keys,
 `state MiB` are what the operators emitted in the measured time, and hold at its end. With --skewed keys are drawn by Zipf's law
 (exponent 1.1); interval joins are left out then, because one frequent key has as many results as the square of its rows. The
 cost of a family whose results are lists (listagg, array-agg) grows with the length of the lists, which it emits whole.
+The matches of `match-open` stay open for hundreds of rows and more.
 The lookup join has a measurement of its own: `python tests/benches/main.py lookup`.
 
 families: {", ".join(FAMILIES)}

@@ -111,11 +111,10 @@ def test_keys_that_are_matched_one_after_the_other_have_the_same_matches(
     assert sum(check(seed) for seed in range(60, 80)) > 6
 
 
-def follow_short_matches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Matches of few rows are followed like long ones; the list gets the number of keys with each time that some go on."""
+def follow_all_matches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Matches are followed however few rows they have; the list gets the number of keys with each time that some go on."""
     went_on: list[int] = []
-    for name, value in (("_ROWS_MIN", 2), ("_FIRST", 1), ("_LAST", 1)):
-        monkeypatch.setattr(open_runs, name, value)
+    monkeypatch.setattr(open_runs, "_ROWS_MIN", 0)
     ordinary = open_runs.follow_runs
 
     def counted(runs: Any, *others: Any) -> None:
@@ -130,7 +129,7 @@ def follow_short_matches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_matches_that_are_followed_without_their_earlier_rows_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    went_on = follow_short_matches(monkeypatch)
+    went_on = follow_all_matches(monkeypatch)
     assert sum(check(seed, random_long_statement, rising_rows) for seed in range(25)) > 10
     assert sum(went_on) > 10
     assert went_on.count(0) > 3
@@ -142,7 +141,7 @@ def test_matches_that_are_followed_without_their_earlier_rows_are_the_same(
 def test_matches_that_are_followed_are_the_same_with_many_seeds(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follow_short_matches(monkeypatch)
+    follow_all_matches(monkeypatch)
     seeds = range(3_000 + part * 400, 3_400 + part * 400)
     assert sum(check(seed, random_long_statement, rising_rows) for seed in seeds) > 150
 

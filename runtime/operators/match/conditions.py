@@ -31,6 +31,8 @@ from sqlstream.runtime.kernels.match import (
     LOAD,
     MODE,
     NOT,
+    OF_FIRST,
+    OF_LAST,
     OP,
     OR,
     SECOND,
@@ -271,8 +273,33 @@ def is_of_row(condition: MatchExpression) -> bool:
     )
 
 
+class ReadRows:
+    """The rows of a match that conditions can read when it goes on, one for each of `places`: by way (see PreparedConditions) the
+    row that it finds, behind the `offset` mapped ones before it.
+
+    >>> ReadRows([0, 2]).places
+    [(0, 0), (1, 2), (1, 1), (1, 0)]
+    """
+
+    def __init__(self, offsets: list[int]) -> None:
+        self.ways = len(offsets)
+        self.places = [(way, back) for way, offset in enumerate(offsets) for back in range(offset, -1, -1)]
+
+    def found(self, mapped: Array, firsts: Array, lasts: Array) -> Array:
+        """int64[matches, places]: the rows, -1 for none, of matches from a first row to a last one."""
+        rows = np.full((len(lasts), len(self.places)), -1, dtype=np.int64)
+        for place, (way, back) in reversed([*enumerate(self.places)]):
+            if back == 0:
+                row = mapped[way][lasts].astype(np.int64)
+            else:
+                row = np.where(row > firsts, mapped[way][np.maximum(row, 1) - 1], -1)
+            rows[:, place] = row
+        return rows
+
+
 class Conditions:
-    """The program of a spec with its conditions, compiled. `needs_match`: one depends on what is mapped. No state."""
+    """The program of a spec with its conditions, compiled. `needs_match`: one depends on what is mapped. `read_rows`: the mapped
+    rows that code reads; `reads_neighbours`: it reads rows beside these too. No state."""
 
     def __init__(self, spec: MatchRecognizeSpec, evaluation: EvaluationContext) -> None:
         self._count = len(spec.conditions)
@@ -305,7 +332,15 @@ class Conditions:
         self._program[self._consumes, SKIPPED_TO] = np.isin(self._variables, spec.after_variables)
         for number, way in enumerate(ways):
             is_in = np.isin(self._variables, way.variables) if way.variables else True
-            self._program[self._consumes, SETS + number] = is_in
+            self._program[self._consumes, SETS + number] = np.where(
+                is_in, OF_FIRST if way.is_first else OF_LAST, 0
+            )
+        self.read_rows = ReadRows([0 if way.is_first else way.offset for way in ways])
+        self.reads_neighbours = any(
+            leaf.way != Way() and any(isinstance(o, Navigation) and o.shift for o in leaf.value.operands)
+            for code in self._codes.values()
+            for leaf in code.leaves
+        )
 
     def prepare(self, partitions: Partitions) -> PreparedConditions:
         """All conditions over these rows. One that fails for a row is answered for the rows alone that the pattern tries."""

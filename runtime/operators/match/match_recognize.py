@@ -302,10 +302,12 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         first = starts[is_pending]
         first_ids, times = ids[before[first]], rows.own(0)[first]
         self._wait(first_ids, times, undecided.holds[is_pending])
-        self._open.consumed(ids, undecided.labels[chosen])
-        self._open.begin(
-            undecided.waits_at[is_pending], first_ids, times, (rows.bounds[1:] - starts)[is_pending]
-        )
+        reads = undecided.read_rows[is_pending]
+        read_ids = np.where(reads >= 0, ids[before[reads]], -1)
+        # A match is followed once it has all rows that its next one looks back at.
+        match_lengths = (rows.bounds[1:] - starts)[is_pending]
+        at = np.where(match_lengths >= self.spec.looks_back, undecided.waits_at[is_pending], -1)
+        self._open.begin(at, read_ids, first_ids, times, match_lengths)
 
     def _wait(self, ids: Array, times: Array, holds: Array) -> None:
         if self.spec.within_ms:

@@ -60,14 +60,14 @@ class Undecided:
 
     `starts`: the row at which the next match can begin. `covered`: the end of the covered rows. `holds`: whether a later output
     row can be as old as a row that is there. `waits_at`: the instruction at which a match of all rows from the start on waits
-    for more, -1 for none. `labels`, per row: the instruction that consumed it in that match.
+    for more, -1 for none. `read_rows`, of such a match: the rows that conditions can read (see ReadRows).
     """
 
     starts: Array
     covered: Array
     holds: Array
     waits_at: Array
-    labels: Array
+    read_rows: Array
 
 
 class Matcher:
@@ -110,12 +110,13 @@ class Matcher:
             moved = np.array([first, low, low, 0, 0])
             run.complete(lambda found, moved=moved: emit(Found(found.records + moved, found.labels)))  # type: ignore[misc]
             starts, covered = run.state[:, match.START].copy(), run.state[:, match.COVERED].copy()
-            waits_at, labels = run.waits_at(), run.labels.copy()
+            waits_at, read_rows = run.waits_at(), run.read_rows()
             holds = run.holds(starts)
             if self._spec.holds_watermark:
                 # Whether a match without a hold gets one is not known without its alternatives.
                 waits_at[~holds] = -1
-            parts.append((starts + low, covered + low, holds, waits_at, labels))
+            read_rows[read_rows >= 0] += low
+            parts.append((starts + low, covered + low, holds, waits_at, read_rows))
         return Undecided(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _portions(self, bounds: Array) -> list[tuple[int, int]]:
@@ -155,6 +156,7 @@ class _Run:
         self.state[:, match.END], self.state[:, match.LIMIT] = ends, limits
         self.state[:, match.STACK] = match.WORK + np.cumsum(room) - room
         self.labels = np.zeros(rows, dtype=np.int32)
+        self._by_way = np.full((matcher.conditions.read_rows.ways, rows), -1, dtype=np.int32)
         places = (rows + keys) * len(matcher.variable_of) if not matcher.conditions.needs_match else 0
         self._visited = np.zeros(places, dtype=np.int32)
         self._stack = np.empty((match.WORK + int(room.sum()), 2), dtype=np.int64)
@@ -189,6 +191,11 @@ class _Run:
         waits &= self.state[:, match.POSITION] == self._segments.bounds[1:]
         return np.where(waits, self.state[:, match.PC], -1)
 
+    def read_rows(self) -> Array:
+        """int64[keys, places]: the rows that conditions can read of matches that have consumed all rows from their start on."""
+        lasts = np.maximum(self._segments.bounds[1:] - 1, 0)
+        return self._matcher.conditions.read_rows.found(self._by_way, self.state[:, match.START], lasts)
+
     def holds(self, starts: Array) -> Array:
         """Whether an output row of a key can have the time of a row that is there, after this run."""
         spec = self._matcher._spec
@@ -222,6 +229,7 @@ class _Run:
             prepared.flags,
             self._segments.times,
             self.labels,
+            self._by_way,
             self._visited,
             self._stack,
             self._records,

@@ -62,61 +62,59 @@ class PendingStarts:
         return np.flatnonzero(self._times.values[: self._times.count] <= limit)
 
 
-_ROWS_MIN = 64
-"""Rows of a match from which on it is followed: fewer are matched again as quickly."""
-_FIRST, _LAST = 4, 16
-"""Rows at the beginning and at the end of a match that conditions may read."""
+_ROWS_MIN, _ROWS_A_KEY_MIN = 4_096, 64
+"""Matches are followed from so many rows on, together or on average: fewer are matched again as quickly."""
 _STEPS_A_ROW = 256
 """Steps for each new row, after which a match is matched again from its first row."""
 
 
 class OpenRuns:
-    """Where the program stands with each key whose match has taken all of its rows, of which there are many.
+    """Where the program stands with each key whose match has taken all of its rows.
 
     A match that only goes on costs the rows that come. It is matched again from its first row in three cases: it ends; it has
-    no alternative since the last batch; a condition reads a row that is neither among its first nor among its last.
+    no alternative since the last batch; a condition reads a row that is not among the `read_rows` of Conditions.
     Derived from the kept rows, and made again with the first batch after a restore.
-    State: 28 bytes per key, and 4 per row that was ever kept at once.
+    State: 24 bytes per key, and 8 for each of the `read_rows`.
     """
 
     def __init__(self, spec: MatchRecognizeSpec, conditions: Conditions, rows: KeyedRows) -> None:
         self._spec = spec
         self._conditions = conditions
         self._rows = rows
+        self._reads = conditions.read_rows
         self._at = GrowingArray(np.int64, fill=-1)
-        self._first_ids = GrowingArray(np.int64, fill=-1)
+        self._read_ids = GrowingArray(np.int64, width=max(1, len(self._reads.places)))
         self._began = GrowingArray(np.int64)
-        self._labels = GrowingArray(np.int32)
+        self._lengths = GrowingArray(np.int64)
+        self._open_keys = 0
         self._splits = sum(i.op == SPLIT for i in spec.program)
-        self._first = 0 if spec.looks_back else _FIRST
-        self._last = _LAST + spec.looks_back
-        self.is_used = spec.looks_ahead == 0 and self._first + self._last <= _ROWS_MIN
+        self.is_used = spec.looks_ahead == 0 and not conditions.reads_neighbours
 
-    def begin(self, at: Array, first_ids: Array, began: Array, lengths: Array) -> None:
-        """Keys wait at the instructions `at` (-1: at none that can be followed), with matches of so many rows, of which the first
-        have these ids and times."""
-        chosen = np.flatnonzero((at >= 0) & (lengths >= _ROWS_MIN))
+    def begin(self, at: Array, read_ids: Array, first_ids: Array, began: Array, lengths: Array) -> None:
+        """Keys wait at the instructions `at` (-1: at none that can be followed), with matches whose conditions can read the rows
+        `read_ids`, whose first rows have these ids and times, and which have so many rows."""
+        chosen = np.flatnonzero(at >= 0)
         if self.is_used and len(chosen):
+            self._open_keys += len(chosen)
             slots = self._rows.slots_of(first_ids[chosen])
-            for array, values in ((self._at, at), (self._first_ids, first_ids), (self._began, began)):
+            for array, values in ((self._at, at), (self._began, began), (self._lengths, lengths)):
                 array.reserve(int(slots.max()) + 1)
                 array.values[slots] = values[chosen]
-
-    def consumed(self, row_ids: Array, labels: Array) -> None:
-        """These rows were consumed by these instructions."""
-        if len(row_ids):
-            self._labels.reserve(int(row_ids.max()) + 1)
-            self._labels.values[row_ids] = labels
+            self._read_ids.reserve(int(slots.max()) + 1)
+            self._read_ids.values[slots, : len(self._reads.places)] = read_ids[chosen]
 
     def forget(self, slots: Array) -> None:
         """Nothing is known of these keys any more."""
-        self._at.values[slots[slots < self._at.count]] = -1
+        slots = slots[slots < self._at.count]
+        slots = np.unique(slots[self._at.values[slots] >= 0])
+        self._at.values[slots] = -1
+        self._open_keys -= len(slots)
 
     def follow(self, added: pa.RecordBatch, watermark_ms: int, due: Array) -> pa.RecordBatch:
         """Keep those of the new rows with which a match goes on, and return the others, in their order. `due`: the slots of keys
         whose time is over."""
         known = self._at.values[: self._at.count]
-        if not (known >= 0).any() or added.num_rows == 0:
+        if not self._open_keys or added.num_rows == 0:
             return added
         keys = [added.column(k) for k in self._spec.partition_keys]
         groups, first_rows = batch_groups(keys, added.num_rows)
@@ -124,64 +122,88 @@ class OpenRuns:
         slots = self._rows.find([k.take(chosen) for k in keys], len(first_rows))
         is_open = (slots >= 0) & (slots < len(known)) & ~np.isin(slots, due)
         is_open[is_open] = known[slots[is_open]] >= 0
-        if not is_open.any():
+        lengths = self._lengths.values[slots[is_open]]
+        if not len(lengths) or lengths.sum() < min(_ROWS_MIN, _ROWS_A_KEY_MIN * len(lengths)):
             return added
         numbers = np.cumsum(is_open) - 1
         rows = np.flatnonzero(is_open[groups])
         order, bounds = argsort_stable_by(np.ascontiguousarray(numbers[groups[rows]]), int(is_open.sum()))
         taken = rows[order]
         new_rows = added.take(to_array(pa.int64(), taken))
-        labels, at = self._followed(slots[is_open], new_rows, bounds, watermark_ms)
-        goes_on = at >= 0
-        kept = np.repeat(goes_on, np.diff(bounds))
-        self._at.values[slots[is_open]] = at
+        slots = slots[is_open]
+        held = self._read_ids.values[slots, : len(self._reads.places)]
+        at, reads, order = self._followed(slots, held, new_rows, bounds, watermark_ms)
+        kept = np.repeat(at >= 0, np.diff(bounds))
+        self._at.values[slots] = at
+        self._lengths.values[slots] += np.diff(bounds)
+        self._open_keys -= int(np.count_nonzero(at < 0))
         if kept.any():
-            ids = self._rows.append(new_rows.filter(pa.array(kept)))
-            self.consumed(ids, labels[kept])
+            ids = np.full(len(kept), -1, dtype=np.int64)
+            ids[kept] = self._rows.append(new_rows.filter(pa.array(kept)))
+            all_ids = np.concatenate([held.reshape(-1), np.full(len(order) - held.size - len(ids), -1), ids])[
+                order
+            ]
+            self._read_ids.values[slots, : held.shape[1]] = np.where(reads >= 0, all_ids[reads], -1)
         left = np.ones(added.num_rows, dtype=bool)
         left[taken[kept]] = False
         return added.filter(pa.array(left))
 
     def _followed(
-        self, slots: Array, new_rows: pa.RecordBatch, new_bounds: Array, watermark_ms: int
-    ) -> tuple[Array, Array]:
-        """(the instructions that consumed the new rows, where each key waits now or -1)."""
-        firsts = self._rows.ids_from(self._first_ids.values[slots], self._first)
-        held = np.concatenate([firsts, self._rows.last_ids(slots, self._last)], axis=1)
-        keys, width = held.shape
-        both = pa.concat_batches([self._rows.gather(held.reshape(-1)), new_rows])
-        lengths = np.diff(new_bounds)
-        owners = np.concatenate([np.repeat(np.arange(keys), width), np.repeat(np.arange(keys), lengths)])
-        order = np.argsort(owners, kind="stable")
-        batch = both.take(to_array(pa.int64(), order))
-        begins = np.arange(keys) * width + new_bounds[:-1]
-        ends = begins + width + lengths
-        all_labels = np.concatenate(
-            [self._labels.values[held.reshape(-1)], np.zeros(new_rows.num_rows, np.int32)]
+        self, slots: Array, held: Array, new_rows: pa.RecordBatch, new_bounds: Array, watermark_ms: int
+    ) -> tuple[Array, Array, Array]:
+        """(where each key waits now or -1; the rows that conditions can read then; the order of the rows). The rows are those
+        of `held`, then the last ones of the keys that are looked back at, then the new ones, in that order by key."""
+        back = self._spec.looks_back
+        keys, places = held.shape
+        width = places + back
+        lasts = self._rows.last_ids(slots, max(back, 1))
+        # What is not there is never read: any row stands for it.
+        known = np.concatenate(
+            [np.where(held >= 0, held, lasts[:, :1]).reshape(-1), lasts[:, :back].reshape(-1)]
         )
-        labels = all_labels[order]
-        whole = np.repeat(np.stack([begins, ends]), width + lengths, axis=1)
+        both = new_rows
+        if len(known):
+            both = pa.concat_batches([self._rows.gather(known), new_rows])
+        lengths = np.diff(new_bounds)
+        numbers = np.arange(keys)
+        owners = np.concatenate(
+            [np.repeat(numbers, places), np.repeat(numbers, back), np.repeat(numbers, lengths)]
+        )
+        order = argsort_stable_by(owners, keys)[0] if width else np.arange(len(owners))
+        batch = both.take(to_array(pa.int64(), order)) if width else both
+        begins = numbers * width + new_bounds[:-1]
+        ends = begins + width + lengths
+        mapped = self._mapped(held, begins, width, batch.num_rows)
         columns = len(batch.schema) - 3
         times = view_values(batch.column(columns), np.int64)
-        partitions = Partitions(batch.select(range(columns)), whole[0], whole[1])
-        prepared = self._conditions.prepare(partitions)
-        gaps = begins + self._first
-        gap_ends = gaps + self._spec.looks_back
-        at, began = self._at.values[slots], self._began.values[slots]
-        runs = np.stack([at, began, begins, gaps, gap_ends, begins + width, ends], axis=1)
+        counts = width + lengths
+        whole = np.repeat(np.stack([begins + places, ends]), counts, axis=1)
+        prepared = self._conditions.prepare(Partitions(batch.select(range(columns)), whole[0], whole[1]))
+        runs = np.stack([self._at.values[slots], self._began.values[slots], begins, begins + width, ends])
+        runs = np.ascontiguousarray(runs.T)
         room = self._splits * (int(lengths.max()) + 1)
         registers = np.zeros(REGISTERS, dtype=np.int64)
         registers[[WITHIN, WATERMARK, CALL_STEPS]] = self._spec.within_ms, watermark_ms, _STEPS_A_ROW
         follow_runs(
-            np.ascontiguousarray(runs),
+            runs,
             prepared.program,
             prepared.code,
             prepared.values,
             prepared.flags,
             times,
-            labels,
+            np.zeros(batch.num_rows, dtype=np.int32),
+            mapped,
             np.empty((WORK + room, 2), dtype=np.int64),
             registers,
         )
-        is_new = np.arange(len(labels)) - np.repeat(begins, width + lengths) >= width
-        return labels[is_new], runs[:, WAITS_AT]
+        return runs[:, WAITS_AT], self._reads.found(mapped, begins, ends - 1), order
+
+    def _mapped(self, held: Array, begins: Array, width: int, rows: int) -> Array:
+        """What the ways find from the rows that are there: from the last one, and from those that one way goes on to."""
+        mapped = np.full((self._reads.ways, rows), -1, dtype=np.int32)
+        for place, (way, back) in enumerate(self._reads.places):
+            rows_held = np.where(held[:, place] >= 0, begins + place, -1)
+            mapped[way, begins + place] = rows_held
+            if back == 0:
+                mapped[way, begins + width - 1] = rows_held
+        return mapped
