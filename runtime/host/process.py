@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import signal
 import subprocess
@@ -17,8 +16,9 @@ _TASK_LIBRARY_THREADS = 1
 _TASK_IO_THREADS = 2
 
 
-class _NoPandas(importlib.abc.MetaPathFinder):
-    """Answers a search for pandas as an empty installation would. No state."""
+class _NoPandas:
+    """Answers a search for pandas as an empty installation would: a finder of modules, without the base class, which takes 7 ms
+    to import. No state."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname == "pandas":
