@@ -18,7 +18,6 @@ there; code is run only from files and directories that this user or root owns a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import logging
@@ -101,18 +100,13 @@ class ModuleKernels:
     def _compile(
         self, function: Callable[..., Any], signatures: Sequence[str], symbol: str
     ) -> Callable[..., Any]:
-        with _one_process(symbol.removeprefix(_KERNELS_PACKAGE)):
-            # Another process of the same job has compiled it meanwhile.
-            code = _read(self._path_name).get(symbol)
-            if code is None:
-                say_what_takes_long()
-                from sqlstream.runtime.native.compiler import compile_kernel
+        say_what_takes_long()
+        from sqlstream.runtime.native.compiler import compile_kernel
 
-                code = compile_kernel(function, signatures, symbol)
-                with _one_process(stem_of(self._module)):
-                    _write(self._path_name, {**_read(self._path_name), symbol: code})
-                    _remove_old(stem_of(self._module))
+        code = compile_kernel(function, signatures, symbol)
         (address,) = loader.LINKER.load({symbol: code}).values()
+        _write(self._path_name, {**_read(self._path_name), symbol: code})
+        _remove_old(stem_of(self._module))
         return loader.LINKER.function(function.__name__, address, function.__doc__)
 
 
@@ -278,23 +272,6 @@ def write_file(path: Path, objects: Mapping[str, bytes]) -> None:
         file.flush()
         os.fchmod(file.fileno(), _OWNERS_ALONE_WRITE & 0o666)
         os.replace(file.name, path)
-
-
-@contextlib.contextmanager
-def _one_process(name: str) -> Iterator[None]:
-    """Wait until no other process holds the lock of this name. Where nothing can be written, every process goes on by itself, and
-    rarely two do when a third lets go: what they do is then done twice."""
-    directory = _directory_to_write()
-    if directory is None:
-        yield
-        return
-    path = directory / f"{name}.lock"
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            file = held.enter_context(open(path, "ab"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-        path.unlink(missing_ok=True)
 
 
 def _remove_old(stem: str) -> None:

@@ -211,10 +211,9 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
     assert not is_safe(tmp_path / "link")
 
 
-def test_of_processes_that_need_a_kernel_at_once_one_compiles_it(tmp_path: Path, start: Start) -> None:
+def test_processes_that_fill_the_cache_at_once_leave_one_whole_file(tmp_path: Path, start: Start) -> None:
     processes = [start() for _ in range(3)]
-    # One of them compiles, and the others wait for its code.
-    assert sorted(said(process) for process in processes) == [COMPILED, LOADED, LOADED]
+    assert {said(process) for process in processes} <= {COMPILED, LOADED}
     assert cached(tmp_path).suffix == ".kernels"
     assert said(start()) == LOADED
 
