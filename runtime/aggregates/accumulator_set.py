@@ -12,11 +12,11 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of
 from sqlstream.runtime.aggregates import make_accumulator
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
-from sqlstream.runtime.aggregates.distinct import Distinct
+from sqlstream.runtime.aggregates.distinct import Distinct, first_weights
 from sqlstream.runtime.aggregates.sums import Sum
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
-from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
@@ -101,6 +101,17 @@ class AccumulatorSet:
             else:
                 accumulator.accumulate(slots, args, filtered[call.filter])
         self._tell_beyond()
+
+    def accumulate_apart(self, keys: Array, batch: pa.RecordBatch) -> None:
+        """Add each row to the slot of its number; of a DISTINCT call only the first row of a key that has the value."""
+        slots = first_slots(batch.num_rows)
+        for call, accumulator in zip(self.calls, self.accumulators, strict=True):
+            args = [batch.column(a) for a in call.args]
+            weights = NO_WEIGHTS if call.filter < 0 else _true_rows(batch.column(call.filter), NO_WEIGHTS)
+            if isinstance(accumulator, Distinct):
+                accumulator.inner.accumulate(slots, args, first_weights(keys, args, weights))
+            else:
+                accumulator.accumulate(slots, args, weights)
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         """Add partial accumulators: the columns of all calls in order."""

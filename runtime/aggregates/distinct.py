@@ -12,7 +12,9 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator, present
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
-from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.keys.group import group
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.types import LogicalType
 
 
@@ -90,6 +92,18 @@ class Distinct(Accumulator):
 
     def nbytes(self) -> int:
         return self.inner.nbytes() + (self.counts.nbytes() if self._is_first else 0)
+
+
+def first_weights(keys: Array, args: list[pa.Array], weights: Array) -> Array:
+    """int8[n]: 1 for the first row of each key and value among the rows that take part, 0 for the others."""
+    counted = present(weights, *args)
+    rows = np.flatnonzero(counted) if len(counted) else first_slots(len(keys))
+    chosen = to_array(pa.int64(), rows)
+    values = [column.take(chosen) for column in identities(args)]
+    first = group([to_array(pa.int64(), np.ascontiguousarray(keys[rows])), *values])[1]
+    found = np.zeros(len(keys), dtype=np.int8)
+    found[rows[first]] = 1
+    return found
 
 
 def _named(values: list[Any]) -> list[tuple[str, Any]]:

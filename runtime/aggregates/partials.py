@@ -40,7 +40,7 @@ class MergedPartials:
         self._types = types
         self.width = sum(accumulator_width(call) for call in calls)
 
-    def _accumulators(self, count: int) -> AccumulatorSet:
+    def accumulators(self, count: int) -> AccumulatorSet:
         accumulators = AccumulatorSet(self._calls, self._types)
         accumulators.resize(count)
         return accumulators
@@ -51,13 +51,13 @@ class MergedPartials:
 
     def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
         """The rows of each group as one partial; row g of the columns is group g."""
-        accumulators = self._accumulators(count)
+        accumulators = self.accumulators(count)
         accumulators.accumulate(groups, batch)
         return accumulators.columns(first_slots(count))
 
     def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
         """The partials, merged by group."""
-        accumulators = self._accumulators(count)
+        accumulators = self.accumulators(count)
         accumulators.merge(groups, columns)
         return accumulators
 
@@ -83,11 +83,22 @@ class RawRows:
     def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
         return [batch.column(column) for column in self._read]
 
-    def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
+    def accumulators(self, count: int) -> AccumulatorSet:
         accumulators = AccumulatorSet(self._calls, self._types)
         accumulators.resize(count)
+        return accumulators
+
+    def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
+        accumulators = self.accumulators(count)
         accumulators.accumulate(groups, pa.RecordBatch.from_arrays(columns, schema=self._schema))
         return accumulators
+
+    def each(self, columns: list[pa.Array], keys: Array) -> list[pa.Array]:
+        """The accumulators of each row alone, as columns; of rows with equal keys and equal values of a DISTINCT call, the
+        first has them all."""
+        accumulators = self.accumulators(len(keys))
+        accumulators.accumulate_apart(keys, pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        return accumulators.columns(first_slots(len(keys)))
 
 
 class WholeRows(RawRows):

@@ -101,6 +101,20 @@ def add_int128_into(sums, slots, values):  # type: ignore[no-untyped-def]
         add_int128(sums, slots[i], values[i, 0], values[i, 1])
 
 
+@kernel("void(uint64[:, ::1], int64[::1], int64[::1], uint64[:, ::1])")
+def int128_sums_in_order(values, starts, ends, sums):  # type: ignore[no-untyped-def]
+    """sums[i] = values[starts[i]:ends[i]] added up one by one, from zero: as `sums_in_order` of kernels/frames.py."""
+    at = np.int64(0)
+    for i in range(len(starts)):
+        if i == 0 or starts[i] != starts[i - 1]:
+            at = starts[i]
+        else:
+            sums[i, 0], sums[i, 1] = sums[i - 1, 0], sums[i - 1, 1]
+        while at < ends[i]:
+            add_int128(sums, i, values[at, 0], values[at, 1])
+            at += 1
+
+
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int8[::1])")
 def sum_whole_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
     """As `sum_into` for whole numbers. Returns what `add_whole_into` does."""

@@ -50,7 +50,8 @@ class OperatorContext:
     """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/).
 
     `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
-    that is called once, from another thread, when the task is cancelled; it must not wait. `state` is where the operator
+    that is called once, from another thread, when the task is cancelled; it must not wait. `feeds_global_phase`: what a LOCAL
+    phase emits goes to the GLOBAL one in the same task. `state` is where the operator
     declares its tables: a context belongs to one operator, and each copy of it has an empty `state`."""
 
     input_schemas: tuple[Schema, ...]
@@ -65,6 +66,7 @@ class OperatorContext:
     count: Callable[[str, int], None] = lambda name, n: None
     pause_ms: Callable[[int], None] = lambda ms: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
+    feeds_global_phase: bool = False
     state: OperatorState = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

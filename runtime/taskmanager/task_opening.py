@@ -41,6 +41,7 @@ from sqlstream.runtime.taskmanager.task_loop import OpenedTask
 from sqlstream.specs import (
     BatchQuerySpec,
     LookupJoinSpec,
+    RankSpec,
     SinkSpec,
     SourceSpec,
 )
@@ -298,6 +299,8 @@ class TaskOpening:
             count=counters.count,
             pause_ms=self._context.pause_ms,
             on_cancel=self._context.cancellation.add_interrupt,
+            feeds_global_phase=isinstance(chained.spec, RankSpec)
+            and any(o.input == chained.id and isinstance(o.spec, RankSpec) for o in task.vertex.operators),
         )
         match chained.spec:
             case LookupJoinSpec():

@@ -26,7 +26,8 @@ class Family:
 
     `other_side` says what the second input gets: nothing but one row of each key before the measurement, or as many rows as
     the first. `rows_per_key`: how many rows of each key come before the measurement. `key_interval`: event time passes 10 s while
-    each key gets one row; else the least of that and of 1,000,000 rows a 10 s. `is_skewable` is False where a frequent key has as
+    each key gets one row; else the least of that and of 1,000,000 rows a 10 s. Families without `has_keys` get one row a second,
+    and are measured once, whatever the number of keys. `is_skewable` is False where a frequent key has as
     many results as the square of its rows.
     """
 
@@ -34,7 +35,15 @@ class Family:
     other_side: str = ""
     rows_per_key: int = 1
     key_interval: bool = False
+    has_keys: bool = True
     is_skewable: bool = True
+
+
+def _of_seconds(window: str, sizes: str, calls: str = "COUNT(*), SUM(v)") -> Family:
+    """Windows that end every second, each with one new row: as many results as rows."""
+    table = f"TABLE({window}(TABLE rows_in, DESCRIPTOR(ts), {sizes}))"
+    text = f"SELECT {calls}, window_start, window_end FROM {table} GROUP BY window_start, window_end"
+    return Family(text, has_keys=False)
 
 
 DIMENSION, STREAM = "dimension", "stream"
@@ -65,6 +74,12 @@ FAMILIES: dict[str, Family] = {
     "window-hop": Family(
         "SELECT k, COUNT(*), SUM(v) FROM TABLE(HOP(TABLE rows_in, DESCRIPTOR(ts), INTERVAL '2' SECOND,"
         " INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"
+    ),
+    "seconds-tumble": _of_seconds("TUMBLE", "INTERVAL '1' SECOND"),
+    "seconds-hop": _of_seconds("HOP", "INTERVAL '1' SECOND, INTERVAL '1' MINUTE"),
+    "seconds-cumulate": _of_seconds("CUMULATE", "INTERVAL '1' SECOND, INTERVAL '1' DAY"),
+    "seconds-cumulate-distinct": _of_seconds(
+        "CUMULATE", "INTERVAL '1' SECOND, INTERVAL '1' DAY", "COUNT(DISTINCT v)"
     ),
     "window-session": Family(
         "SELECT k, COUNT(*), SUM(v) FROM TABLE(SESSION(TABLE rows_in PARTITION BY k, DESCRIPTOR(ts),"

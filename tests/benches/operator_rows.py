@@ -43,6 +43,8 @@ class Rows:
         self._schemas, self._modes, self._family, self._keys = schemas, modes, family, keys
         self._shares = np.cumsum(1.0 / np.arange(1, keys + 1) ** ZIPF_EXPONENT) if is_skewed else None
         self._rows_per_span = keys if family.key_interval else max(4 * keys, DENSE_ROWS)
+        if not family.has_keys:
+            self._rows_per_span = SPAN_MS // 1_000
         self._drawn = 0
         self._texts = pa.array([f"text {n}" for n in range(TEXTS)])
         live = 0 if modes[0].is_insert_only else max(2 * keys, LIVE_ROWS)

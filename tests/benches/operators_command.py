@@ -23,6 +23,7 @@ its rows, and batches have been fed for a quarter of --seconds. Inputs of insert
 updates of random rows (-U, then +U) of a table with twice as many rows as keys, and at least 200,000. `rows out` and
 `state MiB` are what the operators emitted in the measured time, and hold at its end. With --skewed keys are drawn by Zipf's law
 (exponent 1.1); interval joins are left out then, because one frequent key has as many results as the square of its rows. The
+`seconds-` families have no keys: one row a second, in windows that end every second, so that each row has a result. The
 cost of a family whose results are lists (listagg, array-agg) grows with the length of the lists, which it emits whole.
 The matches of `match-open` stay open for hundreds of rows and more.
 The lookup join has a measurement of its own: `python tests/benches/main.py lookup`.

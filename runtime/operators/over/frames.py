@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,7 @@ def framed_aggregate(
         sums, wide = framed.whole_sums(np.where(framed.takes_part, values, 0)), pa.int64()
         sums = sums if framed.prior is None else sums + framed.earlier(0, np.int64)
         if framed.prior is None:
-            _tell_beyond(call, values, framed, sums)
+            _tell_beyond(call, values, framed)
     if call.function == "SUM":
         if number is NumberClass.INT64:
             tell_narrowed(call.function, call.type, sums, counts, first_slots(len(sums)))
@@ -244,15 +245,19 @@ def framed_aggregate(
     return _finished(call, types, [to_array(wide, sums), to_array(pa.int64(), counts)])
 
 
-def _tell_beyond(call: OverCall, values: Array, framed: Framed, sums: Array) -> None:
+def _tell_beyond(call: OverCall, values: Array, framed: Framed) -> None:
     """Tell of sums that are beyond BIGINT."""
-    values = np.where(framed.takes_part, values, 0)
-    if not len(values) or max(-int(values.min()), int(values.max())) * len(values) < 2**63:
-        return
-    low, high = framed.whole_sums(values & 0xFFFFFFFF), framed.whole_sums(values >> 32)
-    exact = high + (low >> 32)
-    if count := int(np.count_nonzero((exact < -(2**31)) | (exact >= 2**31))):
+    if count := sums_beyond(np.where(framed.takes_part, values, 0), framed.whole_sums):
         overflowed(count, call.function, BIGINT)
+
+
+def sums_beyond(values: Array, summed: Callable[[Array], Array]) -> int:
+    """How many of the sums that `summed` computes of values are beyond BIGINT."""
+    if not len(values) or max(-int(values.min()), int(values.max())) * len(values) < 2**63:
+        return 0
+    low, high = summed(values & 0xFFFFFFFF), summed(values >> 32)
+    exact = high + (low >> 32)
+    return int(np.count_nonzero((exact < -(2**31)) | (exact >= 2**31)))
 
 
 def _finished(call: OverCall, types: tuple[LogicalType, ...], partials: list[pa.Array]) -> pa.Array:
@@ -281,7 +286,7 @@ def _extreme(call: OverCall, column: pa.Array, framed: Framed) -> pa.Array:
         known = np.ones(rows.count, dtype=bool) if known is None else known.astype(bool)
         takes_part = np.concatenate([takes_part, known])[order]
         starts, ends = starts + rows.partitions, ends + rows.partitions + 1
-    keys = _keys(column)
+    keys = order_keys(column)
     found = np.empty(len(rows), dtype=np.int64)
     kept = np.empty(len(column), dtype=np.int64)
     keys = np.ascontiguousarray(~keys if call.function == "MAX" else keys)
@@ -289,7 +294,7 @@ def _extreme(call: OverCall, column: pa.Array, framed: Framed) -> pa.Array:
     return taken(column, found)
 
 
-def _keys(column: pa.Array) -> Array:
+def order_keys(column: pa.Array) -> Array:
     """int64[n] in the order of the values."""
     if pa.types.is_floating(column.type):
         return float_keys(as_numbers(column, NumberClass.FLOAT64))

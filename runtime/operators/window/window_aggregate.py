@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
@@ -18,6 +16,14 @@ from sqlstream.runtime.operators.operator import Operator, OperatorContext, Outp
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
 from sqlstream.runtime.operators.window.emitting_sessions import EmittingSessionAggregate
 from sqlstream.runtime.operators.window.emitting_windows import EmittingAggregate
+from sqlstream.runtime.operators.window.framed import (
+    RESULTS_MAX,
+    Frames,
+    are_framed,
+    framed_results,
+    is_framing_cheaper,
+)
+from sqlstream.runtime.operators.window.runs import are_repeats, blocks_of_runs, runs_of_windows
 from sqlstream.runtime.operators.window.sessions import SessionAggregate
 from sqlstream.runtime.operators.window.slices import LocalWindowAggregate, RowSlicer, window_groups
 from sqlstream.runtime.operators.window.windowing import (
@@ -42,10 +48,10 @@ _ROWS_TOGETHER_MAX = 65_536
 _TOGETHER_MAX = 4_096
 """No more windows than this are emitted together, and no more than _KEYS_BY_WINDOWS_MAX pairs of a key and a window."""
 _KEYS_BY_WINDOWS_MAX = 4_194_304
+_FOLD_ROWS_MIN = 1_024
+"""No merge of slices that only longer windows still read, while there are fewer rows."""
 _GROWING_MAX = 512
 """Of windows that begin together so many are emitted over one merge of the rows before them."""
-Run = tuple[int, int, int, int]
-"""A window's start and end, and its rows [low, high)."""
 
 
 def make_window_aggregate(
@@ -76,6 +82,7 @@ class SliceAggregate(ClosingOperator):
         schema = context.input_schemas[0]
         self._is_global = spec.phase is AggregatePhase.GLOBAL
         self._is_attached = spec.window_end_column >= 0
+        self._is_growing = spec.window.kind is WindowKind.CUMULATE
         # Disjoint windows have one slice each; the others share slices.
         self._is_disjoint = self._is_attached or spec.window.kind is WindowKind.TUMBLE
         self._keys = len(spec.keys)
@@ -91,9 +98,11 @@ class SliceAggregate(ClosingOperator):
             )
             self._slicer = RowSlicer(spec, context, self._form)
             names = self._slicer.names
+        self._is_framed = are_framed(self._form, is_growing=self._is_growing)
         columns = SliceColumns(names, range(self._keys), end=-2 if self._is_attached else -1)
         self._log = context.state.add(SliceLog("slices", columns, context.state.scope))
         self._compact_above = _LOG_ROWS_MIN
+        self._fold_above = _FOLD_ROWS_MIN
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -150,10 +159,22 @@ class SliceAggregate(ClosingOperator):
         else:
             self._fire_overlapping(watermark_ms, output)
             self._log.forget(lambda slices: self._last_window_ends(slices) - 1 <= watermark_ms)
+            if self._is_growing and self._form.is_merging and self._log.rows > self._fold_above:
+                self._fold(watermark_ms)
         self._compact_above = max(_LOG_ROWS_MIN, min(self._compact_above, 2 * self._log.rows))
+        self._fold_above = max(_FOLD_ROWS_MIN, min(self._fold_above, 2 * self._log.rows))
         self.next_end = self._first_open_end(self._log.first_end, watermark_ms)
 
     # -- firing ------------------------------------------------------------------------------------
+
+    def _fold(self, watermark_ms: int) -> None:
+        """Merge the slices that the watermark has passed: all windows that are still to close and hold one of them, hold all. A
+        watermark costs what came since the last one, however long ago the windows began."""
+        passed = self._log.take_until(watermark_ms + 1)
+        if passed is not None:
+            order = to_array(pa.int64(), np.argsort(self._log.ends(passed), kind="stable"))
+            self._log.append(self._merged_keys([column.take(order) for column in passed]))
+        self._fold_above = max(_FOLD_ROWS_MIN, 2 * self._log.rows)
 
     def _compact(self) -> None:
         """Merge the log into one partial per key and slice; a log of rows remains as it is."""
@@ -203,7 +224,9 @@ class SliceAggregate(ClosingOperator):
         starts = (
             view_values(columns[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
         )
-        self._emit(columns, groups, first_rows, starts[first_rows], ends[first_rows], output)
+        results, kept = self._results(columns, groups, first_rows)
+        first_rows = first_rows[kept]
+        self._emit(results, starts[first_rows], ends[first_rows], output)
 
     def _fire_overlapping(self, watermark_ms: int, output: Output) -> None:
         """Emit windows of several slices: with rows sorted by slice, each window is one run of rows. Small windows are emitted
@@ -215,24 +238,23 @@ class SliceAggregate(ClosingOperator):
         if first_end > last_end:
             return
         columns = self._log.sorted_until(last_end)
-        windows = np.array([*self._runs(self._log.ends(columns), first_end, last_end)], np.int64).reshape(
-            -1, 4
-        )
-        if len(windows) == 1:
-            self._fire_alone(columns, windows[0], output)
-            return
-        if self.spec.window.kind is not WindowKind.CUMULATE or not self._form.is_merging:
-            self._fire_runs(columns, windows, output)
-            return
-        for period in np.split(windows, np.flatnonzero(np.diff(windows[:, 0])) + 1):
-            self._fire_growing(columns, period, output)
+        for windows in runs_of_windows(self.spec.window, self._log.ends(columns), first_end, last_end):
+            if len(windows) == 1:
+                self._fire_alone(columns, windows[0], output)
+            elif self._is_growing and self._form.is_merging:
+                self._fire_growing(columns, windows, output)
+            else:
+                self._fire_runs(columns, windows, output)
 
     def _fire_growing(self, columns: list[pa.Array], windows: Array, output: Output) -> None:
         """Emit windows that begin together. The rows before a block of them are merged once for the block: the work grows with
         the rows and the windows, not with their product."""
-        low = int(windows[0, 2])
+        low, last = windows[0, 2], windows[-1, 3]
+        keys = len(batch_groups([k.slice(low, last - low) for k in columns[: self._keys]], last - low)[1])
+        is_framed = self._is_framed and is_framing_cheaper(_GROWING_MAX // 2, 1, keys)
+        together_max = max(1, RESULTS_MAX // keys) if is_framed else _GROWING_MAX
         before = [column.slice(low, 0) for column in columns]
-        for block in np.array_split(windows, -(-len(windows) // _GROWING_MAX)):
+        for block in np.array_split(windows, -(-len(windows) // together_max)):
             high = int(block[0, 3])
             before = self._merged_keys(_joined(before, columns, low, high))
             kept, low = len(before[-1]), high
@@ -251,61 +273,80 @@ class SliceAggregate(ClosingOperator):
         return [*(key.take(chosen) for key in keys), *merged, *(bound.take(chosen) for bound in bounds)]
 
     def _fire_runs(self, columns: list[pa.Array], windows: Array, output: Output) -> None:
-        """Emit windows, each a run of rows [low, high): those whose rows are few together, each other one alone."""
+        """Emit windows, each a run of rows [low, high), many together."""
         # Keys are grouped once, however many windows their rows are in.
         key_ids, distinct = batch_groups(columns[: self._keys], len(columns[-1]))
-        together_max = min(_TOGETHER_MAX, max(1, _KEYS_BY_WINDOWS_MAX // max(1, len(distinct))))
-        scratch = np.zeros(together_max * len(distinct), dtype=np.int32)
-        for block in _blocks(windows, together_max):
-            if len(block) == 1:
-                low, high = block[0, 2:].tolist()
-                groups = key_ids[low:high]
-                rows = [column.slice(low, high - low) for column in columns]
-                windows_of = np.zeros(high - low, np.int64)
-            else:
-                counts = block[:, 3] - block[:, 2]
-                windows_of = np.repeat(np.arange(len(block)), counts)
-                places = np.arange(counts.sum()) + np.repeat(block[:, 2] - np.cumsum(counts) + counts, counts)
-                taken = to_array(pa.int64(), places)
-                rows = [column.take(taken) for column in columns]
-                groups = windows_of * len(distinct) + key_ids[places]
-            numbers, first_rows = _renumbered(groups, scratch)
-            window = windows_of[first_rows]
-            self._emit(rows, numbers, first_rows, block[window, 0], block[window, 1], output)
+        keys, sizes = len(distinct), windows[:, 3] - windows[:, 2]
+        most = np.minimum(sizes, keys)
+        rows = np.where(are_repeats(windows), most, sizes)
+        if self._is_framed and is_framing_cheaper(int(rows.sum()), len(windows), keys):
+            for block in blocks_of_runs(windows, most, RESULTS_MAX, RESULTS_MAX // keys):
+                self._fire_framed(columns, block, key_ids, keys, output)
+            return
+        together_max = min(_TOGETHER_MAX, max(1, _KEYS_BY_WINDOWS_MAX // max(1, keys)))
+        scratch = np.zeros(together_max * keys, dtype=np.int32)
+        for block in blocks_of_runs(windows, rows, _ROWS_TOGETHER_MAX, together_max):
+            self._fire_copied(columns, block, key_ids, keys, scratch, output)
+
+    def _fire_framed(
+        self, columns: list[pa.Array], windows: Array, key_ids: Array, keys: int, output: Output
+    ) -> None:
+        low, high = int(windows[0, 2]), int(windows[-1, 3])
+        rows, key_ids = [column.slice(low, high - low) for column in columns], key_ids[low:high]
+        frames = Frames(key_ids, keys, windows[:, 2] - low, windows[:, 3] - low)
+        own, partials, _ = self._parted(rows)
+        results = framed_results(self._form, partials, key_ids, frames)
+        chosen = to_array(pa.int64(), frames.first_rows)
+        results = [*(key.take(chosen) for key in own), *results]
+        self._emit(results, windows[frames.windows, 0], windows[frames.windows, 1], output)
+
+    def _fire_copied(
+        self,
+        columns: list[pa.Array],
+        windows: Array,
+        key_ids: Array,
+        keys: int,
+        scratch: Array,
+        output: Output,
+    ) -> None:
+        """Emit windows whose rows are copied for each of them, but for those that have the rows of the window before."""
+        is_new = ~are_repeats(windows)
+        block = windows[is_new]
+        if len(block) == 1:
+            low, high = block[0, 2:].tolist()
+            groups = key_ids[low:high]
+            rows = [column.slice(low, high - low) for column in columns]
+            windows_of = np.zeros(high - low, np.int64)
+        else:
+            counts = block[:, 3] - block[:, 2]
+            windows_of, places = _ranges(block[:, 2], counts)
+            taken = to_array(pa.int64(), places)
+            rows = [column.take(taken) for column in columns]
+            groups = windows_of * keys + key_ids[places]
+        numbers, first_rows = _renumbered(groups, scratch)
+        results, kept = self._results(rows, numbers, first_rows)
+        window = windows_of[first_rows[kept]]
+        if len(block) < len(windows):
+            firsts = np.searchsorted(window, np.arange(len(block) + 1))
+            block_of = np.cumsum(is_new) - 1
+            window, places = _ranges(firsts[block_of], np.diff(firsts)[block_of])
+            taken = to_array(pa.int64(), places)
+            results = [column.take(taken) for column in results]
+        self._emit(results, windows[window, 0], windows[window, 1], output)
 
     def _fire_alone(self, columns: list[pa.Array], window: Array, output: Output) -> None:
         start, end, low, high = window.tolist()
         rows = [column.slice(low, high - low) for column in columns]
-        groups, first_rows = batch_groups(rows[: self._keys], high - low)
-        bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
-        self._emit(rows, groups, first_rows, *bounds, output)
+        results, kept = self._results(rows, *batch_groups(rows[: self._keys], high - low))
+        self._emit(results, np.full(len(kept), start), np.full(len(kept), end), output)
 
-    def _runs(self, slices: Array, first_end: int, last_end: int) -> Iterator[Run]:
-        """Start, end and rows [low, high) of every window up to `last_end` that holds one of the sorted slices."""
-        end = first_end
-        while end <= last_end:
-            start = window_starts(self.spec.window, end)
-            low, high = np.searchsorted(slices, (start, end), side="right").tolist()
-            if low < high:
-                yield start, end, low, high
-                end += step_ms(self.spec.window)
-            elif high == len(slices):
-                return
-            else:
-                # Time may jump by years: skip the empty windows in between, which may be too many to visit.
-                end = first_window_ends(self.spec.window, int(slices[high]))
-
-    def _emit(
-        self,
-        columns: list[pa.Array],
-        groups: Array,
-        first_rows: Array,
-        starts: Array,
-        ends: Array,
-        output: Output,
-    ) -> None:
-        """Emit one result row per group of log rows, but for groups whose rows have all been retracted."""
+    def _results(
+        self, columns: list[pa.Array], groups: Array, first_rows: Array
+    ) -> tuple[list[pa.Array], Array]:
+        """Keys and results of groups of log rows, and the groups that they are of: not those whose rows have all been
+        retracted."""
         keys, partials, _ = self._parted(columns)
+        left = np.arange(len(first_rows))
         if isinstance(self._form, SignedRows):
             left = np.flatnonzero(self._form.row_counts(partials, groups, len(first_rows)) > 0)
             if len(left) < len(first_rows):
@@ -313,14 +354,17 @@ class SliceAggregate(ClosingOperator):
                 columns = [column.take(to_array(pa.int64(), rows)) for column in columns]
                 groups = np.searchsorted(left, groups[rows])
                 first_rows = np.unique(groups, return_index=True)[1]
-                if len(left):
-                    self._emit(columns, groups, first_rows, starts[left], ends[left], output)
-                return
-        results = self._form.together(partials, groups, len(first_rows)).results(first_slots(len(first_rows)))
-        if len(first_rows) < len(groups):
+                keys, partials, _ = self._parted(columns)
+        count = len(first_rows)
+        results = self._form.together(partials, groups, count).results(first_slots(count))
+        if count < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]
-        self.emit_once(window_batch(self.schema, [*keys, *results], starts, ends, self.clock), ends, output)
+        return [*keys, *results], left
+
+    def _emit(self, results: list[pa.Array], starts: Array, ends: Array, output: Output) -> None:
+        """Emit one row for each key and window."""
+        self.emit_once(window_batch(self.schema, results, starts, ends, self.clock), ends, output)
 
 
 def _joined(before: list[pa.Array], columns: list[pa.Array], low: int, high: int) -> list[pa.Array]:
@@ -333,16 +377,10 @@ def _joined(before: list[pa.Array], columns: list[pa.Array], low: int, high: int
     ]
 
 
-def _blocks(windows: Array, together_max: int) -> Iterator[Array]:
-    """Neighbouring windows of at most _ROWS_TOGETHER_MAX rows together, and of at most `together_max`."""
-    sizes = np.cumsum(windows[:, 3] - windows[:, 2])
-    first = 0
-    while first < len(windows):
-        before = int(sizes[first - 1]) if first else 0
-        last = int(np.searchsorted(sizes, before + _ROWS_TOGETHER_MAX, side="right"))
-        last = max(first + 1, min(last, first + together_max))
-        yield windows[first:last]
-        first = last
+def _ranges(firsts: Array, counts: Array) -> tuple[Array, Array]:
+    """(number of the range, place) of each place in the ranges that begin at `firsts`, one after the other."""
+    numbers = np.repeat(np.arange(len(counts)), counts)
+    return numbers, np.arange(len(numbers)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
 
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:

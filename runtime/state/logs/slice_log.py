@@ -217,8 +217,9 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     def _split(self, taken: list[SliceChunk], is_taken: Callable[[Array], Array]) -> None:
         kept: list[SliceChunk] = []
-        for chunk in self.chunks:
-            first, last = is_taken(np.array([chunk.first_end, chunk.last_end])).tolist()
+        extents = np.array([(chunk.first_end, chunk.last_end) for chunk in self.chunks], dtype=np.int64)
+        of_ends = is_taken(extents.reshape(-1)).reshape(-1, 2).tolist()
+        for chunk, (first, last) in zip(self.chunks, of_ends, strict=True):
             if first == last:
                 (taken if first else kept).append(chunk)
                 continue

@@ -97,16 +97,17 @@ def mode_of(spec: RankSpec, wanted: ChangelogMode) -> ChangelogMode:
     st.lists(row_strategy, max_size=40),
     cuts_strategy,
     st.sampled_from([RETRACT, UPSERT]),
-    st.booleans(),
+    st.sampled_from(["one phase", "two tasks", "one task"]),
 )
 @settings(max_examples=200, deadline=None)
 def test_rows_that_only_come_give_the_batch_answer(
-    spec: RankSpec, rows: list[Row], cuts: list[int], wanted: ChangelogMode, is_two_phase: bool
+    spec: RankSpec, rows: list[Row], cuts: list[int], wanted: ChangelogMode, phases: str
 ) -> None:
     mode, batches = mode_of(spec, wanted), list[Any](cut(rows, cuts))
-    if is_two_phase:
+    if phases != "one phase":
         local = RankSpec(spec.partition_keys, spec.order, 1, spec.rank_end, False, RankPhase.LOCAL)
-        batches = run_operator(local, operator_context([ROWS], ROWS), batches).batches
+        context = operator_context([ROWS], ROWS, feeds_global_phase=phases == "one task")
+        batches = run_operator(local, context, batches).batches
     output = run_operator(spec, context_of(spec, mode), batches)
     assert table_of(spec, output, mode) == reference(spec, rows)
 

@@ -28,7 +28,7 @@ from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.runtime.operators import make_operator
-from sqlstream.runtime.operators.window import window_aggregate
+from sqlstream.runtime.operators.window import framed, window_aggregate
 from sqlstream.runtime.state.logs import slice_log
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
@@ -65,11 +65,16 @@ def chunking(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr(slice_log, "_LARGE_ROWS", large_rows)
         patch.setattr(slice_log, "_SMALL_CHUNKS_MAX", small_chunks)
         patch.setattr(window_aggregate, "_LOG_ROWS_MIN", log_rows)
+        if log_rows == 1:
+            # All windows that fire together are frames, emitted a few at a time.
+            patch.setattr(framed, "_ROWS_PER_RESULT", 0)
+            patch.setattr(window_aggregate, "RESULTS_MAX", 8)
         if log_rows == 8:
             # Windows are emitted two and three at a time, and large ones alone.
             patch.setattr(window_aggregate, "_ROWS_TOGETHER_MAX", 6)
             patch.setattr(window_aggregate, "_TOGETHER_MAX", 3)
             patch.setattr(window_aggregate, "_GROWING_MAX", 2)
+            patch.setattr(window_aggregate, "_FOLD_ROWS_MIN", 2)
         yield
 
 
@@ -262,8 +267,78 @@ def test_windows_that_one_watermark_closes_are_emitted_together_in_order(window:
     assert sorted(output.rows) == sorted(reference(window, rows))
     ends = [row[6] for row in output.rows]
     assert ends == sorted(ends)
-    if window_aggregate._ROWS_TOGETHER_MAX > 100:
+    if min(window_aggregate._ROWS_TOGETHER_MAX, window_aggregate.RESULTS_MAX) > 100:
         assert len(output.batches) < len(set(ends)) / 100
+
+
+FRAMED_CALLS = {
+    "merged": (
+        AggregateCall("SUM", (2,), sql.DOUBLE),
+        AggregateCall("AVG", (3,), sql.decimal(38, 6), filter=5),
+        AggregateCall("SUM", (3,), sql.decimal(38, 2)),
+        AggregateCall("SUM", (1,), sql.BIGINT),
+        AggregateCall("MAX", (2,), sql.DOUBLE),
+        AggregateCall("MIN", (4,), sql.STRING),
+        AggregateCall("MAX", (3,), sql.decimal(10, 2)),
+    ),
+    "rows": (
+        AggregateCall("FIRST_VALUE", (4,), sql.STRING),
+        AggregateCall("LAST_VALUE", (2,), sql.DOUBLE, filter=5),
+        AggregateCall("AVG", (2,), sql.DOUBLE),
+        AggregateCall("COUNT", (2, 4), sql.BIGINT),
+    ),
+    "distinct": (
+        AggregateCall("COUNT", (4,), sql.BIGINT, is_distinct=True),
+        AggregateCall("COUNT", (1, 4), sql.BIGINT, is_distinct=True, filter=5),
+        AggregateCall("SUM", (2,), sql.DOUBLE, is_distinct=True),
+        AggregateCall("COUNT", (), sql.BIGINT),
+    ),
+}
+
+
+@pytest.mark.parametrize("window", [HOP, CUMULATE], ids=str)
+@pytest.mark.parametrize("calls", FRAMED_CALLS.values(), ids=FRAMED_CALLS)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", None]),
+            st.integers(-(2**62), 2**62),
+            st.none() | st.floats(-1e9, 1e9) | st.just(math.nan),
+            st.none() | st.decimals(-(10**8) + 1, 10**8 - 1, places=2),
+            st.sampled_from(["x", "y", "", None]),
+            st.sampled_from([True, False, None]),
+            st.integers(-40, 60),
+        ),
+        max_size=40,
+    ),
+    cuts=cuts_strategy,
+    has_key=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_results_of_frames_are_those_of_copied_rows_bit_by_bit(
+    window: WindowSpec, calls: tuple[AggregateCall, ...], rows: list[Row], cuts: list[int], has_key: bool
+) -> None:
+    keys = (("key", sql.STRING),) if has_key else ()
+    schema = Schema.of(
+        ("key", sql.STRING),
+        ("value", sql.BIGINT),
+        ("d", sql.DOUBLE),
+        ("c", sql.decimal(10, 2)),
+        ("s", sql.STRING),
+        ("b", sql.BOOLEAN),
+        ("time", sql.timestamp(3)),
+    )
+    result = Schema.of(*keys, *((f"r{i}", call.type) for i, call in enumerate(calls)), *BOUNDS)
+    spec = WindowAggregateSpec((0,) if has_key else (), calls, window, time_column=6)
+    items: list[Any] = []
+    for part in cut(rows, cuts):
+        items += [part, Watermark(min(row[6] for row in rows) + 7 * len(items))]
+    found = []
+    for rows_per_result in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(framed, "_ROWS_PER_RESULT", rows_per_result)
+            found.append(repr(run_operator(spec, operator_context([schema], result), items).rows))
+    assert found[0] == found[1]
 
 
 def test_windows_fire_in_order_of_their_end_and_only_once() -> None:
