@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 TEXT_MAX = 1_000_000
 """Characters of a script that are looked at."""
+FILES_MAX = 1_000
+"""Files of a directory that are looked at."""
 ROWS_MIN = 40_000
 """So many generated rows are too many for threads of this process."""
 _SERVICES = frozenset({"kafka", "upsert-kafka", "socket", "sse", "websocket", "webhook", "http"})
@@ -83,9 +86,11 @@ def _options(text: str) -> list[tuple[str, str]]:
 
 
 def _bytes_of(path: str) -> int:
-    with contextlib.suppress(OSError):
+    """Of a file, or of the first files in a directory."""
+    # ValueError: a path with a NUL character.
+    with contextlib.suppress(OSError, ValueError):
         if os.path.isdir(path):
             with os.scandir(path) as entries:
-                return sum(entry.stat().st_size for entry in entries)
+                return sum(entry.stat().st_size for entry in itertools.islice(entries, FILES_MAX))
         return os.path.getsize(path)
     return 0

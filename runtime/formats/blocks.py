@@ -65,9 +65,10 @@ def read_blocks(
     """
     stream = decompressed(stream, path)
     # What is read is cut in memory that is used again for the next block, which stays in the caches.
-    memory, filled, line = bytearray(max(block_bytes, _BEGINNING_BYTES)), 0, 1
+    room = max(block_bytes, _BEGINNING_BYTES)
+    memory, filled, line = bytearray(room), 0, 1
     is_first = True
-    while (size := _read_into(stream, path, memory, filled, block_bytes)) or filled:
+    while (size := _read_into(stream, path, memory, filled, max(block_bytes, filled))) or filled:
         filled += size
         if is_first:
             # The first read may return less than the byte order mark, or than the magic number of a compressed file.
@@ -85,17 +86,18 @@ def read_blocks(
             yield Block(whole, line, newlines, cut.is_plain, cut.index)
             line += newlines
         filled -= end
-        memory[:filled] = text[end:]
         if filled > ROW_BYTES_MAX:
             raise UserError(
                 "SS5011",
                 f'the row that begins on line {line} of "{path}" does not end',
                 hint="check the line ends and quotes of the file",
             )
-        if filled == len(memory):
-            # A row longer than what was read: room for as much again, so that rescanning stays linear.
-            memory.extend(bytes(filled))
-            block_bytes = filled
+        # Behind the beginning of a long row there is room for as much again, so that rescanning stays linear.
+        wanted = room if 2 * filled <= room else 2 * filled
+        rest = text[end:]
+        if len(memory) != wanted:
+            memory = bytearray(wanted)
+        memory[:filled] = rest
 
 
 def _without_mark(memory: bytearray, filled: int, path: str, is_utf_8: bool) -> int:

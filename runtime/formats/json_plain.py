@@ -39,6 +39,10 @@ _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.IN
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 
 
+_KEPT_BYTES_MAX = 32 << 20
+"""No more memory for the text of a column is used again: what a very long row took is given back."""
+
+
 @dataclass(frozen=True)
 class PlainRows:
     """The rows of the plain lines; for every other line, its number from 0 and the number of rows before it."""
@@ -173,8 +177,10 @@ class _Column:
             elif self.form != RECORD:
                 self._offsets = np.empty(rows + 1, dtype=np.int32)
                 self._offsets[0] = 0
-        if self.form in (TEXT, NUMBER, NESTED) and self._values.nbytes < data_bytes + SLACK:
-            self._values = np.empty(data_bytes + SLACK, dtype=np.uint8)
+        if self.form in (TEXT, NUMBER, NESTED):
+            wanted = data_bytes + SLACK
+            if not wanted <= self._values.nbytes <= max(_KEPT_BYTES_MAX, wanted):
+                self._values = np.empty(wanted, dtype=np.uint8)
         addresses = [address_of(p) for p in (self._values, self._offsets, self._valid)]
         layout = next(layouts) if self.form == RECORD else 0
         size = 8 * COLUMN_WIDTH * self._size

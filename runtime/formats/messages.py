@@ -64,7 +64,7 @@ class CsvMessages:
 
     def decode(self, messages: pa.Array) -> DecodedMessages:
         texts = pc.replace_substring_regex(pc.fill_null(messages, b""), rf"{_LINE_END}+$", b"")
-        is_alone = pc.match_substring_regex(texts, _LINE_END)
+        is_alone, quotes = pc.match_substring_regex(texts, _LINE_END), None
         if self._quote:
             quotes = pc.count_substring(texts, self._quote)
             is_alone = pc.or_(is_alone, pc.equal(pc.bit_wise_and(quotes, 1), 1))
@@ -73,6 +73,11 @@ class CsvMessages:
             is_row = pc.and_(is_row, pc.greater(pc.binary_length(texts), 0))
         together = np.flatnonzero(pc.and_not(is_row, is_alone).to_numpy(zero_copy_only=False))
         batch, rejected = self._reader.decode(_block(texts.take(pa.array(together))))
+        if quotes is not None and batch.num_rows + len(rejected) != len(together):
+            # Quotes within a field that does not begin with one are text: one may be open where their number is even.
+            is_alone = pc.or_(is_alone, pc.greater(quotes, 0))
+            together = np.flatnonzero(pc.and_not(is_row, is_alone).to_numpy(zero_copy_only=False))
+            batch, rejected = self._reader.decode(_block(texts.take(pa.array(together))))
         parts = [DecodedMessages(batch, *_placed(together, rejected))]
         for place in np.flatnonzero(pc.and_(is_row, is_alone).to_numpy(zero_copy_only=False)):
             batch, rejected = self._reader.decode(_block(texts.slice(place, 1)))

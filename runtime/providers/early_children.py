@@ -20,6 +20,10 @@ millions of keys). glibc uses one arena, because only the main arena grows conti
 idle TaskManager returns the memory to the system (sqlstream.runtime.taskmanager.task_manager)."""
 
 
+KEEP_S = 20.0
+"""How long a child waits to be asked for: a job that has not come by then may run for days without one."""
+
+
 def start_child() -> subprocess.Popen[bytes]:
     """A process that loads what every TaskManager needs and becomes the one whose options it is told, or ends when its input
     does. OSError when the system refuses another process."""
@@ -27,7 +31,8 @@ def start_child() -> subprocess.Popen[bytes]:
 
 
 class EarlyChildren:
-    """Children of this process that nobody has asked for yet. Thread-safe. State: those that wait, until `end`."""
+    """Children of this process that nobody has asked for yet. Thread-safe. State: those that wait, until `end`, which comes by
+    itself after KEEP_S."""
 
     def __init__(self) -> None:
         self._waiting: list[subprocess.Popen[bytes]] = []
@@ -38,6 +43,10 @@ class EarlyChildren:
         with self._lock, contextlib.suppress(OSError):
             for _ in range(count):
                 self._waiting.append(start_child())
+        if count:
+            timer = threading.Timer(KEEP_S, self.end)
+            timer.daemon = True
+            timer.start()
 
     def take(self) -> subprocess.Popen[bytes] | None:
         """One that is there to be told its options; None when there is none."""

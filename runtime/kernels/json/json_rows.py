@@ -577,6 +577,8 @@ def _read_row(at, text, root, needs_all, frames, row, number):  # type: ignore[n
         if known > 0 and at + known <= text[2] and equal_bytes(at, _get(member, _GAP), known):
             column = _get(member, _COLUMN)
             at += known
+            if _byte(at) <= 32:
+                at = _after_blanks(at)
         else:
             gap = at
             at = _after_blanks(at)

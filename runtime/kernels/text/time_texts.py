@@ -109,7 +109,6 @@ _DATE_MARKS, _DATE_MARK = np.uint64(0xFF0000FF00000000), np.uint64(0x2D00002D000
 _CLOCK_MARKS, _CLOCK_MARK = np.uint64(0x0000FF0000FF0000), np.uint64(0x00003A00003A0000)
 _ZEROS, _HIGHS, _ABOVE_NINE = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x76))
 _EIGHT, _TEN, _BYTES = np.uint64(8), np.uint64(10), np.uint64(0xFF)
-_NEVER = np.uint64(0)
 
 
 @always_inlined
@@ -140,7 +139,8 @@ def read_plain_times_into(out, valid, data, offsets, digits, has_zone):  # type:
     False, with `out` unfinished, where a text that `valid` says is there is written in another way or is no point in time of the
     years 1 to 9999.
     """
-    date, of_month, days = _NEVER, np.int64(0), np.int64(0)
+    # No text has this day.
+    date, of_month, days = np.uint64(0), np.int64(-1), np.int64(0)
     scale = np.int64(1)
     for _ in range(digits):
         scale *= 10

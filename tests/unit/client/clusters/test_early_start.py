@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from sqlstream.client.clusters import early_start
 from sqlstream.client.clusters.early_start import early_task_managers, seems_large
 from sqlstream.client.configuration import load_configuration
+from sqlstream.runtime.providers import early_children
 
 LARGE = "CREATE TABLE t (n INT) WITH ('connector' = 'datagen')"
 
@@ -23,6 +26,7 @@ LARGE = "CREATE TABLE t (n INT) WITH ('connector' = 'datagen')"
         ("'connector' = 'filesystem', 'path' = 'large', 'format' = 'csv'", True),
         ("'connector' = 'filesystem', 'path' = 'large/a.csv', 'format' = 'csv'", True),
         ("'connector' = 'filesystem', 'path' = 'none', 'format' = 'csv'", False),
+        ("'connector' = 'filesystem', 'path' = 'a\0b', 'format' = 'csv'", False),
     ],
 )
 def test_a_table_is_large_by_its_options(
@@ -81,3 +85,19 @@ def test_as_many_start_as_the_parallelism_needs_and_all_are_ended(
         assert children.ends == 0
     assert children.counts == ([] if started is None else [started])
     assert children.ends == len(children.counts)
+
+
+def test_a_child_that_no_job_asks_for_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start_child() -> subprocess.Popen[bytes]:
+        made.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        return made[-1]
+
+    monkeypatch.setattr(early_children, "KEEP_S", 0.1)
+    monkeypatch.setattr(early_children, "start_child", start_child)
+    children = early_children.EarlyChildren()
+    children.start(2)
+    for child in made:
+        assert child.wait(60) < 0
+    assert children.take() is None

@@ -248,6 +248,18 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     ]
 
 
+def test_a_long_row_makes_no_later_block_longer() -> None:
+    from sqlstream.runtime.formats.blocks import Cut, read_blocks
+
+    def cut(data: bytes | bytearray, is_last: bool) -> Cut:
+        return Cut(len(data) if is_last else data.rfind(b"\n") + 1)
+
+    data = b"a\n" + b"y" * 9_000 + b"\n" + b"short\n" * 4_000
+    sizes = [len(block.data) for block in read_blocks(io.BytesIO(data), "f", cut, 1_000)]
+    assert sum(sizes) == len(data)
+    assert max(sizes[2:]) <= 1_000 < max(sizes[:2])
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [

@@ -460,6 +460,10 @@ def test_a_line_of_other_blanks_than_those_of_json_is_undecodable() -> None:
     assert [r.line for r in rejected] == [1, 3]
 
 
+def test_blanks_behind_colons_may_differ_from_line_to_line() -> None:
+    assert odd_lines(SCHEMA, '{"a":1,"b":"x"}\n{"a": 1, "b": "x"}\n{"a":2,"b": "x"}\n') == []
+
+
 def test_nested_values_are_plain_and_others_in_their_place_are_odd() -> None:
     rows = "".join(f'{{"r":{v}}}\n' for v in ('{"x":1,"y":["a"]}', '{"x":1}', "{}", "null"))
     lists = "".join(f'{{"l":{v}}}\n' for v in ("[]", "[1,2]", "null"))

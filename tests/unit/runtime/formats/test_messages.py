@@ -137,6 +137,11 @@ def test_a_message_of_csv_is_one_row() -> None:
     ]
 
 
+def test_an_even_number_of_quotes_leaves_none_open_for_the_next_message() -> None:
+    schema = Schema.of(("a", STRING), ("b", STRING), ("c", STRING))
+    check_as_alone("csv", [b'a",",b', b'c",z"', b"d,e,f"], schema)
+
+
 def test_raw_values_have_their_charset_and_null_is_a_row() -> None:
     found = decoded("raw", ["ö".encode("latin-1"), None, b""], ONE, charset="ISO-8859-1")
     assert [row["line"] for _, row in rows(found)] == ["ö", None, ""]

@@ -53,7 +53,14 @@ def test_the_usual_forms_are_read_by_the_kernel(t: sql.LogicalType) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2023-02-29 00:00:00", "0000-01-01 00:00:00", "2024-01-01 24:00:00", "2024-01-01 00:00:60"]
+    "text",
+    [
+        "\0\0\0\0\0\0\0\00000 12:00:00",
+        "2023-02-29 00:00:00",
+        "0000-01-01 00:00:00",
+        "2024-01-01 24:00:00",
+        "2024-01-01 00:00:60",
+    ],
 )
 def test_what_is_no_point_in_time_is_left_to_arrow(text: str) -> None:
     assert text_values._plain_times(pa.array([text]), pa.timestamp("ms")) is None
