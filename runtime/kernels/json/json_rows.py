@@ -69,7 +69,7 @@ _FRAME_WIDTH = 10
 _FRAME_BYTES = 8 * _FRAME_WIDTH
 _IN_LIST = 9
 
-_SKIPPED = -1
+_SKIPPED, _CLOSED = -1, -2
 _ODD, _BLANK = 0, -1
 _BACKSLASH, _QUOTE, _NEWLINE = 92, 34, 10
 _DEPTH_MAX = 60
@@ -563,78 +563,116 @@ def _end_list(column, row, end):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _read_row(at, text, root, needs_all, frames, row, number):  # type: ignore[no-untyped-def]
-    """Read one line into a row of the columns; returns (where the next line begins, _ODD or _BLANK; how many objects were read).
+def _other_member(at, text, scope, member, next_column):  # type: ignore[no-untyped-def]
+    """Read what stands before a value, from the start of an object or from behind the value before; returns (where the value
+    begins, its column), or (at the end of the object, _CLOSED), or (0, _ODD or _BLANK).
 
-    `root` is the columns, their end and number, and the layout. Objects within each other are read in one loop, by frames.
+    `scope` is the object's columns, their end and number, and its part of `members`; `member` the place of the value in there.
     """
-    columns, columns_end, wanted, layout = root
-    found, next_column, member, frame, last = 0, columns, layout, frames, number
+    gap = at
+    at = _after_blanks(at)
+    c = _byte(at)
+    if member == scope[3]:
+        if c != 123:
+            return 0, np.int64(_BLANK if c == _NEWLINE else _ODD)
+        at = _after_blanks(at + 1)
+        if _byte(at) == 125:
+            return at, np.int64(_CLOSED)
+    elif c == 44:
+        at = _after_blanks(at + 1)
+    else:
+        return (at, np.int64(_CLOSED)) if c == 125 else (0, np.int64(_ODD))
+    at, column = _read_key(at, text, scope[0], scope[1], next_column)
+    if at == 0:
+        return 0, np.int64(_ODD)
+    _set(member, _GAP_BYTES, at - gap)
+    _set(member, _GAP, gap)
+    _set(member, _COLUMN, column)
+    return at, column
+
+
+@always_inlined
+def _keep(frame, scope, place, within):  # type: ignore[no-untyped-def]
+    """Fill a frame. `place`: the place in `members`, how many fields were found, the next column, the row and its number."""
+    for field in range(4):
+        _set(frame, field, scope[field])
+    for field in range(5):
+        _set(frame, 4 + field, place[field])
+    _set(frame, _IN_LIST, within)
+
+
+@always_inlined
+def _scope_of(record):  # type: ignore[no-untyped-def]
+    end = record + _get(record, SIZE)
+    return record + _COLUMN_BYTES, end, _get(record, FIELDS), _get(record, LAYOUT)
+
+
+@inlined
+def _begin_nested(at, text, column, row):  # type: ignore[no-untyped-def]
+    """Read the array or object that begins at `at`, up to its first object; returns (where this begins, or behind an array
+    without one, or 0 when it is odd; its row; 1 for an object)."""
+    if _byte(at) != (123 if _get(column, FORM) == RECORD else 91):
+        return 0, row, 0
+    if _get(column, FORM) == RECORD:
+        store_8(_get(column, VALID) + row, _ONE)
+        return at, row, 1
+    at, end, more = _begin_list(at, text, column, row)
+    if not more:
+        _end_list(column, row, end)
+    return at, end, more
+
+
+@inlined
+def _end_object(at, text, frame, row):  # type: ignore[no-untyped-def]
+    """Behind an object that a frame was kept for; returns (where the next object of the same array begins; its row; 1), or
+    (behind what it is in, or 0 when it is odd; its row; 0)."""
+    within, more = _get(frame, _IN_LIST), 0
+    if within != 0:
+        at, more = _after_element(at)
+        row += 1
+        if more:
+            at, row, more = _next_object(at, text, within + _COLUMN_BYTES, row)
+        if not more:
+            _end_list(within, _get(frame, 7), row)
+    return at, row, more
+
+
+@always_inlined
+def _read_row(at, text, scope, needs_all, frames, row, number):  # type: ignore[no-untyped-def]
+    """Read one line into a row of the columns, objects within each other in one loop, by frames; returns (where the next line
+    begins, _ODD or _BLANK; the number of the last object)."""
+    found, next_column, member, frame, last = 0, scope[0], scope[3], frames, number
     while True:
-        # At the start of an object, or behind a value.
+        # The bytes before the value are mostly those of the lines before.
         known = _get(member, _GAP_BYTES)
-        is_closed = False
         if known > 0 and at + known <= text[2] and equal_bytes(at, _get(member, _GAP), known):
-            column = _get(member, _COLUMN)
-            at += known
-            if _byte(at) <= 32:
-                at = _after_blanks(at)
+            at, column = _after_blanks(at + known), _get(member, _COLUMN)
         else:
-            gap = at
-            at = _after_blanks(at)
-            c = _byte(at)
-            column = _SKIPPED
-            if member == layout:
-                if c != 123:
-                    return (_BLANK if c == _NEWLINE else _ODD), last
-                at = _after_blanks(at + 1)
-                is_closed = _byte(at) == 125
-            elif c == 44:
-                at = _after_blanks(at + 1)
-            elif c == 125:
-                is_closed = True
-            else:
-                return _ODD, last
-            if not is_closed:
-                at, column = _read_key(at, text, columns, columns_end, next_column)
-                if at == 0:
-                    return _ODD, last
-                _set(member, _GAP_BYTES, at - gap)
-                _set(member, _GAP, gap)
-                _set(member, _COLUMN, column)
-        if is_closed:
+            at, column = _other_member(at, text, scope, member, next_column)
+            if at == 0:
+                return column, last
+        if column == _CLOSED:
             at += 1
-            if found < wanted:
+            if found < scope[2]:
                 if needs_all:
                     return _ODD, last
-                _store_missing(columns, columns_end, row, number)
+                _store_missing(scope[0], scope[1], row, number)
             if frame == frames:
                 break
-            within = _get(frame, _IN_LIST)
-            if within != 0:
-                at, more = _after_element(at)
-                row += 1
-                if more:
-                    at, row, more = _next_object(at, text, within + _COLUMN_BYTES, row)
-                if at == 0:
-                    return _ODD, last
-                if more:
-                    last += 1
-                    number, member, found, next_column = last, layout, 0, columns
-                    continue
-                _end_list(within, _get(frame, 7), row)
-            columns, columns_end, wanted, layout = (
-                _get(frame, 0),
-                _get(frame, 1),
-                _get(frame, 2),
-                _get(frame, 3),
-            )
+            at, row, more = _end_object(at, text, frame, row)
+            if at == 0:
+                return _ODD, last
+            if more:
+                last += 1
+                number, member, found, next_column = last, scope[3], 0, scope[0]
+                continue
+            scope = _get(frame, 0), _get(frame, 1), _get(frame, 2), _get(frame, 3)
             member, found, next_column = _get(frame, 4), _get(frame, 5), _get(frame, 6)
             row, number = _get(frame, 7), _get(frame, 8)
             frame -= _FRAME_BYTES
             continue
         # The last place is that of all members from there on.
-        if member < layout + (MEMBERS_MAX - 1) * _MEMBER_BYTES:
+        if member < scope[3] + (MEMBERS_MAX - 1) * _MEMBER_BYTES:
             member += _MEMBER_BYTES
         c = _byte(at)
         if column == _SKIPPED:
@@ -646,43 +684,24 @@ def _read_row(at, text, root, needs_all, frames, row, number):  # type: ignore[n
         if seen == number or seen == -number:
             return _ODD, last
         next_column = column + _get(column, SIZE)
+        # What is null is filled in at the end of the object, with the columns that are missing.
+        _set(column, SEEN, -number if c == 110 else number)
+        found += c != 110
         if c == 110:
-            # Filled in at the end of the object, with the columns that are missing.
-            if _after_word(at, text[2]) == 0:
-                return _ODD, last
-            _set(column, SEEN, -number)
-            at += 4
-            continue
-        _set(column, SEEN, number)
-        found += 1
-        form = _get(column, FORM)
-        if form < RECORD:
+            at = _after_word(at, text[2])
+        elif _get(column, FORM) < RECORD:
             at = _read_value(at, text, column, row)
-            if at == 0:
-                return _ODD, last
-            continue
-        if c != (123 if form == RECORD else 91):
-            return _ODD, last
-        part, part_row, within = column, row, np.int64(0)
-        if form == LIST:
-            at, part_row, more = _begin_list(at, text, column, row)
-            if at == 0:
-                return _ODD, last
-            if not more:
-                _end_list(column, row, part_row)
-                continue
-            part, within = column + _COLUMN_BYTES, column
         else:
-            store_8(_get(column, VALID) + row, _ONE)
-        frame += _FRAME_BYTES
-        for place, value in enumerate(
-            (columns, columns_end, wanted, layout, member, found, next_column, row, number, within)
-        ):
-            _set(frame, place, value)
-        columns, columns_end, wanted = part + _COLUMN_BYTES, part + _get(part, SIZE), _get(part, FIELDS)
-        layout = _get(part, LAYOUT)
-        last += 1
-        row, number, member, found, next_column = part_row, last, layout, 0, columns
+            at, part_row, more = _begin_nested(at, text, column, row)
+            if more:
+                is_list = _get(column, FORM) == LIST
+                frame += _FRAME_BYTES
+                _keep(frame, scope, (member, found, next_column, row, number), column if is_list else 0)
+                scope = _scope_of(column + _COLUMN_BYTES if is_list else column)
+                last += 1
+                row, number, member, found, next_column = part_row, last, scope[3], 0, scope[0]
+        if at == 0:
+            return _ODD, last
     at = _after_blanks(at)
     return (at + 1 if _byte(at) == _NEWLINE else _ODD), last
 
