@@ -142,7 +142,9 @@ class Replay:
         assert {shape(row) for row in own} == {shape(row) for row in recorded}
         if all(len(row["fields"]) == 1 for row in recorded):
             assert final_rows(own) == final_rows(recorded)
-        assert len(own) == len(recorded)
+        # Results that change do so once for all rows that come together.
+        if all(row["kind"] == "INSERT" for row in recorded):
+            assert len(own) == len(recorded)
 
 
 def head(page: dict[str, Any]) -> dict[str, Any]:

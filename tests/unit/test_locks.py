@@ -176,7 +176,7 @@ def a_child_that_is_started_as_all_are_ended(lock: Lock) -> Meeting:
 
     def request() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(local.process, "start_python_module", start)
+            patch.setattr(local, "start_child", start)
             patch.setattr(local.threading, "Thread", NoThread)
             provider.request("a")
 
