@@ -190,17 +190,8 @@ class SliceAggregate(ClosingOperator):
         if len(chunks) == 1 and chunks[0].is_one_slice:
             return chunks[0]
         columns = concat(chunks)
-        keys, partials, bounds = self._parted(columns)
-        groups, first_rows = window_groups(keys, bounds)
-        if len(first_rows) < len(groups):
-            chosen = to_array(pa.int64(), first_rows)
-            merged = self._form.together(partials, groups, len(first_rows))
-            partials = merged.columns(first_slots(len(first_rows)))
-            columns = [
-                *(key.take(chosen) for key in keys),
-                *partials,
-                *(bound.take(chosen) for bound in bounds),
-            ]
+        keys, _, bounds = self._parted(columns)
+        columns = self._merged_groups(columns, *window_groups(keys, bounds))
         first, last = extent(self._log.ends(columns))
         return SliceChunk(columns, int(first), int(last))
 
@@ -264,10 +255,13 @@ class SliceAggregate(ClosingOperator):
 
     def _merged_keys(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Partials merged into one for each key, under the bounds of its first row."""
-        keys, partials, bounds = self._parted(columns)
-        groups, first_rows = batch_groups(keys, len(columns[-1]))
+        return self._merged_groups(columns, *batch_groups(columns[: self._keys], len(columns[-1])))
+
+    def _merged_groups(self, columns: list[pa.Array], groups: Array, first_rows: Array) -> list[pa.Array]:
+        """Partials merged into one for each group, with the key and the bounds of its first row."""
         if len(first_rows) == len(groups):
             return columns
+        keys, partials, bounds = self._parted(columns)
         chosen = to_array(pa.int64(), first_rows)
         merged = self._form.together(partials, groups, len(first_rows)).columns(first_slots(len(first_rows)))
         return [*(key.take(chosen) for key in keys), *merged, *(bound.take(chosen) for bound in bounds)]
