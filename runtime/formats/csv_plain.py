@@ -12,7 +12,7 @@ from sqlstream.runtime.formats.blocks import Block
 from sqlstream.runtime.formats.csv import parse_fields
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.formats.file_rows import empty_columns
-from sqlstream.runtime.kernels.buffers import address_of, to_array, validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, reused, to_array, validity_buffer
 from sqlstream.runtime.kernels.text.csv_fields import (
     COLUMN_WIDTH,
     FORM,
@@ -83,9 +83,8 @@ class PlainFields:
         if self._table[place, FORM] == TEXT:
             offsets = np.empty(rows_max + 1, dtype=np.int32)
             offsets[0] = 0
-            values = self._texts.get(place)
-            if values is None or values.nbytes < data_bytes + SLACK:
-                values = self._texts[place] = np.empty(data_bytes + SLACK, dtype=np.uint8)
+            kept = self._texts.get(place, np.empty(0, dtype=np.uint8))
+            values = self._texts[place] = reused(kept, data_bytes + SLACK)
         else:
             values = np.empty(rows_max, dtype=np.int64)
         valid = np.empty(rows_max, dtype=np.uint8)

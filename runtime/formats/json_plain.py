@@ -14,7 +14,7 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.blocks import Block, Cut
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import parse_values, take_apart
-from sqlstream.runtime.kernels.buffers import address_of, to_array, validity_buffer
+from sqlstream.runtime.kernels.buffers import address_of, reused, to_array, validity_buffer
 from sqlstream.runtime.kernels.json.json_index import index_lines
 from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
@@ -37,10 +37,6 @@ from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
 _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.INTEGER: 2**31 - 1}
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
-
-
-_KEPT_BYTES_MAX = 32 << 20
-"""No more memory for the text of a column is used again: what a very long row took is given back."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +174,7 @@ class _Column:
                 self._offsets = np.empty(rows + 1, dtype=np.int32)
                 self._offsets[0] = 0
         if self.form in (TEXT, NUMBER, NESTED):
-            wanted = data_bytes + SLACK
-            if not wanted <= self._values.nbytes <= max(_KEPT_BYTES_MAX, wanted):
-                self._values = np.empty(wanted, dtype=np.uint8)
+            self._values = reused(self._values, data_bytes + SLACK)
         addresses = [address_of(p) for p in (self._values, self._offsets, self._valid)]
         layout = next(layouts) if self.form == RECORD else 0
         size = 8 * COLUMN_WIDTH * self._size

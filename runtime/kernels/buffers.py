@@ -70,6 +70,16 @@ def view_texts(array: pa.Array) -> tuple[np.ndarray | None, np.ndarray, np.ndarr
     )
 
 
+KEPT_BYTES_MAX = 32 << 20
+"""No more memory is used again for what is smaller: what a very long text took is given back."""
+
+
+def reused(kept: np.ndarray, size: int) -> np.ndarray:
+    """Memory of so many bytes at least: that of the last time, where it does."""
+    is_fit = size <= kept.nbytes <= max(KEPT_BYTES_MAX, size)
+    return kept if is_fit else np.empty(size, dtype=np.uint8)
+
+
 def unpack_bits(bitmap: np.ndarray, bit: int, length: int) -> np.ndarray:
     """Bits as one byte each, 0 or 1."""
     return np.unpackbits(bitmap, count=bit + length, bitorder="little")[bit:]
