@@ -56,7 +56,7 @@ class JsonReader(FileRows):
         self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
         self._block_bytes = request.block_bytes or BLOCK_BYTES
         self._identifier = identifier
-        # The kernel does not see which fields nested objects lack.
+        # The kernel does not see which fields objects lack that it takes as text, as those in maps.
         has_nested = any(t.root in NESTED_ROOTS for t in self._types.values())
         self._uses_kernel = uses_kernel and not (self._needs_fields and has_nested)
         self._plain = PlainObjects(self._types, needs_fields=self._needs_fields)

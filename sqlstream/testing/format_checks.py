@@ -6,7 +6,7 @@ import dataclasses
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import SqlStreamError
@@ -23,9 +23,6 @@ from sqlstream.testing.check import (
     schema_of,
     table_text,
 )
-
-if TYPE_CHECKING:
-    pass
 
 BATCH_ROWS = (1, 3, 65_536)
 

@@ -67,7 +67,7 @@ _MEMBER_BYTES = 8 * MEMBER_WIDTH
 # within it is an element, or 0.
 _FRAME_WIDTH = 10
 _FRAME_BYTES = 8 * _FRAME_WIDTH
-_IN_LIST = 9
+_MEMBER, _FOUND, _NEXT, _ROW, _NUMBER, _IN_LIST = range(4, 10)
 
 _SKIPPED, _CLOSED = -1, -2
 _ODD, _BLANK = 0, -1
@@ -597,7 +597,7 @@ def _keep(frame, scope, place, within):  # type: ignore[no-untyped-def]
     for field in range(4):
         _set(frame, field, scope[field])
     for field in range(5):
-        _set(frame, 4 + field, place[field])
+        _set(frame, _MEMBER + field, place[field])
     _set(frame, _IN_LIST, within)
 
 
@@ -633,7 +633,7 @@ def _end_object(at, text, frame, row):  # type: ignore[no-untyped-def]
         if more:
             at, row, more = _next_object(at, text, within + _COLUMN_BYTES, row)
         if not more:
-            _end_list(within, _get(frame, 7), row)
+            _end_list(within, _get(frame, _ROW), row)
     return at, row, more
 
 
@@ -667,8 +667,8 @@ def _read_row(at, text, scope, needs_all, frames, row, number):  # type: ignore[
                 number, member, found, next_column = last, scope[3], 0, scope[0]
                 continue
             scope = _get(frame, 0), _get(frame, 1), _get(frame, 2), _get(frame, 3)
-            member, found, next_column = _get(frame, 4), _get(frame, 5), _get(frame, 6)
-            row, number = _get(frame, 7), _get(frame, 8)
+            member, found, next_column = _get(frame, _MEMBER), _get(frame, _FOUND), _get(frame, _NEXT)
+            row, number = _get(frame, _ROW), _get(frame, _NUMBER)
             frame -= _FRAME_BYTES
             continue
         # The last place is that of all members from there on.
