@@ -1,5 +1,5 @@
 """What kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers, the comparison of bytes and
-of values, and the escapes of JSON.
+of values, the number that eight digits are, and the escapes of JSON.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
 signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sqlstream.runtime.native.kernel import inlined, instruction
+from sqlstream.runtime.native.kernel import always_inlined, inlined, instruction
 
 # Odd constants with balanced bits: wyhash's secrets and the golden ratio.
 SECRET_0 = np.uint64(0xA0761D6478BD642F)
@@ -292,6 +292,25 @@ def compared_values(left, right, arena, order):  # type: ignore[no-untyped-def]
         high = _signed(np.int64(load_64(left + 8)), np.int64(load_64(right + 8)))
         return high if high != 0 else (0 if x == y else (-1 if x < y else 1))
     return _compared_bytes(_bytes_at(left, arena), np.int64(x), _bytes_at(right, arena), np.int64(y))
+
+
+_HIGH_NIBBLES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
+_THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+
+
+@always_inlined
+def other_than_digits(word):  # type: ignore[no-untyped-def]
+    """Not 0 in the bytes of a word that are no digits. (A sum carries only into bytes behind the first such one.)"""
+    return ((word & _HIGH_NIBBLES) | (((word + _SIXES) & _HIGH_NIBBLES) >> np.uint64(4))) ^ _THREES
+
+
+@always_inlined
+def number_of_digits(word):  # type: ignore[no-untyped-def]
+    """The number that eight digits are, of which the first is the lowest byte."""
+    # Neighbours are added up in pairs: digits to twos, twos to fours, fours to eight.
+    word = ((word & _LOW_NIBBLES) * np.uint64(2561)) >> np.uint64(8)
+    word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+    return ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
 
 
 @inlined

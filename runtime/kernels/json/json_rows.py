@@ -25,6 +25,8 @@ from sqlstream.runtime.kernels.intrinsics import (
     load_32,
     load_64,
     lowest_bit,
+    number_of_digits,
+    other_than_digits,
     put_utf8,
     store_8,
     store_32,
@@ -79,10 +81,8 @@ _PATIENCE = 1000
 
 
 _WIDTH = 64
-_ONE, _FOUR = np.uint64(1), np.uint64(4)
+_ONE = np.uint64(1)
 _NULL, _TRUE, _ALSE = np.uint64(0x6C6C756E), np.uint64(0x65757274), np.uint64(0x65736C61)
-_HIGH_NIBBLES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
-_THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 
 _POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
 
@@ -208,18 +208,11 @@ def _digits(at, end):  # type: ignore[no-untyped-def]
     first, value = at, np.uint64(0)
     while at + 8 <= end:
         word = load_64(at)
-        # Bytes that are no digits are those left. (A sum carries only into bytes behind the first such one.)
-        others = ((word & _HIGH_NIBBLES) | (((word + _SIXES) & _HIGH_NIBBLES) >> _FOUR)) ^ _THREES
-        count = _trailing_zeros(others) >> 3
+        count = _trailing_zeros(other_than_digits(word)) >> 3
         if count == 0:
             return at, value, at - first
         # Fewer than eight digits are moved to where the last ones of eight stand, behind zeros.
-        word = (word & _LOW_NIBBLES) << np.uint64(64 - 8 * count)
-        # Neighbours are added up in pairs: digits to twos, twos to fours, fours to eight.
-        word = (word * np.uint64(2561)) >> np.uint64(8)
-        word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
-        word = ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
-        value = value * _POWERS[count] + word
+        value = value * _POWERS[count] + number_of_digits(word << np.uint64(64 - 8 * count))
         at += count
         if count < 8:
             return at, value, at - first

@@ -18,6 +18,8 @@ from sqlstream.runtime.kernels.intrinsics import (
     load_32,
     load_64,
     lowest_bit,
+    number_of_digits,
+    other_than_digits,
     store_8,
     store_32,
     store_64,
@@ -39,9 +41,7 @@ ODD = -1
 _WIDTH = 64
 _LF, _CR, _MINUS = 10, 13, 45
 _NOTHING = np.uint64(0)
-_ONE, _FOUR = np.uint64(1), np.uint64(4)
-_HIGH_NIBBLES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
-_THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_ONE = np.uint64(1)
 _ZEROS = np.uint64(0x3030303030303030)
 _EIGHT_DIGITS = np.uint64(100_000_000)
 
@@ -145,12 +145,7 @@ def plain_end(data, delimiter, quote, is_last):  # type: ignore[no-untyped-def]
 @always_inlined
 def _eight_digits(word):  # type: ignore[no-untyped-def]
     """Eight digits as a number; whether they are digits."""
-    others = ((word & _HIGH_NIBBLES) | (((word + _SIXES) & _HIGH_NIBBLES) >> _FOUR)) ^ _THREES
-    # Neighbours are added up in pairs: digits to twos, twos to fours, fours to eight.
-    word = ((word & _LOW_NIBBLES) * np.uint64(2561)) >> np.uint64(8)
-    word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
-    word = ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
-    return word, others == _NOTHING
+    return number_of_digits(word), other_than_digits(word) == _NOTHING
 
 
 @always_inlined
