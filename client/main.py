@@ -83,6 +83,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "look into the state that a checkpoint or savepoint holds",
     ),
     "server": ("sqlstream.client.commands.server", "run jobs and answer clients until it is stopped"),
+    "taskmanager": (
+        "sqlstream.client.commands.taskmanager",
+        "offer slots of this host to a server elsewhere",
+    ),
+    "cluster": ("sqlstream.client.commands.cluster", "say how other hosts join a server"),
     "token": ("sqlstream.client.commands.token", "say who may use a server, and in which role"),
     "config": (
         "sqlstream.client.commands.config",

@@ -58,7 +58,8 @@ class ClusterSurroundings:
     lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
     name of the message and the job id when a client in another process submits or cancels a job. Jobs whose settings name no
     directory for their checkpoints have them below `checkpoint_directory`; empty: they take none. `on_checkpoint` is called with
-    the id of a job, on any thread, before a checkpoint of it counts as complete."""
+    the id of a job, on any thread, before a checkpoint of it counts as complete. `token` is what all processes of the cluster
+    show each other; empty: one is made for the life of this JobManager."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -69,3 +70,4 @@ class ClusterSurroundings:
     on_client_change: Callable[[str, str], None] = lambda message, job_id: None
     checkpoint_directory: str = ""
     on_checkpoint: Callable[[str], None] = lambda job_id: None
+    token: str = ""

@@ -26,7 +26,7 @@ from sqlstream.runtime.client_messages import ClientMessages
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
 from sqlstream.runtime.host.random import random_id, random_token
-from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
+from sqlstream.runtime.host.rooted_files import files_at
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
@@ -40,12 +40,17 @@ from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
-from sqlstream.runtime.logs import QUIET_LEVEL
 from sqlstream.runtime.metrics import ProcessUsage
 from sqlstream.runtime.net.attached_clients import AttachedClients
-from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.results import JobResults, PrintLines, ResultStore
-from sqlstream.runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
+from sqlstream.runtime.providers.providers import (
+    SPARK,
+    STANDALONE,
+    TARGET,
+    endpoint_of,
+    is_on_one_host,
+    provider_of,
+)
 from sqlstream.runtime.sink_committer import ConnectorCommitter, begin_with, tell_end
 from sqlstream.runtime.split_enumerators import (
     ConnectorEnumerators,
@@ -54,7 +59,7 @@ from sqlstream.runtime.split_enumerators import (
     with_absolute_paths,
 )
 from sqlstream.runtime.staging_claims import ClaimingStore
-from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.runtime.taskmanager.task_manager_options import options_of
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
@@ -90,15 +95,19 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
-        self._is_on_spark = not in_process and options.get(self._config, TARGET) == SPARK
+        target = options.get(self._config, TARGET)
+        self._is_elsewhere = not in_process and target in (SPARK, STANDALONE)
         self._is_on_one_host = in_process or is_on_one_host(self._config)
         self._cluster_id = random_id()[:8]
         self._provisioning = (
             None
-            if in_process
+            if in_process or target == STANDALONE
             else ProvisioningConfig.of(self._config, f"taskmanager-{self._cluster_id}", task_managers)
         )
-        self.token = random_token()
+        self._slots_max: int | None = IN_PROCESS_SLOTS if in_process else None
+        if self._provisioning is not None:
+            self._slots_max = self._provisioning.slots_max
+        self.token = around.token or random_token()
         self._attached = AttachedClients(self.cancel, print_lines)
         self._results = ResultStore(
             RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
@@ -157,7 +166,9 @@ class EmbeddedCluster:
             self._shell.task_manager_exited(resource_id, error)
 
         return FlightTaskManagers(
-            self._child_options(self._around.places, endpoint),
+            options_of(
+                self._config, self.token, endpoint.tls if endpoint is not None else None, self._around.places
+            ),
             endpoint,
             lambda told: make_provider(told, on_exit, self._around.pass_on),
             receiver=self._results,
@@ -165,28 +176,6 @@ class EmbeddedCluster:
             on_release=self._usage.measure,
             on_request=lambda data: self._client_messages.answer(data),
             on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
-        )
-
-    def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:
-        """The options of every child but its id and the address of the JobManager."""
-        is_logging = "sqlstream.log.level" in self._config
-        return TaskManagerOptions(
-            "",
-            "",
-            self.token,
-            options.get(self._config, "taskmanager.numberOfTaskSlots"),
-            options.get(self._config, "taskmanager.memory.network.max"),
-            options.get(self._config, "task.cancellation.timeout"),
-            options.get(self._config, "taskmanager.registration.timeout"),
-            options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
-            options.get(self._config, "sqlstream.log.format"),
-            places,
-            options.get(self._config, "taskmanager.host"),
-            options.get(self._config, "taskmanager.bind-host"),
-            endpoint.tls if endpoint is not None else None,
-            local_copy_directories(self._config),
-            options.get(self._config, "taskmanager.memory.managed.size"),
-            directories_of(options.get(self._config, "io.tmp.dirs")),
         )
 
     def _job_manager_config(self) -> JobManagerConfig:
@@ -207,9 +196,10 @@ class EmbeddedCluster:
                 slot_request_timeout_ms=value("slot.request.timeout"),
                 enumerates=enumerates_splits,
                 checkpoint_directory=self._around.checkpoint_directory,
+                job_manager_id=self._cluster_id,
             ),
             archive_max=value("jobstore.max-capacity"),
-            slots_max=self._provisioning.slots_max if self._provisioning is not None else IN_PROCESS_SLOTS,
+            slots_max=self._slots_max,
         )
 
     def start(self) -> None:
@@ -230,8 +220,8 @@ class EmbeddedCluster:
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
         """Submit a job. UserError or JobError when it cannot run. One that `is_recovered` has run under an earlier JobManager,
         and goes on from the last of its checkpoints; else it goes on from what its settings name, or begins."""
-        if self._is_on_spark or is_of_spark(graph):
-            # Executors run in directories of their own.
+        if self._is_elsewhere or is_of_spark(graph):
+            # Those processes run in directories of their own.
             graph = with_absolute_paths(graph)
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         encoded = encode_job_graph(graph)
@@ -423,6 +413,11 @@ class EmbeddedCluster:
     def address(self) -> str:
         """Where the JobManager listens; `token` is what its clients must present."""
         return self._task_managers.address
+
+    @property
+    def task_managers_address(self) -> str:
+        """Where TaskManagers register."""
+        return self._task_managers.result_address
 
     def _on_unprinted(self, job_id: str, error: OSError) -> None:
         self._print_errors[job_id] = error

@@ -159,6 +159,8 @@ def greeting(server: Server) -> str:
         f"  REST, console  {server.rest_url}",
         f"  data           {server.data_directory}",
     ]
+    if server.join_address:
+        lines.append(f"  join at        {server.join_address}; for the token: sqlstream cluster token")
     if server.token_path is not None:
         lines.append(f"  token          in {server.token_path}")
     lines.append(f"Try: sqlstream shell --connect {server.gateway_url}, then SELECT 1;")

@@ -18,7 +18,7 @@ from sqlstream.runtime.host.whole_files import FILE_MODE
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
 
-    catalog/  checkpoints/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
+    catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
     """
 
     def __init__(self, path: str) -> None:
@@ -60,6 +60,10 @@ class DataDirectory:
     @property
     def checkpoints(self) -> str:
         return self._of("checkpoints")
+
+    @property
+    def cluster(self) -> str:
+        return self._of("cluster")
 
     @property
     def jobs(self) -> str:

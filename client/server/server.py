@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import socket
@@ -27,6 +28,7 @@ from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
+from sqlstream.client.server.standalone import StandaloneCluster, is_standalone
 from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session
@@ -59,6 +61,7 @@ class Server:
         self._http: HttpListener | None = None
         self.stopped = threading.Event()
         self.is_broken = False
+        self.join_address = ""
 
     @property
     def data_directory(self) -> str:
@@ -201,6 +204,10 @@ class Server:
             "sqlstream.log.level": config.log_level,
             "sqlstream.log.format": config.log_format,
         }
+        standalone = StandaloneCluster(self._directory.cluster) if is_standalone(settings) else None
+        if standalone is not None:
+            settings |= standalone.settings(settings)
+            surroundings = dataclasses.replace(surroundings, token=standalone.secret)
         size = cluster_size(self._configuration, os.cpu_count() or 1, self._task_managers)
         self._cluster = GuardedCluster(
             {**settings, **size.settings},
@@ -213,7 +220,17 @@ class Server:
         self._cluster.start()
         ends.callback(self._cluster.close)
         ends.callback(self._suspend_jobs)
+        if standalone is not None:
+            self._open_door(standalone, ends)
         submit_again(recovery, self._cluster, self._store, now_ms)
+
+    def _open_door(self, standalone: StandaloneCluster, ends: contextlib.ExitStack) -> None:
+        standalone.join_token()
+        job_manager = self._cluster.task_managers_address
+        door = standalone.door(self._configuration.for_jobs, job_manager, self._places, self._break_off)
+        ends.callback(door.stop)
+        self.join_address = door.address
+        logger.info("TaskManagers join at %s, and register at %s", door.address, job_manager)
 
     def _access_rules(self) -> AccessRules:
         config = self._config

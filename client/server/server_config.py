@@ -232,7 +232,16 @@ def cluster_size(configuration: Configuration, cores: int, task_managers: int | 
 
     A process per slot would cost each of many small jobs 120 MB, and several times the processor time; a single process would
     run all tasks under one interpreter lock. `task_managers` is the number that was asked for on the command line."""
-    if configuration.get("execution.target") == "spark":
+    target = configuration.get("execution.target")
+    if target == "standalone":
+        if task_managers is not None:
+            raise UserError(
+                "SS4003",
+                "a standalone cluster starts no TaskManagers: they join it",
+                hint="leave --task-managers out, and run on each host: sqlstream taskmanager --join HOST:PORT",
+            )
+        return ClusterSize(None, {})
+    if target == "spark":
         # An executor has a processor for one task, and costs nothing before a job needs it.
         return ClusterSize(task_managers, {})
     settings = {}

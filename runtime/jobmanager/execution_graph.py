@@ -85,12 +85,13 @@ class ExecutionVertex:
 
 class ExecutionGraph:
     """All subtasks of a job, in the topological order of its vertices. Ids are derived, so that a run can be
-    repeated.
+    repeated; `run` is a part of them, by which those of one JobManager differ from those of the next.
 
     State: the subtasks, and the last attempts of those that a rescale has replaced, whose reports may still come."""
 
-    def __init__(self, job_graph: JobGraph, now_ms: int, story: Story) -> None:
+    def __init__(self, job_graph: JobGraph, now_ms: int, story: Story, run: str = "") -> None:
         self._story = story
+        self._run = f"-{run}" if run else ""
         self._replaced: dict[str, Execution] = {}
         self._lay_out(job_graph, 0, now_ms)
 
@@ -121,7 +122,7 @@ class ExecutionGraph:
         self._lay_out(job_graph, 1 + max(execution.attempt for execution in ended), now_ms)
 
     def _attempt(self, index: int, subtask: int, attempt: int, now_ms: int) -> Execution:
-        execution_id = f"{self.job_graph.job_id}-{index}-{subtask}-{attempt}"
+        execution_id = f"{self.job_graph.job_id}{self._run}-{index}-{subtask}-{attempt}"
         return Execution(execution_id, attempt, now_ms, self._story)
 
     def start_anew(self, subtask: ExecutionVertex, now_ms: int) -> None:

@@ -58,7 +58,7 @@ class JobMaster:
         self.job_id = job_graph.job_id
         self.config = config
         self.story = Story()
-        self.graph = ExecutionGraph(job_graph, now_ms, self.story)
+        self.graph = ExecutionGraph(job_graph, now_ms, self.story, config.job_manager_id)
         self._instructions: list[events.JobMasterInstruction] = []
         sources = JobSources(job_graph, config.enumerates)
         output = JobOutput(self.graph, self._emit)

@@ -21,7 +21,8 @@ class JobMasterConfig:
     `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
     each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
     assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`. A job
-    that `is_recovered` has run under an earlier JobManager."""
+    that `is_recovered` has run under an earlier JobManager. `job_manager_id` is another one for each JobManager that TaskManagers
+    can meet: what an earlier one has deployed under the same job is never taken for what this one has."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -31,6 +32,7 @@ class JobMasterConfig:
     enumerates: Callable[[str], bool] = lambda connector: False
     checkpoint_directory: str = ""
     is_recovered: bool = False
+    job_manager_id: str = ""
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:
         if job.is_query:

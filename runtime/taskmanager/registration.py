@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from sqlstream.errors import ErrorInfo, error_info
 from sqlstream.messages.rpc import RegisterTaskManager, RegistrationAccepted
 
+HEARTBEATS_MISSED = 2
+"""After so many a TaskManager asks whether it is still known."""
+
 
 @dataclass(frozen=True)
 class TaskExecutorConfig:
@@ -22,6 +25,7 @@ class TaskExecutorConfig:
     process_id: int = 0
     cores: int = 0
     memory_bytes: int = 0
+    first_incarnation: int = 0
 
 
 class Registration:
@@ -31,10 +35,11 @@ class Registration:
     State: the incarnation, whether it is connected or leaving, and when it last asked, heard something and was registered."""
 
     def __init__(self, config: TaskExecutorConfig) -> None:
-        self.incarnation = 0
+        self.incarnation = config.first_incarnation
         self.is_connected = False
         self.is_leaving = False
         self.heartbeat_timeout_ms = 0
+        self._heartbeat_interval_ms = 0
         self._config = config
         self._last_message_ms = 0
         self._sent_ms: int | None = None
@@ -58,6 +63,7 @@ class Registration:
         self.is_connected = True
         self._unregistered_since_ms = None
         self.heartbeat_timeout_ms = message.heartbeat_timeout_ms
+        self._heartbeat_interval_ms = message.heartbeat_interval_ms
         return is_first
 
     def leave(self) -> bool:
@@ -84,6 +90,19 @@ class Registration:
         if self._sent_ms is not None and now_ms - self._sent_ms < c.resend_ms:
             return None
         self._sent_ms = now_ms
+        return self._message(is_held=False)
+
+    def ask_again(self, is_held: bool, now_ms: int) -> RegisterTaskManager | None:
+        """What to send a JobManager that has missed heartbeats: another one, which has begun since, does not know of us."""
+        missed_ms = HEARTBEATS_MISSED * self._heartbeat_interval_ms
+        since_ms = max(self._last_message_ms, self._sent_ms or 0)
+        if now_ms - since_ms <= missed_ms:
+            return None
+        self._sent_ms = now_ms
+        return self._message(is_held)
+
+    def _message(self, is_held: bool) -> RegisterTaskManager:
+        c = self._config
         return RegisterTaskManager(
             task_manager_id=self.task_manager_id,
             resource_id=c.resource_id,
@@ -93,6 +112,7 @@ class Registration:
             process_id=c.process_id,
             cores=c.cores,
             memory_bytes=c.memory_bytes,
+            is_held=is_held,
         )
 
 

@@ -365,6 +365,9 @@ class TaskExecutor:
         elif self.registration.is_silent(now_ms):
             self._leave("no heartbeat from the JobManager", now_ms)
         else:
+            asked = self.registration.ask_again(bool(self.slots.allocations()), now_ms)
+            if asked is not None:
+                self._send(asked)
             self._resend(now_ms)
             self._collect_metrics(now_ms)
 

@@ -112,6 +112,7 @@ class TaskManager:
                 options.slots,
                 options.cancellation_timeout_ms,
                 options.registration_timeout_ms,
+                options.first_incarnation,
             ),
             options.job_manager_address,
             self._transport,

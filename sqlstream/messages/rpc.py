@@ -187,7 +187,8 @@ class SlotOffer(msgspec.Struct, frozen=True):
 
 
 class RegisterTaskManager(RpcMessage, frozen=True):
-    """A TaskManager without tasks registers. `address` is where it listens for both control and data.
+    """A TaskManager registers. `address` is where it listens for both control and data. `is_held`: it has slots of jobs, and asks
+    because it has not heard its JobManager for long; one that does not know it has it end its tasks first.
 
     `task_manager_id` is `<resource_id>#<incarnation>`; the incarnation grows with every registration of one
     process.
@@ -202,6 +203,7 @@ class RegisterTaskManager(RpcMessage, frozen=True):
     process_id: Count = 0
     cores: Count = 0
     memory_bytes: Count = 0
+    is_held: bool = False
 
 
 class HeartbeatReply(RpcMessage, frozen=True):

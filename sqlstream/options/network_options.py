@@ -12,11 +12,16 @@ _CLUSTER = Scope.CLUSTER
 
 NETWORK_OPTIONS = (
     ConfigOption("jobmanager.rpc.address", _S, "",
-                 "With execution.target = spark, the host name or IP address under which TaskManagers reach the JobManager; "
-                 "empty: processes of one machine and user meet on Unix sockets, as they always do with other targets.",
+                 "With execution.target = spark or standalone, the host name or IP address under which TaskManagers reach the "
+                 "JobManager; empty: processes of one machine and user meet on Unix sockets, as they always do with the target "
+                 "local, and a standalone cluster has its TaskManagers on this machine (127.0.0.1).",
                  scope=_CLUSTER),
-    ConfigOption("jobmanager.rpc.port", _I, "0", "The JobManager's port; 0 takes a free one.", minimum=0, maximum=65535,
-                 scope=_CLUSTER),
+    ConfigOption("jobmanager.rpc.port", _I, "0", "The JobManager's port; 0 takes a free one, or 6123 in a standalone cluster.",
+                 minimum=0,
+                 maximum=65535, scope=_CLUSTER),
+    ConfigOption("jobmanager.join.port", _I, "6124",
+                 "With execution.target = standalone, the port at which TaskManagers ask to join; 0 takes a free one.",
+                 minimum=0, maximum=65535, scope=_CLUSTER),
     ConfigOption("jobmanager.bind-host", _S, "",
                  "The address that the JobManager listens on; empty takes jobmanager.rpc.address.", scope=_CLUSTER),
     ConfigOption("taskmanager.host", _S, "",
@@ -38,6 +43,9 @@ NETWORK_OPTIONS = (
                  "The name in the certificate of every process, for one certificate on all hosts; empty: each certificate names "
                  "its host.", scope=_CLUSTER),
 )  # fmt: skip
+
+RPC_PORT = "6123"
+"""The port of the JobManager of a standalone cluster, unless another is given: TaskManagers find the next one there."""
 
 NEED_AN_ADDRESS = ("jobmanager.rpc.port", "jobmanager.bind-host", "taskmanager.host", "taskmanager.bind-host")
 """Settings that mean something only beside jobmanager.rpc.address."""

@@ -261,7 +261,7 @@ def test_the_code_reaches_executors_of_a_spark_cluster(packages: Path) -> None:
     """A batch query reads a table of the package, and a streaming job calls its function as well."""
     settings = [
         *("--set", "spark.master=local-cluster[2,1,1024]", "--set", "spark.executor.memory=1g"),
-        *("--set", "execution.batch.spark-files-are-shared=true"),
+        *("--set", "execution.files-are-shared=true"),
     ]
     table = LEDGER.replace("'book'", f"'{packages.parent}/book'").format(more="")
     written = table + "INSERT INTO book VALUES (1, 'a'), (2, 'b'), (40, 'c');\n"

@@ -39,7 +39,7 @@ pytestmark = [
 
 CLIENT, WORKERS = "client", ("one", "two")
 NAMES = ("head", *WORKERS, CLIENT)
-FILES_ARE_SHARED = {"execution.batch.spark-files-are-shared": "true"}
+FILES_ARE_SHARED = {"execution.files-are-shared": "true"}
 HEARTBEAT_S = 6
 
 

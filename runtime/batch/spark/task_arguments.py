@@ -54,7 +54,7 @@ def encode_arguments(arguments: ReadArguments | WriteArguments | SendArguments) 
 
 Table = SourceSpec | SinkSpec | InferTableSpec
 
-FILES_ARE_SHARED = "execution.batch.spark-files-are-shared"
+FILES_ARE_SHARED = "execution.files-are-shared"
 
 
 def refuse_local_files(specs: Iterable[Table], config: Mapping[str, str]) -> None:
@@ -85,6 +85,6 @@ def refuse_local_directory(what: str, path: str, config: Mapping[str, str]) -> N
 def _refusal(what: str) -> UserError:
     return UserError(
         "SS4057",
-        f"{what}, and the Spark cluster has other machines",
+        f"{what}, and the cluster has other machines",
         hint=f"put the files where all of them see them under the same path, and SET '{FILES_ARE_SHARED}' = 'true'",
     )

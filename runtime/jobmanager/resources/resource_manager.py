@@ -107,7 +107,7 @@ class ResourceManager:
             self._refuse(message, _other_version(message))
         elif self.provisioning is not None and not self.provisioning.is_expected(message.resource_id):
             self._refuse(message, _not_requested(message))
-        elif message.task_manager_id in self._gone:
+        elif message.task_manager_id in self._gone or self._is_of_another(message):
             self._send(message.address, UnknownTaskManager(message.task_manager_id))
         elif not self._is_overtaken(message):
             self._register(message, now_ms)
@@ -259,6 +259,10 @@ class ResourceManager:
             for t in self.task_managers.values()
         )
 
+    def _is_of_another(self, message: RegisterTaskManager) -> bool:
+        """Whether its slots are those that an earlier JobManager leased."""
+        return message.is_held and message.task_manager_id not in self.task_managers
+
     def _register(self, message: RegisterTaskManager, now_ms: int) -> None:
         if message.task_manager_id not in self.task_managers:
             for found in list(self.task_managers.values()):
@@ -271,6 +275,7 @@ class ResourceManager:
             if self.provisioning is not None:
                 self.provisioning.on_registered(message.resource_id)
             self.story.add(now_ms, f"{message.task_manager_id} registered with {message.slots} slots")
+        self.task_managers[message.task_manager_id].last_message_ms = now_ms
         config = self.config
         self._send(
             message.address,

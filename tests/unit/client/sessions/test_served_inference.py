@@ -115,7 +115,7 @@ def test_files_that_may_not_be_shared_are_refused_until_they_are_said_to_be(tmp_
             session.compile(query)
         assert (caught.value.code, caught.value.span is not None) == ("SS4057", True)
         assert cluster.jobs() == ()
-        session.execute(parse_statement("SET 'execution.batch.spark-files-are-shared' = 'true'"))
+        session.execute(parse_statement("SET 'execution.files-are-shared' = 'true'"))
         session.compile(query)
 
 

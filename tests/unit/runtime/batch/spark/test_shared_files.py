@@ -22,7 +22,7 @@ def test_a_file_that_duckdb_reads_is_refused_until_it_is_said_to_be_shared() -> 
     with pytest.raises(UserError) as refused:
         refuse_local_files(specs, {})
     assert refused.value.code == "SS4057"
-    refuse_local_files(specs, {"execution.batch.spark-files-are-shared": "true"})
+    refuse_local_files(specs, {"execution.files-are-shared": "true"})
 
 
 def test_a_file_whose_columns_are_asked_for_is_refused_too() -> None:
@@ -47,5 +47,5 @@ def test_checkpoints_in_a_directory_of_this_machine_are_refused(config: dict[str
     with pytest.raises(UserError, match='is the directory "/data" of this machine') as refused:
         refuse_local_checkpoints(config)
     assert refused.value.code == "SS4057"
-    refuse_local_checkpoints({**config, "execution.batch.spark-files-are-shared": "true"})
+    refuse_local_checkpoints({**config, "execution.files-are-shared": "true"})
     refuse_local_checkpoints({key: value.replace("/data", "s3://bucket/a") for key, value in config.items()})

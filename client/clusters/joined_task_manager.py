@@ -1,0 +1,172 @@
+"""A TaskManager of this host that joins a cluster elsewhere, and is replaced when it ends, until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from sqlstream import config as options
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.process_directory import ProcessDirectory
+from sqlstream.runtime.host.random import random_id
+from sqlstream.runtime.host.rooted_files import FilePlaces
+from sqlstream.runtime.net.authority import CERTIFICATE_DAYS, new_request, write_files
+from sqlstream.runtime.net.endpoint import TlsFiles, internal_tls, read_identity
+from sqlstream.runtime.net.joining import Admission, JoinToken, ask_to_join
+from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, PassOn
+from sqlstream.runtime.providers.early_children import start_child
+from sqlstream.runtime.taskmanager.task_manager_options import encode_options, options_of
+
+logger = logging.getLogger(__name__)
+
+RENEW_AFTER_S = CERTIFICATE_DAYS * 86_400 * 2 / 3
+"""A TaskManager gets a new process, with a new certificate, after so long."""
+
+WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long to wait before the next try, and after the last of these always as long as that."""
+
+STEADY_AFTER_S = 60.0
+"""One that has run for so long ended for a reason of its own: the next one starts at once."""
+
+STOP_TIMEOUT_S = 5.0
+
+INCARNATIONS = 1 << 20
+"""More than one process registers: the next one takes its place at once."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Whom to ask: `address` is HOST:PORT of the JobManager's door. `config` are the settings of the TaskManager."""
+
+    address: str
+    token: JoinToken
+    config: Mapping[str, str]
+
+
+class JoinedTaskManager:
+    """Runs one TaskManager at a time as a child of this process. `say` takes what happens, `pass_on` the lines of the child.
+    `stop` is for any thread. State: the child."""
+
+    def __init__(self, joining: Joining, say: PassOn, pass_on: PassOn) -> None:
+        self._joining = joining
+        self._say = say
+        self._pass_on = pass_on
+        self._stopped = threading.Event()
+        self._resource_id = f"taskmanager-{socket.gethostname()}-{random_id()[:8]}"
+        self._started = 0
+        self._directory = ProcessDirectory(tempfile.gettempdir(), "sqlstream-taskmanager-")
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Return after `stop`. UserError when the cluster refuses this host, whenever it does."""
+        failures = 0
+        while not self._stopped.is_set():
+            started_s = steady_s()
+            try:
+                self._run_one(self._admission())
+            except ExternalError as error:
+                self._say(f"{error.message}; it is tried again")
+            failures = 0 if steady_s() - started_s > STEADY_AFTER_S else failures + 1
+            if failures:
+                self._stopped.wait(WAITS_S[min(failures, len(WAITS_S)) - 1])
+
+    def stop(self) -> None:
+        """End the TaskManager. Harmless when repeated."""
+        self._stopped.set()
+        with self._lock:
+            if self._child is not None:
+                _hang_up(self._child)
+
+    def _admission(self) -> tuple[Admission, TlsFiles]:
+        """What the cluster says, and the certificates to show. ExternalError SS6076 while nobody is there."""
+        joining = self._joining
+        own = internal_tls(joining.config)
+        if own is not None:
+            read_identity(own)
+        request = new_request(f"sqlstream taskmanager {socket.gethostname()}")
+        host = options.get(joining.config, "taskmanager.host")
+        admission = ask_to_join(joining.address, joining.token, request.signing_request, host)
+        if admission.certificate:
+            certificates = admission.certificate.encode(), admission.authority.encode()
+            return admission, write_files(self._directory.path, request.key, *certificates)
+        if own is None:
+            raise UserError(
+                "SS4070",
+                f"the cluster at {joining.address} has certificates of its own, and this host names none",
+                hint="give the files that the server has too: -D security.ssl.internal.enabled=true and its files",
+            )
+        return admission, own
+
+    def _run_one(self, admitted: tuple[Admission, TlsFiles]) -> None:
+        admission, tls = admitted
+        told = msgspec.structs.replace(
+            options_of(self._joining.config, admission.token, tls, self._places(admission)),
+            resource_id=self._resource_id,
+            first_incarnation=self._started * INCARNATIONS,
+            job_manager_address=admission.job_manager,
+            host=admission.host,
+        )
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            child = self._child = start_child()
+            self._started += 1
+            assert child.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.write(encode_options(told))
+                child.stdin.flush()
+        self._say(
+            f"{told.resource_id} joins {self._joining.address} with {told.slots} slots (process {child.pid})"
+        )
+        renewal = threading.Timer(RENEW_AFTER_S, _hang_up, (child,))
+        renewal.daemon = True
+        renewal.start()
+        try:
+            assert child.stdout is not None
+            while line := child.stdout.readline(LINE_BYTES_MAX):
+                self._pass_on(line.decode("utf-8", "replace"))
+            code = _wait(child)
+        finally:
+            renewal.cancel()
+            with self._lock:
+                self._child = None
+        if not self._stopped.is_set():
+            self._say(f"{told.resource_id} ended with {_how(code)}")
+
+    def _places(self, admission: Admission) -> FilePlaces | None:
+        """Where the server says, but not where the key of this TaskManager is."""
+        if admission.places is None:
+            return None
+        denied = (*admission.places.denied, self._directory.path)
+        return msgspec.structs.replace(admission.places, denied=denied)
+
+
+def _hang_up(child: subprocess.Popen[bytes]) -> None:
+    """It ends when its input does."""
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError, OSError):
+        child.stdin.close()
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Its output has ended, and so should it."""
+    with child:
+        try:
+            return child.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return child.wait()
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

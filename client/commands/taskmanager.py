@@ -1,0 +1,127 @@
+"""`sqlstream taskmanager`: slots of this host for a cluster whose JobManager is elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
+
+if TYPE_CHECKING:
+    from sqlstream.client.configuration import Configuration
+    from sqlstream.runtime.net.joining import JoinToken
+
+TOKEN_VARIABLE = "SQLSTREAM_JOIN_TOKEN"
+
+EPILOG = f"""\
+examples:
+  sqlstream cluster token > join-token        (where the server runs)
+  sqlstream taskmanager --join head:6124 --token-file join-token
+  sqlstream taskmanager --join head:6124 --slots 4 -D taskmanager.host=worker1
+
+The server runs with execution.target = standalone. The TaskManager asks it for a certificate, which nobody gets without the
+token, and all that goes between the hosts is encrypted. It waits for a server that is not there, registers anew with one that has
+been started again, and is replaced when it ends. The token is that of --token-file or {TOKEN_VARIABLE}. Ctrl-C and SIGTERM stop it.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--join", metavar="HOST:PORT", required=True, help="where the server says that hosts join"
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="the file with the token to join")
+    parser.add_argument(
+        "--slots",
+        type=count,
+        metavar="N",
+        help="how many subtasks run here at once (default: one for each core)",
+    )
+    add_configuration_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when it was stopped, 2 when the cluster refuses this host or a setting is wrong."""
+    from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joining
+
+    if arguments.slots is not None:
+        arguments.settings.append(f"{SLOTS}={arguments.slots}")
+    configuration = configuration_of(arguments)
+    joining = Joining(_address(arguments.join), _token(arguments.token_file), _settings(configuration))
+    task_manager = JoinedTaskManager(joining, _say, _pass_on)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        task_manager.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    task_manager.run()
+    return 0
+
+
+SLOTS = "taskmanager.numberOfTaskSlots"
+LOG_LEVEL = "sqlstream.log.level"
+
+
+def _settings(configuration: Configuration) -> dict[str, str]:
+    found = configuration.for_jobs
+    if not configuration.is_given(SLOTS):
+        found[SLOTS] = str(os.cpu_count() or 1)
+    # Of the scope of servers, as the log of this process is.
+    found[LOG_LEVEL] = configuration.get(LOG_LEVEL)
+    found["sqlstream.log.format"] = configuration.get("sqlstream.log.format")
+    return found
+
+
+def _address(text: str) -> str:
+    """UserError SS4003 for what is no HOST:PORT."""
+    from urllib.parse import urlsplit
+
+    from sqlstream.errors import UserError
+
+    try:
+        place = urlsplit(f"//{text}")
+        if place.hostname and place.port and not place.path:
+            return text
+    except ValueError:
+        pass
+    raise UserError(
+        "SS4003", f'--join takes HOST:PORT, not "{text}"', hint="the server says it when it starts"
+    )
+
+
+def _token(path: str | None) -> JoinToken:
+    from sqlstream.errors import UserError
+    from sqlstream.runtime.net.joining import JoinToken
+
+    if path is None:
+        if TOKEN_VARIABLE not in os.environ:
+            raise UserError(
+                "SS4080",
+                "there is no token to join the cluster",
+                hint=f"give --token-file FILE or {TOKEN_VARIABLE}; the server's host has it: sqlstream cluster token",
+            )
+        return JoinToken.parse(os.environ[TOKEN_VARIABLE])
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return JoinToken.parse(stream.read(4096))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(
+            "SS4080",
+            f'could not read the token in "{path}": {reason}',
+            hint="give a file that this user can read",
+        ) from error
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _pass_on(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

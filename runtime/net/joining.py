@@ -1,0 +1,221 @@
+"""How a TaskManager that nobody has started from here becomes one of the cluster: what it asks, and what it is given.
+
+It knows an address and a token. The token has the fingerprint of the cluster's authority, so that it tells nobody else its
+secret, and the secret, by which the JobManager knows it. It sends a request for a certificate and gets one, with the address of
+the JobManager and the word that all processes of the cluster have.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.rooted_files import FilePlaces
+from sqlstream.runtime.net.authority import REQUEST_BYTES_MAX, Authority, fingerprint_of
+
+JOIN_PATH = "/join"
+BODY_BYTES_MAX = REQUEST_BYTES_MAX + 4096
+
+_TIMEOUT_S = 20.0
+_HOST_MAX = 253
+_TOKEN = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True)
+class JoinToken:
+    """What a host that joins is told: `fingerprint` is that of the cluster's authority, `secret` 256 random bits."""
+
+    fingerprint: str
+    secret: str
+
+    @staticmethod
+    def parse(text: str) -> JoinToken:
+        """UserError SS4080 for anything else; the text may have blanks around it."""
+        found = _TOKEN.fullmatch(text.strip())
+        if found is None:
+            raise UserError(
+                "SS4080",
+                "the token to join the cluster is none: it has 64 hexadecimal digits, a point and 43 characters",
+                hint="take it from the host of the JobManager: sqlstream cluster token",
+            )
+        return JoinToken(found[1], found[2])
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint}.{self.secret}"
+
+
+class JoinRequest(msgspec.Struct, frozen=True):
+    """`host` is the name or address under which others reach the TaskManager; empty: the address from which it asks."""
+
+    secret: str
+    signing_request: str
+    host: str = ""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """`job_manager` is where the JobManager listens, `token` what processes of the cluster show each other, `host` the name or
+    address for which the certificate counts. Certificates are PEM, and empty where the processes of the cluster have others.
+    Files of tables lie at `places`, or anywhere."""
+
+    job_manager: str
+    token: str
+    certificate: str
+    authority: str
+    host: str
+    places: FilePlaces | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    hint: str = ""
+
+
+# The JobManager's side.
+
+
+class Door:
+    """Admits who knows the secret. `find_addresses` tells the addresses of a host's name. A cluster that `has_own_certificates`
+    signs none: who joins has one of the same authority. Thread-safe. State: none."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        secret: Callable[[], str],
+        token: str,
+        job_manager: str,
+        find_addresses: Callable[[str], frozenset[str]],
+        places: FilePlaces | None = None,
+        has_own_certificates: bool = False,
+    ) -> None:
+        self._places = places
+        self._authority = authority
+        self._secret = secret
+        self._token = token
+        self._job_manager = job_manager
+        self._find_addresses = find_addresses
+        self._has_own_certificates = has_own_certificates
+
+    def answer(self, body: bytes, peer: str) -> tuple[int, Admission | Refusal]:
+        """The status of HTTP, and what to tell the host at the address `peer`."""
+        try:
+            asked = msgspec.json.decode(body, type=JoinRequest)
+        except msgspec.MsgspecError:
+            return 400, Refusal("SS4081", "the request to join the cluster cannot be read", _SAME_RELEASE)
+        if not hmac.compare_digest(asked.secret.encode(), self._secret().encode()):
+            return 403, Refusal("SS4080", "the token does not count (any more)", _NEW_TOKEN)
+        host = asked.host or peer
+        if self._has_own_certificates:
+            return 200, Admission(self._job_manager, self._token, "", "", host, self._places)
+        if not self._is_of(host, peer):
+            return 403, Refusal(
+                "SS4082",
+                f'the TaskManager asks from {peer}, which is no address of "{host[:_HOST_MAX]}"',
+                "leave taskmanager.host out, or have the JobManager's host find the name",
+            )
+        try:
+            certificate = self._authority.sign(asked.signing_request.encode(), [host])
+        except ValueError:
+            return 400, Refusal("SS4081", "the request for a certificate cannot be read", _SAME_RELEASE)
+        authority = self._authority.certificate.decode()
+        return 200, Admission(
+            self._job_manager, self._token, certificate.decode(), authority, host, self._places
+        )
+
+    def _is_of(self, host: str, peer: str) -> bool:
+        """Whether the peer may have a certificate for the host: else it could take the place of another."""
+        if host == peer:
+            return True
+        return len(host) <= _HOST_MAX and _plain(peer) in self._find_addresses(host)
+
+
+_SAME_RELEASE = "install the same release of sqlstream on all hosts"
+_NEW_TOKEN = "take the one that counts from the host of the JobManager: sqlstream cluster token"
+
+
+def addresses_of(host: str) -> frozenset[str]:
+    """The addresses of a host's name, as this machine finds them; none for a name that is not known."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return frozenset()
+    return frozenset(_plain(str(address[0])) for *_, address in found)
+
+
+def _plain(address: str) -> str:
+    """An address of IPv4 that comes in one of IPv6, as itself."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return str(mapped or found)
+
+
+# The TaskManager's side.
+
+
+def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: str) -> Admission:
+    """Ask the JobManager whose door is at `address`, HOST:PORT. ExternalError SS6076 when it is not reached, UserError when it is
+    another cluster's or refuses."""
+    place = urlsplit(f"//{address}")
+    asked = JoinRequest(token.secret, signing_request.decode(), host)
+    connection = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=_TIMEOUT_S)
+    try:
+        with socket.create_connection((place.hostname, place.port), _TIMEOUT_S) as plain:
+            connection.sock = _believed(plain, token, address)
+            connection.request("POST", JOIN_PATH, msgspec.json.encode(asked))
+            reply = connection.getresponse()
+            data = reply.read(1 << 20)
+    except (OSError, http.client.HTTPException) as error:
+        raise ExternalError(
+            "SS6076",
+            f"could not reach the cluster at {address}: {_reason(error)}",
+            hint="start the server there, with execution.target = standalone",
+        ) from error
+    finally:
+        connection.close()
+    try:
+        if reply.status == http.client.OK:
+            return msgspec.json.decode(data, type=Admission)
+        refused = msgspec.json.decode(data, type=Refusal)
+    except msgspec.MsgspecError as error:
+        raise UserError(
+            "SS4081", f"what listens at {address} is no cluster to join", hint=_SAME_RELEASE
+        ) from error
+    raise UserError(refused.code, refused.message, hint=refused.hint)
+
+
+def _believed(plain: socket.socket, token: JoinToken, address: str) -> ssl.SSLSocket:
+    """The encrypted connection, when the authority of the token is at its other end: nothing is told to another."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # The certificate is known by its fingerprint, whatever its names.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    secure = context.wrap_socket(plain)
+    shown = secure.getpeercert(binary_form=True) or b""
+    if not hmac.compare_digest(fingerprint_of(shown), token.fingerprint):
+        secure.close()
+        raise UserError(
+            "SS4083",
+            f"what listens at {address} is not the cluster of this token: it shows another certificate",
+            hint=f"check the address; a cluster whose directory is new has a new token: {_NEW_TOKEN}",
+        )
+    return secure
+
+
+def _reason(error: Exception) -> str:
+    return (
+        (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    ).lower()

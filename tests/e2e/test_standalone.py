@@ -1,0 +1,156 @@
+"""A server whose TaskManagers join it: rows, and processes that are killed on either side."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from command_harness import ROOT, SQLSTREAM, children_of, environment, sqlstream
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
+
+STANDALONE = (
+    "-D", "execution.target=standalone", "-D", "jobmanager.join.port=0", "-D", "heartbeat.interval=500 ms",
+    "-D", "heartbeat.timeout=20 s",
+)  # fmt: skip
+ROWS = 3000
+
+
+class Worker:
+    """A `sqlstream taskmanager` that is killed at the end, unless it has ended."""
+
+    def __init__(self, directory: Path, address: str, *words: str) -> None:
+        self.output = directory.with_suffix(".out")
+        with open(self.output, "wb") as output:
+            self.process = subprocess.Popen(
+                [*SQLSTREAM, "taskmanager", "--join", address, "--slots", "1", *words],
+                cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    @property
+    def child(self) -> psutil.Process | None:
+        return next(iter(children_of(self.process.pid)), None)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def workers(directory: Path, address: str, count: int) -> Iterator[list[Worker]]:
+    token = directory / "join-token"
+    token.write_text(sqlstream("cluster", "token", "--data-dir", str(directory / "data")).stdout)
+    started: list[Worker] = []
+    try:
+        for number in range(count):
+            started.append(Worker(directory / f"worker{number}", address, "--token-file", str(token)))
+        yield started
+    finally:
+        for worker in started:
+            children = children_of(worker.process.pid) if worker.process.poll() is None else []
+            worker.process.kill()
+            worker.process.wait()
+            for child in children:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.wait(60)
+
+
+def join_address(server: RunningServer) -> str:
+    return next(line for line in server.greeting if "join at" in line).split()[2].rstrip(";")
+
+
+def slots(server: RunningServer) -> int:
+    return sum(found["slotsNumber"] for found in server.get("/taskmanagers")["taskmanagers"])
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_copy(server: RunningServer, directory: Path) -> str:
+    """A job of two subtasks that hands ROWS rows on by an exchange, 500 each second; its id."""
+    session = server.open_session()
+    for text in (
+        "SET 'parallelism.default' = '2'",
+        "SET 'execution.checkpointing.interval' = '300 ms'",
+        "SET 'restart-strategy.type' = 'fixed-delay'",
+        "SET 'restart-strategy.fixed-delay.attempts' = '100'",
+        "SET 'restart-strategy.fixed-delay.delay' = '100 ms'",
+        f"""CREATE TABLE g (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '250',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{ROWS}')""",
+        f"CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{directory / 'out'}')",
+    ):
+        server.execute(session, text)
+    return server.insert(
+        session,
+        """INSERT INTO o SELECT n FROM (
+        SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS place FROM g) WHERE place = 1""",
+    )
+
+
+def written(directory: Path) -> list[int]:
+    files = [p for p in (directory / "out").rglob("part-*") if ".staging" not in str(p)]
+    return sorted(int(line) for p in files for line in p.read_text().split())
+
+
+@pytest.mark.timeout(300)
+def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_killed(tmp_path: Path) -> None:
+    port = str(free_port())
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={port}")
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 2) as joined,
+    ):
+        wait_until(lambda: slots(server) == 2)
+        job = start_copy(server, tmp_path)
+        server.wait_for(job, "RUNNING")
+        wait_until(lambda: bool(written(tmp_path)))
+        first = joined[0].child
+        assert first is not None
+        first.kill()
+        # Another process takes its place, long before heartbeats would be missed.
+        wait_until(lambda: server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"] != [], 15)
+        wait_until(lambda: slots(server) == 2)
+        server.wait_for(job, "RUNNING")
+        count = len(written(tmp_path))
+        wait_until(lambda: len(written(tmp_path)) > count)
+
+        children = [worker.child for worker in joined]
+        assert server.signal(signal.SIGKILL) == -signal.SIGKILL
+        server.start()
+        wait_until(lambda: slots(server) == 2)
+        server.wait_for(job, "FINISHED")
+        assert [worker.child for worker in joined] == children, "they have registered with the next server"
+        assert written(tmp_path) == list(range(1, ROWS + 1))
+        assert [worker.end() for worker in joined] == [0, 0]
+        wait_until(lambda: all(child is not None and not child.is_running() for child in children))
+
+
+def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", *STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}") as server:
+        address = join_address(server)
+        right = sqlstream("cluster", "token", "--data-dir", str(tmp_path / "data")).stdout.strip()
+        fingerprint, secret = right.split(".")
+        for token, reason in (
+            (f"{fingerprint}.{'x' * 43}", "does not count"),
+            (f"{'0' * 64}.{secret}", "is not the cluster of this token"),
+            ("nothing", "is none"),
+        ):
+            refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=token))
+            assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
+        refused = sqlstream("taskmanager", "--join", address, "-D", "taskmanager.host=example.invalid",
+                            env=environment(SQLSTREAM_JOIN_TOKEN=right))  # fmt: skip
+        assert (refused.returncode, "SS4082" in refused.stderr) == (2, True), refused.stderr
+        new = sqlstream("cluster", "token", "--new", "--data-dir", str(tmp_path / "data")).stdout.strip()
+        assert new != right
+        refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=right))
+        assert (refused.returncode, "does not count" in refused.stderr) == (2, True), refused.stderr

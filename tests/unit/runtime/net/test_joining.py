@@ -1,0 +1,131 @@
+"""Who may join a cluster: the token, the names in certificates, and what is told to whom."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtensionOID
+
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.net.authority import Authority, new_request
+from sqlstream.runtime.net.joining import (
+    Admission,
+    Door,
+    JoinRequest,
+    JoinToken,
+    Refusal,
+    addresses_of,
+    ask_to_join,
+)
+
+SECRET = "s" * 43
+
+
+def door(directory: Path, **more: bool) -> Door:
+    known = {"worker": frozenset({"10.0.0.2"})}
+    return Door(
+        Authority(str(directory)),
+        lambda: SECRET,
+        "word",
+        "grpc+tls://head:6123",
+        lambda h: known.get(h, frozenset()),
+        **more,
+    )
+
+
+def body(host: str = "", secret: str = SECRET, request: bytes | None = None) -> bytes:
+    asked = new_request("x").signing_request if request is None else request
+    return msgspec.json.encode(JoinRequest(secret, asked.decode(), host))
+
+
+def admission(found: tuple[int, Admission | Refusal]) -> Admission:
+    assert found[0] == 200 and isinstance(found[1], Admission), found
+    return found[1]
+
+
+def refusal(found: tuple[int, Admission | Refusal]) -> tuple[int, str]:
+    assert isinstance(found[1], Refusal), found
+    return found[0], found[1].code
+
+
+def names(certificate: str) -> list[str]:
+    read = x509.load_pem_x509_certificate(certificate.encode())
+    value = read.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
+    assert isinstance(value, x509.SubjectAlternativeName)
+    return [str(name.value) for name in value]
+
+
+def test_a_host_gets_a_certificate_for_itself_alone(tmp_path: Path) -> None:
+    at = door(tmp_path)
+    by_address = admission(at.answer(body(), "10.0.0.9"))
+    assert (by_address.host, names(by_address.certificate)) == ("10.0.0.9", ["10.0.0.9"])
+    by_name = admission(at.answer(body("worker"), "::ffff:10.0.0.2"))
+    assert (by_name.host, names(by_name.certificate)) == ("worker", ["worker"])
+    assert (by_name.job_manager, by_name.token) == ("grpc+tls://head:6123", "word")
+    for host in ("worker", "head", "nobody", "x" * 400):
+        assert refusal(at.answer(body(host), "10.0.0.9")) == (403, "SS4082")
+    authority = x509.load_pem_x509_certificate(by_name.authority.encode())
+    signed = x509.load_pem_x509_certificate(by_name.certificate.encode())
+    signed.verify_directly_issued_by(authority)
+    life = signed.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+    assert datetime.timedelta(days=89) < life < datetime.timedelta(days=91)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (body(secret="t" * 43), (403, "SS4080")),
+        (body(secret=""), (403, "SS4080")),
+        (b"", (400, "SS4081")),
+        (b'{"secret": 1}', (400, "SS4081")),
+        (body(request=b"no request"), (400, "SS4081")),
+        (body(request=b"-" * 20_000), (400, "SS4081")),
+    ],
+)
+def test_whoever_does_not_know_the_secret_or_says_nonsense_is_told_nothing(
+    tmp_path: Path, data: bytes, expected: tuple[int, str]
+) -> None:
+    assert refusal(door(tmp_path).answer(data, "10.0.0.9")) == expected
+
+
+def test_a_cluster_with_certificates_of_its_own_signs_none(tmp_path: Path) -> None:
+    found = admission(door(tmp_path, has_own_certificates=True).answer(body("other"), "10.0.0.9"))
+    assert (found.certificate, found.authority, found.token) == ("", "", "word")
+
+
+def test_the_authority_is_the_same_after_a_restart_and_its_key_is_private(tmp_path: Path) -> None:
+    first = Authority(str(tmp_path))
+    assert Authority(str(tmp_path)).fingerprint == first.fingerprint
+    assert stat.S_IMODE(os.stat(first.key_path).st_mode) == 0o600
+    files = first.own_files(["head", "127.0.0.1"])
+    assert names(Path(files.certificate).read_text()) == ["head", "127.0.0.1"]
+    Path(first.key_path).write_text("no key")
+    with pytest.raises(UserError) as refused:
+        Authority(str(tmp_path))
+    assert refused.value.code == "SS4070"
+
+
+def test_a_token_is_read_as_it_was_printed() -> None:
+    token = JoinToken("a" * 64, SECRET)
+    assert JoinToken.parse(f" {token}\n") == token
+    for wrong in ("", "a.b", f"{'A' * 64}.{SECRET}", f"{token}x"):
+        with pytest.raises(UserError) as refused:
+            JoinToken.parse(wrong)
+        assert refused.value.code == "SS4080"
+
+
+def test_nobody_there_is_an_error_that_may_pass() -> None:
+    with pytest.raises(ExternalError) as failed:
+        ask_to_join("127.0.0.1:1", JoinToken("a" * 64, SECRET), b"", "")
+    assert failed.value.code == "SS6076"
+
+
+def test_addresses_of_names() -> None:
+    assert addresses_of("127.0.0.1") == {"127.0.0.1"}
+    assert addresses_of("no such host.invalid") == frozenset()
