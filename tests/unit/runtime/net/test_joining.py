@@ -45,7 +45,8 @@ def body(host: str = "", secret: str = SECRET, request: bytes | None = None) -> 
 
 
 def admission(found: tuple[int, Admission | Refusal]) -> Admission:
-    assert found[0] == 200 and isinstance(found[1], Admission), found
+    assert found[0] == 200, found
+    assert isinstance(found[1], Admission)
     return found[1]
 
 
