@@ -25,7 +25,8 @@ examples:
 
 The server runs with execution.target = standalone. The TaskManager asks it for a certificate, which nobody gets without the
 token, and all that goes between the hosts is encrypted. It waits for a server that is not there, registers anew with one that has
-been started again, and is replaced when it ends. The token is that of --token-file or {TOKEN_VARIABLE}. Ctrl-C and SIGTERM stop it.
+been started again, and is replaced when it ends. The token is that of --token-file or {TOKEN_VARIABLE}. Ctrl-C and SIGTERM stop
+it.
 """
 
 
