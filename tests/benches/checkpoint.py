@@ -24,7 +24,7 @@ from sqlstream.runtime.checkpoint.local_copies import local_copy_directories
 if TYPE_CHECKING:
     from sqlstream.client.sessions.outcomes import Job
     from sqlstream.client.sessions.session import Session
-    from sqlstream.messages.rpc import CheckpointFigures
+    from sqlstream.messages.rpc import CheckpointFigures, SubtaskDetails
     from sqlstream.runtime.embedded import EmbeddedCluster
 
 POLL_S = 0.5
@@ -42,6 +42,9 @@ _VALUES = 12
 """Numbers that are kept per key beside their count."""
 _KEY_BYTES = 24 + 8 * (1 + _VALUES)
 """What a checkpoint has of a key: what finds it again, the key, the count and the other numbers."""
+
+_BUSY_MS_MAX = 500
+"""A task that is busy for less of each second has caught up: the changes take a tenth of it."""
 
 _FILL = """
 CREATE TABLE filled (k BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{keys}', 'rows-per-second' = '1000000000',
@@ -244,10 +247,13 @@ class CheckpointBench:
         return found
 
     def _is_filled(self, job: Job) -> bool:
-        """Whether the bounded source has ended."""
+        """Whether the bounded source has ended, and the tasks behind it have caught up: a checkpoint waits for all rows before
+        it, and the table does not hold them yet."""
         vertices = self._cluster.details(job.id).vertices
         sources = [v for v in vertices if "filled" in v.name]
-        return bool(sources) and all(s.state is ExecutionState.FINISHED for v in sources for s in v.subtasks)
+        has_ended = all(s.state is ExecutionState.FINISHED for v in sources for s in v.subtasks)
+        running = [s for v in vertices for s in v.subtasks if s.state is ExecutionState.RUNNING]
+        return bool(sources) and has_ended and all(_busy_ms_per_s(s) < _BUSY_MS_MAX for s in running)
 
     def _checkpoint(self, job: Job, number: int) -> CheckpointRecord:
         """Take a checkpoint now. JobError when it fails."""
@@ -351,6 +357,10 @@ class CheckpointBench:
         finally:
             self._session.config.clear()
             self._session.config |= before
+
+
+def _busy_ms_per_s(subtask: SubtaskDetails) -> float:
+    return subtask.metrics.task["busyTimeMsPerSecond"] if subtask.metrics is not None else 1000.0
 
 
 def _stopped_ms(records: list[CheckpointRecord]) -> list[int]:

@@ -452,7 +452,7 @@ LOGS: list[type[Driver]] = [Slices, Logged, LoggedAnywhere, Sorted]
 def test_a_snapshot_is_the_state_at_its_begin(
     kind: type[Driver], ttl_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SLOTS_MAX", 3)
     monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
     monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PAUSE_S", 0)
     monkeypatch.setattr("sqlstream.runtime.state.logs.slice_log._SMALL_CHUNKS_MAX", 6)
@@ -527,7 +527,7 @@ def test_another_thread_collects_while_the_operator_writes(
     kind: type[Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the test before it, with the interleaving that two threads have."""
-    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SLOTS_MAX", 3)
     monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
     clock = ManualClock(1_000)
     driver = kind(clock, random.Random(1), 1_000)

@@ -19,9 +19,13 @@ from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
 from sqlstream.runtime.state.storage.arrays import Array, unique_names
 
-_PIECE_SLOTS = 1 << 15
+_FIRST_SLOTS = 1 << 15
+_SLOTS_MAX = 1 << 18
+_PIECE_BYTES = 6 << 20
+"""How many slots a piece has: the first so many, others those of about so many bytes. A piece costs half a millisecond beside
+what its bytes do. The operator's thread may have to wait until one is copied, for one to two milliseconds."""
 _SCANNED_SLOTS = 1 << 20
-"""What one piece has and reads at most: about a millisecond, for which the operator's thread may have to wait."""
+"""What one piece reads at most."""
 _PAUSE_S = 0.0001
 """After each piece, so that a waiting operator's thread gets the table's lock and the interpreter's."""
 
@@ -103,6 +107,7 @@ class Collection:
         self._batches: list[pa.RecordBatch] = []
         self._schema: pa.Schema | None = None
         self._is_given_up = False
+        self._piece_slots = min(_FIRST_SLOTS, _SLOTS_MAX)
 
     def keep(self, slots: Array) -> None:
         """Copy the entries of slots, that of one that has not been read before it changes."""
@@ -153,11 +158,16 @@ class Collection:
         if self._reads is None:
             return True
         _, source, epochs = self._reads
-        slots: Array = np.empty(_PIECE_SLOTS, dtype=np.int64)
+        slots: Array = np.empty(self._piece_slots, dtype=np.int64)
         end = min(self.end, self.next + _SCANNED_SLOTS)
         self.next, count = find_changed(epochs.values, self.next, end, self.after, self._until, slots)
         slots = slots[:count]
+        held_bytes = self.held_bytes
         self.keep(slots[source.is_live(slots)])
+        if count:
+            fitting = count * _PIECE_BYTES // max(1, self.held_bytes - held_bytes)
+            # At most twice as many: the rows of the next may be larger.
+            self._piece_slots = min(max(1, fitting), 2 * self._piece_slots, _SLOTS_MAX)
         if self.next < self.end:
             return False
         if self._schema is None:

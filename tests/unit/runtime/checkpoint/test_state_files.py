@@ -428,3 +428,17 @@ def test_every_changed_byte_under_a_right_checksum_is_refused_or_read(tmp_path: 
             assert error.code == "SS6210"  # noqa: PT017
         except UnicodeDecodeError:
             raise AssertionError(f"byte {place} is no text") from None
+
+
+def test_a_large_file_is_on_its_way_to_the_disk_before_it_is_synced(tmp_path: Path, monkeypatch: Any) -> None:
+    """In parts that follow each other, and all that was written is read."""
+    begun: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        "sqlstream.runtime.host.private_files._write_back", lambda: lambda number, *part: begun.append(part)
+    )
+    table = keyed([0] * 3_000_000, n=pa.array(range(3_000_000), pa.int64()))
+    restore = written(tmp_path, OperatorSnapshot(keyed={"t": table}))
+    ends = [0, *itertools.accumulate(length for _, length in begun)]
+    assert [start for start, _ in begun] == ends[:-1]
+    assert ends[-1] > 20 << 20
+    assert read(restore).keyed["t"].column("n").to_pylist()[-1] == 2_999_999

@@ -132,7 +132,7 @@ def test_rows_without_key_columns_have_one_key() -> None:
 
 
 def test_a_snapshot_of_many_rows_comes_in_parts(monkeypatch: Any) -> None:
-    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SLOTS_MAX", 3)
     rows = side()
     change(rows, [("a", n) for n in range(8)])
     saved = rows.save()
@@ -140,6 +140,19 @@ def test_a_snapshot_of_many_rows_comes_in_parts(monkeypatch: Any) -> None:
     moved = side()
     moved.load(saved)
     assert [n for _, n, _ in pairs_of(moved, ["a"])] == list(range(8))
+
+
+def test_a_piece_of_a_snapshot_has_as_many_rows_as_fit_its_bytes(monkeypatch: Any) -> None:
+    """And grows by twice at most: the rows after small ones may be large."""
+    for name, value in (("_FIRST_SLOTS", 4), ("_PIECE_BYTES", 2000)):
+        monkeypatch.setattr(f"sqlstream.runtime.state.snapshots.collection.{name}", value)
+    rows = side()
+    change(rows, [("a", n) for n in range(100)])
+    change(rows, [("a" * 250, n) for n in range(100, 200)])
+    counts = [b.num_rows for b in rows.save().keyed["left"].to_batches()]
+    assert (counts[:3], sum(counts)) == ([4, 8, 16], 200)
+    assert max(counts[3:]) > 16
+    assert counts[-2] < 10
 
 
 def test_an_update_of_a_row_that_has_expired_adds_it_anew() -> None:
