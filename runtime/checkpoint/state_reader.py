@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import is_away
 from sqlstream.runtime.checkpoint.local_copies import StateFigures, SubtaskCopies
 from sqlstream.runtime.checkpoint.manifest_file import checkpoints_away, corrupt_checkpoint
 from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.kernels.checksum import crc32
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import Files
 
@@ -170,7 +170,7 @@ class SegmentReader:
             data = file.read_buffer(segment.length)
         except OSError as error:
             raise file_error("read", path, error) from error
-        if (zlib.crc32(data) if checksum is None else checksum) != segment.checksum:
+        if (crc32(data) if checksum is None else checksum) != segment.checksum:
             raise _Damaged("its bytes are not those that were written")
         return data
 
@@ -198,7 +198,7 @@ def _streamed(files: Files, path: str, segment: StateSegment) -> int:
             read = stream.readinto(piece[: min(left, len(piece))])  # type: ignore[attr-defined]
             if not read:
                 break
-            checksum = zlib.crc32(piece[:read], checksum)
+            checksum = crc32(piece[:read], checksum)
             left -= read
     return checksum
 

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import itertools
 import secrets
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
@@ -23,6 +22,7 @@ from sqlstream.messages.checkpoint import (
 )
 from sqlstream.runtime.checkpoint.copying_files import StateFiles
 from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.kernels.checksum import crc32
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
 PIECE_ROWS_MAX = 1 << 17
@@ -211,7 +211,7 @@ class _ChecksummedStream:
         self.checksum = 0
 
     def write(self, data: pa.Buffer | bytes) -> None:
-        self.checksum = zlib.crc32(data, self.checksum)
+        self.checksum = crc32(data, self.checksum)
         self._stream.write(data)
         self.length += len(data)
 

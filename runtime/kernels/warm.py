@@ -18,6 +18,7 @@ MODULES = (
     "sqlstream.runtime.kernels.avro.decode",
     "sqlstream.runtime.kernels.avro.encode",
     "sqlstream.runtime.kernels.bitmaps",
+    "sqlstream.runtime.kernels.checksum",
     "sqlstream.runtime.kernels.decimals",
     "sqlstream.runtime.kernels.frames",
     "sqlstream.runtime.kernels.java_random",
