@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.kernels.buffers import valid_mask
+from sqlstream.runtime.kernels.buffers import address_of, valid_mask
 from sqlstream.runtime.kernels.intrinsics import equal_bytes, is_same_row
 from sqlstream.runtime.kernels.keys.hashing import hash_columns
 from sqlstream.runtime.kernels.keys.words import (
@@ -34,7 +34,7 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
     Ids are 0 … g - 1 in order of first occurrence; representatives[g] is the first row of group g. At least
     one column; `hashes`, where the caller has them, are `hash_columns(columns)`.
     """
-    arrays = [plain_array(column) for column in columns]
+    arrays = _distinguishing([plain_array(column) for column in columns])
     if len(arrays) == 1:
         column = read_column(arrays[0])
         if isinstance(column, WordColumn) and column.width == 1:
@@ -44,6 +44,42 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
     layout = RowLayout.of([array.type for array in arrays])
     rows = layout.pack(arrays, hashes)
     return _group_hashed(functools.partial(_group_rows_into, rows, hashes, layout.payloads), len(rows))
+
+
+def _distinguishing(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Without the columns that have one value in all rows, such as the day of a batch; at least one."""
+    if len(arrays) == 1 or len(arrays[0]) == 0:
+        return arrays
+    return [array for array in arrays if not _has_one_value(array)] or arrays[:1]
+
+
+def _has_one_value(array: pa.Array) -> bool:
+    if array.null_count:
+        return False
+    column = read_column(array)
+    if isinstance(column, WordColumn):
+        return bool(_is_repeated(address_of(column.words), 8 * column.width, 8 * len(column.words)))
+    length = int(column.offsets[1]) - int(column.offsets[0])
+    if not _are_of_length(column.offsets, length):
+        return False
+    return bool(_is_repeated(column.address + int(column.offsets[0]), length, length * len(array)))
+
+
+@kernel("boolean(int64, int64, int64)")
+def _is_repeated(address, length, total):  # type: ignore[no-untyped-def]
+    """Whether the `total` bytes at an address repeat the first `length` of them."""
+    return equal_bytes(address, address + length, total - length) if total > length else True
+
+
+_ARE_OF_LENGTH = "boolean({}[::1], int64)"
+
+
+@kernel(_ARE_OF_LENGTH.format("int32"), _ARE_OF_LENGTH.format("int64"))
+def _are_of_length(offsets, length):  # type: ignore[no-untyped-def]
+    for i in range(len(offsets) - 1):
+        if np.int64(offsets[i + 1]) - np.int64(offsets[i]) != length:
+            return False
+    return True
 
 
 def _group_one_word(

@@ -50,6 +50,9 @@ def test_many_groups_outgrow_the_first_table() -> None:
         [pa.array([*numbers[:-1], None])],
         [pa.array(numbers), pa.array([n % 7 for n in range(20_000)])],
         [pa.array([f"group number {n}" for n in numbers])],
+        [pa.array(["2026-11-29"] * 20_000), pa.array(numbers), pa.array([True] * 20_000)],
+        [pa.array(["2026-11-29"] * 19_999 + ["2026-11-30"]), pa.array([7] * 19_999 + [8])],
+        [pa.array([""] * 20_000), pa.array([0.0, -0.0] * 10_000)],
     ):
         ids, first = group(columns)
         assert (ids.tolist(), first.tolist()) == reference(columns)
