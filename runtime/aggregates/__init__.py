@@ -21,7 +21,7 @@ def make_accumulator(
     """The accumulator of a call over arguments of these types; `is_retracting`: rows may be retracted."""
     inner = _make_plain(call, argument_types, is_retracting)
     is_distinct = call.is_distinct and argument_types and not signature_of(call).ignores_distinct
-    return Distinct(call, argument_types, inner) if is_distinct else inner
+    return Distinct(call, argument_types, inner, is_retracting) if is_distinct else inner
 
 
 def _make_plain(

@@ -15,6 +15,7 @@ from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
     from sqlstream.runtime.aggregates.value_counts import ValueCounts
+    from sqlstream.runtime.aggregates.value_sets import ValueSets
 
 NO_WEIGHTS: Array = np.empty(0, dtype=np.int8)
 """Every row adds: see sqlstream.runtime.kernels.accumulate."""
@@ -63,7 +64,7 @@ class Accumulator(ABC):
         """Empty these slots for reuse."""
 
     @property
-    def kept_values(self) -> ValueCounts | None:
+    def kept_values(self) -> ValueCounts | ValueSets | None:
         """The values of each slot, for calls that keep them. None for the others."""
         return None
 

@@ -15,6 +15,7 @@ from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
 from sqlstream.runtime.aggregates.distinct import Distinct, first_weights
 from sqlstream.runtime.aggregates.sums import Sum
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.aggregates.value_sets import ValueSets
 from sqlstream.runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.schema import Schema
@@ -134,7 +135,7 @@ class AccumulatorSet:
         return [pa.field(name + suffix, next(types)) for name, a in named for suffix in a.suffixes]
 
     @property
-    def parts(self) -> dict[str, ValueCounts]:
+    def parts(self) -> dict[str, ValueCounts | ValueSets]:
         """The kept values by the name of their call."""
         named = zip(self._names, self.accumulators, strict=True)
         return {name: a.kept_values for name, a in named if a.kept_values is not None}

@@ -11,6 +11,7 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator, present
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.aggregates.value_sets import ValueSets
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.group import group
@@ -30,7 +31,11 @@ class Distinct(Accumulator):
     """
 
     def __init__(
-        self, call: AggregateCall, argument_types: tuple[LogicalType, ...], inner: Accumulator
+        self,
+        call: AggregateCall,
+        argument_types: tuple[LogicalType, ...],
+        inner: Accumulator,
+        is_retracting: bool,
     ) -> None:
         super().__init__(call, argument_types)
         self.inner = inner
@@ -39,14 +44,22 @@ class Distinct(Accumulator):
         self._value_type = types[0] if len(types) == 1 else pa.struct(_named(types))
         self._users: list[Distinct] = [self]
         self._is_first = True
-        self.counts = ValueCounts(self._value_type)
+        self._is_retracting = is_retracting
+        self._values = self._new_values()
 
     def share(self, others: list[Distinct]) -> None:
         """Count for these calls too, before any row: they hold no values any more, and `accumulate` takes all users' weights."""
         self._users += others
-        self.counts = ValueCounts(self._value_type, users=len(self._users))
+        self._values = self._new_values()
         for other in others:
-            other._is_first, other.counts = False, self.counts
+            other._is_first, other._values = False, self._values
+
+    def _new_values(self) -> ValueCounts | ValueSets:
+        users = len(self._users)
+        takes_nulls = any(user.inner.takes_nulls for user in self._users)
+        if self._is_retracting or takes_nulls or not ValueSets.can_hold(self._value_type, users):
+            return ValueCounts(self._value_type, users=users)
+        return ValueSets(self._value_type, users)
 
     def resize(self, capacity: int) -> None:
         self.inner.resize(capacity)
@@ -59,7 +72,13 @@ class Distinct(Accumulator):
         counted = [
             w if u.inner.takes_nulls else present(w, *args) for u, w in zip(self._users, weights, strict=True)
         ]
-        changes = self.counts.add_each(slots, _together(identities(args)), counted)
+        values = _together(identities(args))
+        if isinstance(self._values, ValueSets):
+            brought = self._values.add_each(slots, values, counted)
+            for user, rows in zip(self._users, brought, strict=True):
+                user.inner.accumulate(slots, args, rows)
+            return
+        changes = self._values.add_each(slots, values, counted)
         for user, (added, removed) in zip(self._users, changes, strict=True):
             user._apply(slots, args, added, removed)
 
@@ -76,8 +95,8 @@ class Distinct(Accumulator):
         return self.inner.columns(slots)
 
     @property
-    def kept_values(self) -> ValueCounts | None:
-        return self.counts if self._is_first else None
+    def kept_values(self) -> ValueCounts | ValueSets | None:
+        return self._values if self._is_first else None
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
         self.inner.load(slots, columns)
@@ -88,10 +107,10 @@ class Distinct(Accumulator):
     def reset(self, slots: Array) -> None:
         self.inner.reset(slots)
         if self._is_first:
-            self.counts.drop(slots)
+            self._values.drop(slots)
 
     def nbytes(self) -> int:
-        return self.inner.nbytes() + (self.counts.nbytes() if self._is_first else 0)
+        return self.inner.nbytes() + (self._values.nbytes() if self._is_first else 0)
 
 
 def first_weights(keys: Array, args: list[pa.Array], weights: Array) -> Array:

@@ -45,6 +45,7 @@ MODULES = (
     "sqlstream.runtime.kernels.slots.id_lists",
     "sqlstream.runtime.kernels.slots.records",
     "sqlstream.runtime.kernels.slots.value_heaps",
+    "sqlstream.runtime.kernels.slots.value_marks",
     "sqlstream.runtime.kernels.take",
     "sqlstream.runtime.kernels.text.csv_fields",
     "sqlstream.runtime.kernels.text.csv_records",

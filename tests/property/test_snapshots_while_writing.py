@@ -23,6 +23,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
 from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.aggregates.value_sets import ValueSets
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.operators.order.sort import RowList
@@ -138,7 +139,7 @@ class Entries(Driver):
 class Dropping:
     """The column that a part belongs to: without values of its own."""
 
-    def __init__(self, part: ValueCounts) -> None:
+    def __init__(self, part: ValueCounts | ValueSets) -> None:
         self.fields: list[pa.Field] = []
         self._part = part
 
@@ -172,6 +173,26 @@ class OnlyEntry(Entries):
         self.numbers.values[slots] += 1
         values = pa.array([self.fate.randint(0, 50) for _ in range(5)])
         self.counts.add(np.repeat(slots, 5), values, NO_WEIGHTS)
+
+
+class Sets(Entries):
+    """Sets of values of two users, by key."""
+
+    def fresh(self) -> KeyedTable:
+        self.sets = ValueSets(pa.int64(), users=2)
+        return KeyedTable(
+            "t", KEY, [Dropping(self.sets)], self.scope, ttl_ms=self.ttl_ms, parts={"values": self.sets}
+        )
+
+    def write(self) -> None:
+        slots, _ = self.table.get_or_create([pa.array(self.some_keys(), pa.string())])
+        self.table.writing(slots)
+        repeated = np.repeat(slots, 3)
+        values = pa.array([self.fate.randint(0, 20) for _ in repeated])
+        second = np.array([self.fate.randint(0, 1) for _ in repeated], dtype=np.int8)
+        self.sets.add_each(repeated, values, [NO_WEIGHTS, second])
+        if self.fate.random() < 0.3:
+            self.table.forget(np.array(self.fate.sample(slots.tolist(), 1)))
 
 
 class JoinRows(Driver):
@@ -332,8 +353,8 @@ def content(table: Any) -> Counter[Any]:
     for part in getattr(table, "_parts", {}).values():
         entries = np.arange(part.slot_count)
         _, columns = part.saved(entries[part.is_live(entries)])
-        for owner, value, count in zip(*(c.to_pylist() for c in columns), strict=True):
-            found[owner].append((value, count))
+        for owner, *values in zip(*(c.to_pylist() for c in columns), strict=True):
+            found[owner].append(tuple(values))
     return Counter(repr((of_slot[0], sorted(of_slot[1:]))) for of_slot in found.values())
 
 
@@ -441,7 +462,16 @@ def one_step(driver: Driver, checkpoints: Checkpoints, clock: ManualClock) -> No
             checkpoints.abort(fate.choice(under_way))
 
 
-BY_SLOT: list[type[Driver]] = [Entries, OnlyEntry, JoinRows, RetractingJoinRows, Multiset, Changelog, Lists]
+BY_SLOT: list[type[Driver]] = [
+    Entries,
+    OnlyEntry,
+    Sets,
+    JoinRows,
+    RetractingJoinRows,
+    Multiset,
+    Changelog,
+    Lists,
+]
 LOGS: list[type[Driver]] = [Slices, Logged, LoggedAnywhere, Sorted]
 
 
@@ -522,7 +552,7 @@ def test_an_aborted_snapshot_of_a_chain_that_was_forgotten_meanwhile_copies_no_m
     assert table._changes._collection is None
 
 
-@pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
+@pytest.mark.parametrize("kind", [Entries, Sets, RetractingJoinRows, Lists])
 def test_another_thread_collects_while_the_operator_writes(
     kind: type[Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

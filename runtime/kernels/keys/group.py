@@ -76,10 +76,10 @@ _ARE_OF_LENGTH = "boolean({}[::1], int64)"
 
 @kernel(_ARE_OF_LENGTH.format("int32"), _ARE_OF_LENGTH.format("int64"))
 def _are_of_length(offsets, length):  # type: ignore[no-untyped-def]
+    differs = np.int64(0)
     for i in range(len(offsets) - 1):
-        if np.int64(offsets[i + 1]) - np.int64(offsets[i]) != length:
-            return False
-    return True
+        differs |= (np.int64(offsets[i + 1]) - np.int64(offsets[i])) ^ length
+    return differs == 0
 
 
 def _group_one_word(
