@@ -103,8 +103,18 @@ def select_events_in_order(
 @kernel("void(int64[::1], int64, int64, int64[::1])")
 def event_times(numbers: Any, base_time_ms: int, rate: int, out: Any) -> None:
     """base time + n / rate, in whole milliseconds."""
+    time, rest, before = np.int64(0), np.int64(0), np.int64(0)
     for i in range(len(numbers)):
-        out[i] = base_time_ms + (numbers[i] * 1000) // rate
+        # Most numbers follow one another: the remainder tells whether the millisecond is the same, or the next.
+        rest += (numbers[i] - before) * 1000
+        before = numbers[i]
+        if rest >= rate:
+            rest -= rate
+            time += 1
+        if rest < 0 or rest >= rate:
+            time = (before * 1000) // rate
+            rest = before * 1000 - time * rate
+        out[i] = base_time_ms + time
 
 
 @kernel("void(int64[::1], uint64, int64, int64, int64[::1])")

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.kernels.buffers import address_of, valid_mask
+from sqlstream.runtime.kernels.buffers import valid_mask
 from sqlstream.runtime.kernels.intrinsics import equal_bytes, is_same_row
 from sqlstream.runtime.kernels.keys.hashing import hash_columns
 from sqlstream.runtime.kernels.keys.words import (
     BytesColumn,
     RowLayout,
     WordColumn,
+    has_one_value,
     plain_array,
     read_column,
     zero_nulls,
@@ -39,6 +40,10 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
         column = read_column(arrays[0])
         if isinstance(column, WordColumn) and column.width == 1:
             return _group_one_word(arrays, column, hashes)
+        if isinstance(column, BytesColumn) and len(column.bitmap) == 0:
+            hashes = hash_columns(arrays) if hashes is None else hashes
+            group_into = functools.partial(_group_bytes_into, column.offsets, column.address, hashes)
+            return _group_hashed(group_into, len(hashes))
     if hashes is None:
         hashes = hash_columns(arrays)
     layout = RowLayout.of([array.type for array in arrays])
@@ -50,36 +55,7 @@ def _distinguishing(arrays: list[pa.Array]) -> list[pa.Array]:
     """Without the columns that have one value in all rows, such as the day of a batch; at least one."""
     if len(arrays) == 1 or len(arrays[0]) == 0:
         return arrays
-    return [array for array in arrays if not _has_one_value(array)] or arrays[:1]
-
-
-def _has_one_value(array: pa.Array) -> bool:
-    if array.null_count:
-        return False
-    column = read_column(array)
-    if isinstance(column, WordColumn):
-        return bool(_is_repeated(address_of(column.words), 8 * column.width, 8 * len(column.words)))
-    length = int(column.offsets[1]) - int(column.offsets[0])
-    if not _are_of_length(column.offsets, length):
-        return False
-    return bool(_is_repeated(column.address + int(column.offsets[0]), length, length * len(array)))
-
-
-@kernel("boolean(int64, int64, int64)")
-def _is_repeated(address, length, total):  # type: ignore[no-untyped-def]
-    """Whether the `total` bytes at an address repeat the first `length` of them."""
-    return equal_bytes(address, address + length, total - length) if total > length else True
-
-
-_ARE_OF_LENGTH = "boolean({}[::1], int64)"
-
-
-@kernel(_ARE_OF_LENGTH.format("int32"), _ARE_OF_LENGTH.format("int64"))
-def _are_of_length(offsets, length):  # type: ignore[no-untyped-def]
-    differs = np.int64(0)
-    for i in range(len(offsets) - 1):
-        differs |= (np.int64(offsets[i + 1]) - np.int64(offsets[i])) ^ length
-    return differs == 0
+    return [array for array in arrays if not has_one_value(array)] or arrays[:1]
 
 
 def _group_one_word(
@@ -209,6 +185,41 @@ def _group_rows_into(rows, hashes, payloads, table, ids, first, done, count):  #
                 break
             place = (place + _ONE) & mask
     return rows.shape[0], count
+
+
+_GROUP_BYTES = (
+    "UniTuple(int64, 2)({}[::1], int64, uint64[::1], int32[::1], int64[::1], int64[::1], int64, int64)"
+)
+
+
+@kernel(_GROUP_BYTES.format("int32"), _GROUP_BYTES.format("int64"))
+def _group_bytes_into(offsets, address, hashes, table, ids, first, done, count):  # type: ignore[no-untyped-def]
+    """As `_group_words_into` for one column of bytes."""
+    mask = np.uint64(len(table) - 1)
+    _enter_groups(table, mask, hashes, first, count)
+    for i in range(done, len(hashes)):
+        place = hashes[i] & mask
+        start = np.int64(offsets[i])
+        length = np.int64(offsets[i + 1]) - start
+        while True:
+            found = table[place]
+            if found == 0:
+                first[count] = i
+                count += 1
+                table[place] = np.int32(count)
+                ids[i] = count - 1
+                if 2 * count >= len(table):
+                    return i + 1, count
+                break
+            other = first[found - 1]
+            if hashes[other] == hashes[i]:
+                begin = np.int64(offsets[other])
+                is_as_long = np.int64(offsets[other + 1]) - begin == length
+                if is_as_long and equal_bytes(address + begin, address + start, length):
+                    ids[i] = found - 1
+                    break
+            place = (place + _ONE) & mask
+    return len(hashes), count
 
 
 # Finds where neighbouring rows differ.

@@ -13,8 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
-from sqlstream.runtime.kernels.keys.words import BytesColumn, plain_array, read_column
+from sqlstream.runtime.kernels.keys.words import BytesColumn, has_one_value, plain_array, read_column
 from sqlstream.runtime.native.kernel import kernel
+
+_ROWS_MIN = 64
+"""Rows from where it pays to find out whether a text is the same in all of them."""
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
@@ -43,6 +46,9 @@ def _hash_into(array: pa.Array, out: np.ndarray, is_combined: bool) -> None:
     array = plain_array(array)
     column = read_column(array)
     if isinstance(column, BytesColumn):
+        if is_combined and len(out) >= _ROWS_MIN and has_one_value(array):
+            _combine_one_into(out, int(hash_columns([array.slice(0, 1)])[0]))
+            return
         _hash_bytes_into(column.offsets, column.address, column.bitmap, column.bit, out, is_combined)
     elif column.width == 2:
         _hash_wide_into(column.words, column.bitmap, column.bit, out, is_combined)
@@ -105,6 +111,12 @@ def _hash_bytes_into(offsets, address, bitmap, bit, out, is_combined):  # type: 
 def _combine_into(hashes, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = combine(out[i], hashes[i])
+
+
+@kernel("void(uint64[::1], uint64)")
+def _combine_one_into(out, hashed):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = combine(out[i], hashed)
 
 
 @kernel("void(uint64[::1], uint64, int32[::1])")

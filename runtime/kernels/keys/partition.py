@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.runtime.kernels.keys.hashing import KeyHashes, hash_columns
+from sqlstream.runtime.kernels.keys.words import has_one_value, is_bytes_type
 from sqlstream.runtime.kernels.take import take_batch, take_rows, take_words
 from sqlstream.runtime.native.kernel import kernel
 
@@ -52,7 +53,7 @@ class KeySplitter:
             return [(filled[0], part, part.nbytes, self._key_hashes(part, hashes))]
         if is_changelog(batch):
             batch = self._with_single_halves(batch, rows, hashes)
-        ordered = take_batch(batch, order if rows is None else rows[order])
+        ordered = _ordered(batch, order) if rows is None else take_batch(batch, rows[order])
         hashes = take_words(hashes, order)
         row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
         bounds = starts.tolist()
@@ -86,6 +87,15 @@ class KeySplitter:
 
     def _key_hashes(self, part: pa.RecordBatch, hashes: np.ndarray) -> KeyHashes:
         return KeyHashes([part.column(column) for column in self._key_columns], hashes)
+
+
+def _ordered(batch: pa.RecordBatch, order: np.ndarray) -> pa.RecordBatch:
+    """All rows of a batch; texts that are the same in all of them, such as the day, are not copied."""
+    columns = [
+        column if is_bytes_type(column.type) and has_one_value(column) else take_rows(column, order)
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 @kernel("void(uint64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")

@@ -13,12 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
+from sqlstream.runtime.kernels.buffers import (
+    address_of,
+    to_array,
+    unpack_bits,
+    view_bitmap,
+    view_buffer,
+    view_offsets,
+)
 from sqlstream.runtime.kernels.intrinsics import (
     BYTES_ORDER,
     DECIMAL_ORDER,
     FLOAT_ORDER,
     INTEGER_ORDER,
+    equal_bytes,
     is_set,
     short_bytes,
 )
@@ -152,6 +160,36 @@ def _one_word(array: pa.Array) -> np.ndarray:
     if values.dtype.kind == "u":
         return values.astype(np.uint64, copy=False)
     return values.astype(np.int64, copy=False).view(np.uint64)
+
+
+def has_one_value(array: pa.Array) -> bool:
+    """Whether all rows of a plain array, of which there is one at least, have one value other than NULL."""
+    if array.null_count:
+        return False
+    column = read_column(array)
+    if isinstance(column, WordColumn):
+        return bool(_is_repeated(address_of(column.words), 8 * column.width, 8 * len(column.words)))
+    length = int(column.offsets[1]) - int(column.offsets[0])
+    if not _are_of_length(column.offsets, length):
+        return False
+    return bool(_is_repeated(column.address + int(column.offsets[0]), length, length * len(array)))
+
+
+@kernel("boolean(int64, int64, int64)")
+def _is_repeated(address, length, total):  # type: ignore[no-untyped-def]
+    """Whether the `total` bytes at an address repeat the first `length` of them."""
+    return equal_bytes(address, address + length, total - length) if total > length else True
+
+
+_ARE_OF_LENGTH = "boolean({}[::1], int64)"
+
+
+@kernel(_ARE_OF_LENGTH.format("int32"), _ARE_OF_LENGTH.format("int64"))
+def _are_of_length(offsets, length):  # type: ignore[no-untyped-def]
+    differs = np.int64(0)
+    for i in range(len(offsets) - 1):
+        differs |= (np.int64(offsets[i + 1]) - np.int64(offsets[i])) ^ length
+    return differs == 0
 
 
 def array_from_words(data_type: pa.DataType, words: np.ndarray, valid: np.ndarray | None) -> pa.Array:

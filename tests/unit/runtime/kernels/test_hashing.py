@@ -114,6 +114,13 @@ def test_a_row_hashes_the_same_in_any_slice(data: st.DataObject) -> None:
     )
 
 
+@pytest.mark.parametrize("day", ["2026-11-29", "", "a", None])
+def test_a_text_that_all_rows_have_hashes_as_it_does_in_each_row(day: str | None) -> None:
+    columns = [pa.array(range(100)), pa.array([day] * 100, pa.string())]
+    by_row = [hash_columns([column.slice(n, 1) for column in columns])[0] for n in range(100)]
+    assert hash_columns(columns).tolist() == by_row
+
+
 def test_a_nested_key_is_refused() -> None:
     with pytest.raises(UserError, match="cannot be a key") as caught:
         hash_columns([pa.array([[1], [2]])])

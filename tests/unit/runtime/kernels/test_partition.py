@@ -14,7 +14,12 @@ from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 
 
 def batch(keys: list[str | None]) -> pa.RecordBatch:
-    return pa.record_batch({"k": pa.array(keys, pa.string()), "n": pa.array(range(len(keys)), pa.int64())})
+    columns = [
+        pa.array(keys, pa.string()),
+        pa.array(range(len(keys)), pa.int64()),
+        ["2026-11-29"] * len(keys),
+    ]
+    return pa.record_batch([*columns[:2], pa.array(columns[2], pa.string())], names=["k", "n", "day"])
 
 
 @given(
