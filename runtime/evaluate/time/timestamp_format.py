@@ -34,6 +34,7 @@ class TimestampFormat:
         self._tokens = format_tokens(pattern, has_zone=has_zone) if isinstance(pattern, str) else pattern
         self._has_zone = any(t.is_zone for t in self._tokens)
         self._program = None if self._has_zone else writing_program(self._tokens)
+        self._last: tuple[Any, pa.Array] = (None, pa.nulls(0))
 
     def format_shown(self, values: pa.Array, time_zone: str) -> pa.Array:
         """Text of timestamps; of instants, as they are shown in a time zone."""
@@ -64,8 +65,7 @@ class TimestampFormat:
         step = self._step(timestamps.type.unit)
         low, high = (b.value // step for b in (bounds["min"], bounds["max"]))
         if low == high:
-            text = self._format_each(np.array([low * step]), timestamps.type)[0]
-            same = pa.repeat(text, rows)
+            same = self._repeated(low * step, timestamps.type, rows)
             return same if not timestamps.null_count else pc.if_else(pc.is_valid(timestamps), same, None)
         nulls = null_mask(timestamps)
         is_written = self._are_written(bounds, rows, timestamps.type.unit)
@@ -80,6 +80,17 @@ class TimestampFormat:
         distinct = pa.array(buckets, mask=nulls).dictionary_encode()
         texts = self._format_each(distinct.dictionary.to_numpy() * step, timestamps.type)
         return texts.take(distinct.indices)
+
+    def _repeated(self, time: int, data_type: pa.DataType, rows: int) -> pa.Array:
+        """The text of a time for so many rows: that of the batch before, where it is of this time and not much longer."""
+        key = (time, data_type)
+        before, texts = self._last
+        if before != key or not rows <= len(texts) < 2 * rows:
+            text = texts[0] if before == key else self._format_each(np.array([time]), data_type)[0]
+            texts = pa.repeat(text, rows)
+            # At once: other threads format too.
+            self._last = (key, texts)
+        return texts.slice(0, rows)
 
     def _are_written(self, bounds: pa.StructScalar, rows: int, unit: str) -> bool:
         """Whether there is a program, and it can write these times."""

@@ -203,6 +203,16 @@ def test_the_text_of_a_day_is_made_once_for_all_its_rows() -> None:
     assert texts.equals(pc.strftime(column, "%Y-%m-%d"))
 
 
+def test_the_text_of_a_day_is_made_once_for_all_its_batches() -> None:
+    form = CountedFormat("yyyy-MM-dd")
+    for day, rows in [(0, 3), (0, 2), (0, 9), (1, 9), (1, 1)]:
+        texts = form.format(pa.array([MOMENT + day * 86_400_000] * rows).view(pa.timestamp("ms")))
+        assert texts.equals(
+            pa.array([f"{(EPOCH + datetime.timedelta(days=day, milliseconds=MOMENT)).date()}"] * rows)
+        )
+    assert form.made == 2
+
+
 def test_text_becomes_timestamps_by_pattern() -> None:
     rows = [("1970-01-01 00:00:01",), ("1970-01-01",), ("nonsense",), (None,)]
     assert evaluate(call("TO_TIMESTAMP", col(0, STRING)), rows) == [1_000, 0, None, None]

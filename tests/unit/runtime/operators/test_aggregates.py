@@ -214,6 +214,15 @@ def test_the_result_is_that_of_the_rows_in_any_number_of_batches(name: str) -> N
 
 
 @pytest.mark.parametrize("name", CALLS)
+def test_rows_that_are_all_alike_count_like_others(name: str) -> None:
+    accumulator = made(name)
+    rows = spread([row for row in random_rows(7, 9) for _ in range(6)], 5)
+    for start in range(0, len(rows), 6):
+        add_all(accumulator, name, rows[start : start + 6])
+    check(results(accumulator), name, rows)
+
+
+@pytest.mark.parametrize("name", CALLS)
 def test_rows_of_weight_zero_do_not_count(name: str) -> None:
     accumulator = made(name)
     rows = spread(random_rows(3, 40), 4)
