@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.evaluate.decimals import INT64_DIGITS
 from sqlstream.runtime.formats.blocks import Block, Cut
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import parse_values, take_apart
@@ -19,7 +20,9 @@ from sqlstream.runtime.kernels.json.json_index import index_lines
 from sqlstream.runtime.kernels.json.json_rows import (
     BOOLEAN,
     COLUMN_WIDTH,
+    DECIMAL,
     DEPTH_MAX,
+    DOUBLE,
     INTEGER,
     LIST,
     MEMBER_WIDTH,
@@ -37,6 +40,8 @@ from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
 _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.INTEGER: 2**31 - 1}
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
+_ODD_SHARE = 8
+"""When more than one of so many lines is odd, and so many more, numbers are taken as texts, which may be written in any way."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,23 @@ class PlainObjects:
     """Decodes plainly written lines with the kernel, ROWs and ARRAYs column by column.
 
     State: memory for the texts, the elements of arrays and the index of a block, used again for the next one. Columns get copies
-    of the size they need, so that rows kept by an operator hold no more memory than their own.
+    of the size they need, so that rows kept by an operator hold no more memory than their own. Whether numbers are read by the
+    kernel, or taken as texts, since they are written in unusual ways.
     """
 
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
-        self._needs_fields = needs_fields
-        self._columns: list[_Column] = []
-        self._tops = {name: self._declare(name, t, False, 0) for name, t in types.items()}
-        self._layouts = 1 + sum(column.form == RECORD for column in self._columns)
+        self._types, self._needs_fields = types, needs_fields
         self._index = LineIndex()
+        self._declare_all(True)
+
+    def _declare_all(self, reads_numbers: bool) -> None:
+        self._reads_numbers = reads_numbers
+        self._columns: list[_Column] = []
+        self._tops = {name: self._declare(name, t, False, 0) for name, t in self._types.items()}
+        self._layouts = 1 + sum(column.form == RECORD for column in self._columns)
 
     def _declare(self, name: str, t: LogicalType, is_element: bool, depth: int) -> _Column:
-        form, limit = _form_of(t)
+        form, limit = _form_of(t, self._reads_numbers)
         if form in (RECORD, LIST) and depth == DEPTH_MAX:
             form = NESTED
         if form == LIST and not name:
@@ -114,7 +124,8 @@ class PlainObjects:
         """None when most lines are odd. ArrowInvalid when a text is no UTF-8, or no value of its column's type."""
         data, index = block.data, block.index
         if index is None:
-            data, index = data if data.endswith(b"\n") else data + b"\n", self._index
+            data, index = bytes(data), self._index
+            data = data if data.endswith(b"\n") else data + b"\n"
             index.fill(data)
         lines = len(index.ends)
         if not index.is_ascii:
@@ -129,6 +140,10 @@ class PlainObjects:
         odd = np.empty((2, lines), dtype=np.int64)
         text = np.frombuffer(data, dtype=np.uint8)
         rows, odds = read_rows(text, index.specials, index.ends, table, self._needs_fields, odd, members)
+        has_numbers = any(column.form in (DOUBLE, DECIMAL) for column in self._columns)
+        if has_numbers and odds > _ODD_SHARE + lines // _ODD_SHARE:
+            self._declare_all(False)
+            return self.decode(block)
         if rows == TOO_ODD:
             return None
         for column, nulls in zip(self._columns, table[:, NULLS], strict=True):
@@ -168,8 +183,8 @@ class _Column:
         rows = data_bytes // 2 + 1 if self._is_element else lines
         if not self._is_element or len(self._valid) < rows:
             self._valid = np.empty(rows, dtype=np.uint8)
-            if self.form in (INTEGER, BOOLEAN):
-                self._values = np.empty(rows, dtype=np.int64)
+            if self.form in (INTEGER, BOOLEAN, DOUBLE, DECIMAL):
+                self._values = np.empty(2 * rows if self.form == DECIMAL else rows, dtype=np.int64)
             elif self.form != RECORD:
                 self._offsets = np.empty(rows + 1, dtype=np.int32)
                 self._offsets[0] = 0
@@ -193,6 +208,10 @@ class _Column:
         if self.form == INTEGER:
             dtype, is_shared = target.to_pandas_dtype(), self._is_element
             return to_array(target, self._values[:rows].astype(dtype, copy=is_shared), valid)
+        if self.form in (DOUBLE, DECIMAL):
+            values = self._values[: 2 * rows if self.form == DECIMAL else rows]
+            values = values.copy() if self._is_element else values
+            return pa.Array.from_buffers(target, rows, [validity_buffer(valid), pa.py_buffer(values)])
         offsets = self._offsets[: rows + 1]
         offsets = offsets.copy() if self._is_element else offsets
         buffers = [validity_buffer(valid), pa.py_buffer(offsets)]
@@ -204,7 +223,7 @@ class _Column:
         return parse_values(take_apart(texts, self._type) if self.form == NESTED else texts, self._type)
 
 
-def _form_of(t: LogicalType) -> tuple[int, int]:
+def _form_of(t: LogicalType, reads_numbers: bool) -> tuple[int, int]:
     """The kernel's form for a type, and its limit."""
     if is_integer(t):
         return INTEGER, _LIMITS.get(t.root, 2**63 - 1)
@@ -216,6 +235,10 @@ def _form_of(t: LogicalType) -> tuple[int, int]:
         return LIST, 0
     if t.root in NESTED_ROOTS:
         return NESTED, 0
+    if reads_numbers and t.root is TypeRoot.DOUBLE:
+        return DOUBLE, 0
+    if reads_numbers and t.root is TypeRoot.DECIMAL and t.precision <= INT64_DIGITS:
+        return DECIMAL, t.scale << 8 | t.precision
     if t.root in _NUMBERS:
         return NUMBER, 40
     return TEXT, 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sqlstream.runtime.kernels.intrinsics import load_8, number_at, rounded_double, unscaled_decimal
 from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
 _ONE, _S1, _S63 = np.uint64(1), np.uint64(1), np.uint64(63)
-_POWERS = np.array([10.0**digits for digits in range(16)])
 _TENTH_OF_127_BITS = np.uint64(2**63 // 10)
 
 
@@ -112,46 +112,27 @@ def multiply_into(products, left, left_step, right, right_step):  # type: ignore
         products[2 * i + 1] = high
 
 
-@inlined
-def _plain_digits(data, at, end, whole_digits, scale):  # type: ignore[no-untyped-def]
-    """The digits of a text such as `12.34` as a number, and how many stand behind the point: -1 where it is written in another
-    way, or has more before the point or behind it."""
-    first, value = at, np.int64(0)
-    while at < end and 48 <= data[at] <= 57 and at - first <= whole_digits:
-        value = value * 10 + np.int64(data[at] - 48)
-        at += 1
-    if at == first or at - first > whole_digits:
-        return value, np.int64(-1)
-    if at == end:
-        return value, np.int64(0)
-    if data[at] != 46 or at + 1 == end or end - at - 1 > scale:
-        return value, np.int64(-1)
-    for place in range(at + 1, end):
-        if data[place] < 48 or data[place] > 57:
-            return value, np.int64(-1)
-        value = value * 10 + np.int64(data[place] - 48)
-    return value, end - at - 1
-
-
 @kernel(f"boolean(int64[::1], boolean[::1], {READ_BYTES}, int32[::1], int64, int64)")
-def read_plain_decimals_into(out, valid, data, offsets, whole_digits, scale):  # type: ignore[no-untyped-def]
-    """Read texts as decimals are mostly written, `-12.34`, as unscaled values, pairs of words (low, high).
+def read_plain_decimals_into(out, valid, data, offsets, precision, scale):  # type: ignore[no-untyped-def]
+    """Read texts as decimals are mostly written, `-12.34`, as unscaled values, pairs of words (low, high), rounded half up.
 
-    False, with `out` unfinished, where a text that `valid` says is there is written in another way, or has more digits before the
-    point, or behind it. `whole_digits` and `scale` are 18 together at most.
+    False, with `out` unfinished, where a text that `valid` says is there is written in another way, or has more digits than the
+    type, which has 18 at most.
     """
+    base = np.int64(data.ctypes.data)
+    readable = base + len(data)
     for row in range(len(valid)):
         out[2 * row], out[2 * row + 1] = 0, 0
         if not valid[row]:
             continue
-        at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        is_negative = at < end and data[at] == 45
-        value, given = _plain_digits(data, at + is_negative, end, whole_digits, scale)
-        if given < 0:
+        at, end = base + np.int64(offsets[row]), base + np.int64(offsets[row + 1])
+        after, digits, power = number_at(at, end, readable)
+        if after != end:
             return False
-        for _ in range(scale - given):
-            value *= 10
-        if is_negative:
+        value, is_found = unscaled_decimal(digits, power, precision, scale)
+        if not is_found:
+            return False
+        if load_8(at) == np.uint64(45):
             value = -value
         out[2 * row], out[2 * row + 1] = value, value >> 63
     return True
@@ -159,19 +140,19 @@ def read_plain_decimals_into(out, valid, data, offsets, whole_digits, scale):  #
 
 @kernel(f"boolean(float64[::1], boolean[::1], {READ_BYTES}, int32[::1])")
 def read_plain_doubles_into(out, valid, data, offsets):  # type: ignore[no-untyped-def]
-    """As `read_plain_decimals_into`, as doubles: false, too, for more than 15 digits.
-
-    So many digits, and powers of ten up to 10^22, are doubles without rounding, and their quotient is rounded once.
-    """
+    """As `read_plain_decimals_into`, as the nearest doubles: false, too, for more than 19 digits."""
+    base = np.int64(data.ctypes.data)
+    readable = base + len(data)
     for row in range(len(valid)):
         out[row] = 0.0
         if not valid[row]:
             continue
-        at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        is_negative = at < end and data[at] == 45
-        value, given = _plain_digits(data, at + is_negative, end, 15, 15)
-        if given < 0 or end - at - is_negative > 16:
+        at, end = base + np.int64(offsets[row]), base + np.int64(offsets[row + 1])
+        after, digits, power = number_at(at, end, readable)
+        if after != end:
             return False
-        found = np.float64(value) / _POWERS[given]
-        out[row] = -found if is_negative else found
+        found, is_sure = rounded_double(digits, power)
+        if not is_sure:
+            return False
+        out[row] = -found if load_8(at) == np.uint64(45) else found
     return True

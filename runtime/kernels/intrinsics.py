@@ -1,5 +1,5 @@
 """What kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers, the comparison of bytes and
-of values, the number that eight digits are, and the escapes of JSON.
+of values, numbers read from digits, and the escapes of JSON.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
 signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
@@ -311,6 +311,214 @@ def number_of_digits(word):  # type: ignore[no-untyped-def]
     word = ((word & _LOW_NIBBLES) * np.uint64(2561)) >> np.uint64(8)
     word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
     return ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+
+
+POWERS = np.array([10**digits for digits in range(20)], dtype=np.uint64)
+"""Those that fit a word."""
+
+
+@instruction("int64(uint64)")
+def trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
+    """How many of the lowest bits of a uint64 are 0."""
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 0))
+
+
+@always_inlined
+def digits_at(at, end, readable):  # type: ignore[no-untyped-def]
+    """The digits from `at` on, up to `end`, as a number; returns (behind them, the number, how many): the number is right when
+    they are at most 19, leading zeros apart. Memory may be read up to `readable`."""
+    first, value = at, np.uint64(0)
+    while at + 8 <= readable:
+        word = load_64(at)
+        count = min(trailing_zeros(other_than_digits(word)) >> 3, end - at)
+        if count == 0:
+            return at, value, at - first
+        # Fewer than eight digits are moved to where the last ones of eight stand, behind zeros.
+        value = value * POWERS[count] + number_of_digits(word << np.uint64(64 - 8 * count))
+        at += count
+        if count < 8:
+            return at, value, at - first
+    while at < end and 48 <= np.int64(load_8(at)) <= 57:
+        value = value * np.uint64(10) + (load_8(at) - np.uint64(48))
+        at += 1
+    return at, value, at - first
+
+
+@inlined
+def _exponent_at(at, end):  # type: ignore[no-untyped-def]
+    """An exponent of at most two digits, as `e-7`; returns (behind it, or 0 when it is none; it)."""
+    if at + 1 >= end:
+        return 0, 0
+    sign = np.int64(load_8(at + 1))
+    at += 2 if sign == 43 or sign == 45 else 1
+    first, exponent = at, np.int64(0)
+    while at < end and 48 <= np.int64(load_8(at)) <= 57:
+        exponent = exponent * 10 + np.int64(load_8(at)) - 48
+        at += 1
+        if at - first > 2:
+            return 0, 0
+    if at == first:
+        return 0, 0
+    return at, (-exponent if sign == 45 else exponent)
+
+
+@always_inlined
+def _short_number(at, end, readable):  # type: ignore[no-untyped-def]
+    """`number_at` for digits, a point and digits that are less than eight bytes, without an exponent; 0 for any other number."""
+    if at + 8 > readable:
+        return 0, np.uint64(0), 0
+    word = load_64(at)
+    others = other_than_digits(word)
+    whole = trailing_zeros(others) >> 3
+    if whole == 0 or whole > 5 or load_8(at + whole) != np.uint64(46):
+        return 0, np.uint64(0), 0
+    behind = np.uint64(8 * (whole + 1))
+    fraction = trailing_zeros(others >> behind) >> 3
+    after = at + whole + 1 + fraction
+    if fraction == 0 or after >= at + 8 or after > end or load_8(after) | np.uint64(32) == np.uint64(101):
+        return 0, np.uint64(0), 0
+    # The point is taken out, and the digits are moved to where the last ones of eight stand.
+    before = np.uint64(8 * whole)
+    word = (word & ((np.uint64(1) << before) - np.uint64(1))) | (word >> behind) << before
+    return after, number_of_digits(word << np.uint64(64 - 8 * (whole + fraction))), -fraction
+
+
+@inlined
+def number_at(at, end, readable):  # type: ignore[no-untyped-def]
+    """A number such as `-12.34` or `1e-7`, which may begin with zeros; returns (behind it, or 0 when it is none or has more than
+    19 digits; its digits as a number; the power of ten that they are multiplied by). The sign is left to the caller. Memory may
+    be read up to `readable`."""
+    if at < end and load_8(at) == np.uint64(45):
+        at += 1
+    after, digits, power = _short_number(at, end, readable)
+    if after != 0:
+        return after, digits, power
+    at, digits, count = digits_at(at, end, readable)
+    if count == 0:
+        return 0, digits, 0
+    if at < end and load_8(at) == np.uint64(46):
+        point = at + 1
+        at = point
+        if digits == np.uint64(0):
+            # Zeros before the first other digit do not count.
+            count = 0
+            while at < end and load_8(at) == np.uint64(48):
+                at += 1
+        at, fraction, more = digits_at(at, end, readable)
+        power = point - at
+        count += more
+        if power == 0:
+            return 0, digits, 0
+        if count <= 19:
+            digits = digits * POWERS[more] + fraction
+    if count > 19:
+        return 0, digits, 0
+    if at < end and load_8(at) | np.uint64(32) == np.uint64(101):
+        at, exponent = _exponent_at(at, end)
+        power += exponent
+    return at, digits, power
+
+
+@inlined
+def unscaled_decimal(digits, power, precision, scale):  # type: ignore[no-untyped-def]
+    """digits * 10^power, with less than 20 digits, as the unscaled value of a DECIMAL of at most 18 digits, rounded half up;
+    returns (it, whether it fits and was found)."""
+    power += scale
+    if power < 0:
+        if power < -19:
+            return np.int64(0), False
+        step = POWERS[-power]
+        digits = (digits + (step >> np.uint64(1))) // step
+        return np.int64(digits), digits < POWERS[precision]
+    if power > precision:
+        return np.int64(0), digits == np.uint64(0)
+    return np.int64(digits * POWERS[power]), digits < POWERS[precision - power]
+
+
+_EXPONENT_MAX = 160
+
+
+def _words_of_power(exponent: int) -> tuple[int, int]:
+    """128 bits of a power of ten, the first of them 1, as words (high, low): cut off, those of a fraction that a double may
+    equal rounded up."""
+    size = 5 ** abs(exponent)
+    if exponent < 0:
+        length = (size - 1).bit_length()
+        bits = (1 << (length + 127 if exponent >= -27 else 2 * length + 128)) // size + 1
+    else:
+        bits = size << 128
+    bits >>= bits.bit_length() - 128
+    return bits >> 64, bits & (2**64 - 1)
+
+
+# Of each power of ten from that of -_EXPONENT_MAX on.
+_WORDS_OF_POWERS = np.array(
+    [_words_of_power(exponent) for exponent in range(-_EXPONENT_MAX, _EXPONENT_MAX + 1)], dtype=np.uint64
+)
+_EXACT_POWERS = np.array([10.0**digits for digits in range(23)])
+_EXACT_DIGITS = np.uint64(1 << 53)
+_UNSETTLED = np.uint64(0x1FF)
+
+
+@instruction("uint64(uint64, uint64)")
+def _high_product(ir: Any, builder: Any, a: Any, b: Any) -> Any:
+    """The high half of the 128-bit product of two uint64."""
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+
+@instruction("int64(uint64)")
+def _leading_zeros(ir: Any, builder: Any, word: Any) -> Any:
+    """How many of the highest bits are 0 of a uint64 other than 0."""
+    return builder.ctlz(word, ir.Constant(ir.IntType(1), 1))
+
+
+@instruction("float64(uint64)")
+def _double_of_bits(ir: Any, builder: Any, word: Any) -> Any:
+    return builder.bitcast(word, ir.DoubleType())
+
+
+@inlined
+def rounded_double(digits, exponent):  # type: ignore[no-untyped-def]
+    """The double nearest to digits * 10^exponent; returns (it, whether it is that). It is not for exponents beyond 160.
+
+    Digits and powers that are doubles without rounding make a product or a quotient that is rounded once (Clinger 1990). Others
+    are multiplied as integers with as many bits of the power as decide (Mushtak and Lemire 2022, "Fast Number Parsing Without
+    Fallback").
+    """
+    if exponent == 0:
+        return np.float64(digits), True
+    if digits <= _EXACT_DIGITS and -22 <= exponent <= 22:
+        exact = np.float64(np.int64(digits))
+        return (exact / _EXACT_POWERS[-exponent] if exponent < 0 else exact * _EXACT_POWERS[exponent]), True
+    if digits == np.uint64(0):
+        return 0.0, True
+    if exponent < -_EXPONENT_MAX or exponent > _EXPONENT_MAX:
+        return 0.0, False
+    zeros = _leading_zeros(digits)
+    digits <<= np.uint64(zeros)
+    power = _WORDS_OF_POWERS[exponent + _EXPONENT_MAX, 0]
+    high, low = _high_product(digits, power), digits * power
+    if high & _UNSETTLED == _UNSETTLED:
+        # What the lower bits of the power add may carry into the bits that are kept.
+        added = _high_product(digits, _WORDS_OF_POWERS[exponent + _EXPONENT_MAX, 1])
+        low += added
+        if low < added:
+            high += np.uint64(1)
+    first = high >> np.uint64(63)
+    shift = first + np.uint64(9)
+    mantissa = high >> shift
+    if low <= np.uint64(1) and -4 <= exponent <= 23 and mantissa & np.uint64(3) == np.uint64(1):  # noqa: SIM102
+        if mantissa << shift == high:
+            # Halfway between two doubles: to the even one.
+            mantissa ^= np.uint64(1)
+    # 54 bits are rounded to 53; 217706 / 2^16 is a little more than the binary logarithm of 10.
+    mantissa = (mantissa + (mantissa & np.uint64(1))) >> np.uint64(1)
+    carried = mantissa >> np.uint64(53)
+    binary = ((217706 * exponent) >> 16) + 1086 - zeros + np.int64(first + carried)
+    bits = (np.uint64(binary) << np.uint64(52)) | ((mantissa >> carried) & np.uint64((1 << 52) - 1))
+    return _double_of_bits(bits), True
 
 
 @inlined

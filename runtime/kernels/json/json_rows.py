@@ -19,31 +19,36 @@ import numpy as np
 
 from sqlstream.runtime.kernels.intrinsics import (
     copy_bytes,
+    digits_at,
     equal_bytes,
     escaped_character,
     load_8,
     load_32,
     load_64,
     lowest_bit,
-    number_of_digits,
-    other_than_digits,
+    number_at,
     put_utf8,
+    rounded_double,
     store_8,
     store_32,
     store_64,
+    store_double,
+    unscaled_decimal,
 )
 from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
 
-INTEGER, BOOLEAN, TEXT, NUMBER, NESTED, RECORD, LIST = range(7)
-"""Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes
-objects and arrays as text. RECORD takes objects: its fields are the columns behind it. LIST takes arrays: the column behind it,
-which is no LIST, has their elements."""
+INTEGER, BOOLEAN, DOUBLE, DECIMAL, TEXT, NUMBER, NESTED, RECORD, LIST = range(9)
+"""Forms of columns. DOUBLE and DECIMAL take numbers of at most 19 digits, also in quotes; a DECIMAL has 18 at most. TEXT takes
+strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes objects and arrays as text.
+RECORD takes objects: its fields are the columns behind it. LIST takes arrays: the column behind it, which is no LIST, has their
+elements."""
 
 NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN, SIZE, FIELDS, LAYOUT = range(12)
-"""What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, or the most
-digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (one byte per
-row); how many rows are NULL; the number of the last object that had it, negative when it was null there; the bytes of its row of
-`columns` and those of what is within it; of a RECORD, how many fields it has, and the address of its part of `members`."""
+"""What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, the precision of
+a DECIMAL and its scale in the byte above, or the most digits of a NUMBER; the addresses of its values (of 8 bytes, of a DECIMAL
+16) or its text, of its int32 offsets and of its validity (one byte per row); how many rows are NULL; the number of the last
+object that had it, negative when it was null there; the bytes of its row of `columns` and those of what is within it; of a
+RECORD, how many fields it has, and the address of its part of `members`."""
 COLUMN_WIDTH = 12
 _COLUMN_BYTES = 8 * COLUMN_WIDTH
 
@@ -83,14 +88,6 @@ _PATIENCE = 1000
 _WIDTH = 64
 _ONE = np.uint64(1)
 _NULL, _TRUE, _ALSE = np.uint64(0x6C6C756E), np.uint64(0x65757274), np.uint64(0x65736C61)
-
-_POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
-
-
-@instruction("int64(uint64)")
-def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
-    """How many of the lowest bits of a uint64 are 0."""
-    return builder.cttz(word, ir.Constant(ir.IntType(1), 0))
 
 
 @instruction("int64()")
@@ -203,33 +200,11 @@ def _after_string(at, text):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
-def _digits(at, end):  # type: ignore[no-untyped-def]
-    """Digits as a number; returns (behind them, the number, how many): the number is right when they are at most 19."""
-    first, value = at, np.uint64(0)
-    while at + 8 <= end:
-        word = load_64(at)
-        count = _trailing_zeros(other_than_digits(word)) >> 3
-        if count == 0:
-            return at, value, at - first
-        # Fewer than eight digits are moved to where the last ones of eight stand, behind zeros.
-        value = value * _POWERS[count] + number_of_digits(word << np.uint64(64 - 8 * count))
-        at += count
-        if count < 8:
-            return at, value, at - first
-    c = _byte(at)
-    while 48 <= c <= 57:
-        value = value * np.uint64(10) + np.uint64(c - 48)
-        at += 1
-        c = _byte(at)
-    return at, value, at - first
-
-
-@always_inlined
 def _integer(at, end):  # type: ignore[no-untyped-def]
     """An integer as JSON writes it; returns (behind it, or 0 when it is odd; its size; 1 when it is negative)."""
     negative = np.int64(_byte(at) == 45)
     first = at + negative
-    at, size, count = _digits(first, end)
+    at, size, count = digits_at(first, end, end)
     if count == 0 or count > 19 or (_byte(first) == 48 and (count > 1 or negative)):
         return 0, size, negative
     return at, size, negative
@@ -245,11 +220,11 @@ def _after_number(at, end):  # type: ignore[no-untyped-def]
     negative = np.int64(_byte(at) == 45)
     at += negative
     is_zero = _byte(at) == 48
-    at, _, digits = _digits(at, end)
+    at, _, digits = digits_at(at, end, end)
     if digits == 0 or (is_zero and digits > 1):
         return 0, 0
     if _byte(at) == 46:
-        at, _, more = _digits(at + 1, end)
+        at, _, more = digits_at(at + 1, end, end)
         if more == 0:
             return 0, 0
         digits += more
@@ -257,7 +232,7 @@ def _after_number(at, end):  # type: ignore[no-untyped-def]
         at += 1
         c = _byte(at)
         at += c == 43 or c == 45
-        at, _, more = _digits(at, end)
+        at, _, more = digits_at(at, end, end)
         if more == 0 or more > 2:
             return 0, 0
     # -0 is an integer without a sign to some readers, -0.0 to others.
@@ -377,14 +352,23 @@ def _store_number(column, row, word):  # type: ignore[no-untyped-def]
     store_8(_get(column, VALID) + row, _ONE)
 
 
+@always_inlined
+def _store_decimal(column, row, value):  # type: ignore[no-untyped-def]
+    at = _get(column, VALUES) + 16 * row
+    store_64(at, np.uint64(value))
+    store_64(at + 8, np.uint64(value >> 63))
+
+
 @inlined
 def _store_null(column, row):  # type: ignore[no-untyped-def]
     """Store NULL, also in the fields of a RECORD."""
     end = column + _get(column, SIZE)
     while column < end:
         form = _get(column, FORM)
-        if form <= BOOLEAN:
+        if form <= DOUBLE:
             store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
+        elif form == DECIMAL:
+            _store_decimal(column, row, 0)
         elif form != RECORD:
             offsets = _get(column, OFFSETS) + 4 * row
             store_32(offsets + 4, load_32(offsets))
@@ -409,6 +393,29 @@ def _read_integer(at, end, column, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _read_number(at, end, column, row):  # type: ignore[no-untyped-def]
+    """Read a number into a row of a DOUBLE or DECIMAL; returns what is behind, or 0 when it is odd."""
+    negative = _byte(at) == 45
+    first = at + negative
+    after, digits, power = number_at(at, end, end)
+    # -0 is an integer without a sign to some readers, -0.0 to others.
+    is_integer_zero = _byte(first) == 48 and (
+        48 <= _byte(first + 1) <= 57 or (negative and after == first + 1)
+    )
+    if after == 0 or is_integer_zero:
+        return 0
+    if _get(column, FORM) == DOUBLE:
+        found, is_good = rounded_double(digits, power)
+        store_double(_get(column, VALUES) + 8 * row, -found if negative else found)
+    else:
+        limit = _get(column, LIMIT)
+        value, is_good = unscaled_decimal(digits, power, limit & 255, limit >> 8)
+        _store_decimal(column, row, -value if negative else value)
+    store_8(_get(column, VALID) + row, _ONE)
+    return after if is_good else 0
+
+
+@inlined
 def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
     out = _text_place(column, row)
     copy_bytes(out, at, after - at)
@@ -426,14 +433,19 @@ def _read_string(at, text, column, row):  # type: ignore[no-untyped-def]
         return at
     if form == INTEGER:
         at = _read_integer(at, text[2], column, row)
-        return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
-    return 0
+    elif form == DOUBLE or form == DECIMAL:  # noqa: SIM109
+        at = _read_number(at, text[2], column, row)
+    else:
+        return 0
+    return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
 
 
 @inlined
 def _read_other(at, text, column, row):  # type: ignore[no-untyped-def]
     """As `_read_string` for what is neither a string nor an integer of an INTEGER column nor null."""
     c, form, after = _byte(at), _get(column, FORM), np.int64(0)
+    if form == DOUBLE or form == DECIMAL:  # noqa: SIM109
+        return _read_number(at, text[2], column, row)
     if form == NUMBER:
         after, digits = _after_number(at, text[2])
         if digits > _get(column, LIMIT):
