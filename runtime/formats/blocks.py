@@ -57,11 +57,13 @@ def read_blocks(
     block_bytes: int = BLOCK_BYTES,
     *,
     is_utf_8: bool = True,
+    lends: bool = False,
 ) -> Iterator[Block]:
     """All rows of a file; text after the last row end is a row too.
 
     `block_bytes` is how much is read for a block. Blocks of a compressed file hold its text, which is decompressed as they are
-    read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011.
+    read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011. With `lends` the data of a block is a view of memory
+    that is used again for the next one: `owned` makes it bytes.
     """
     stream = decompressed(stream, path)
     # What is read is cut in memory that is used again for the next block, which stays in the caches.
@@ -81,9 +83,9 @@ def read_blocks(
         cut = cut_rows(text, size == 0)
         end = cut.end if size else filled
         if end:
-            whole = bytes(memoryview(text)[:end])
+            whole: Any = memoryview(text)[:end]
             newlines = count_lines(whole) if cut.newlines is None else cut.newlines
-            yield Block(whole, line, newlines, cut.is_plain, cut.index)
+            yield Block(whole if lends else bytes(whole), line, newlines, cut.is_plain, cut.index)
             line += newlines
         filled -= end
         if filled > ROW_BYTES_MAX:
@@ -111,6 +113,11 @@ def _without_mark(memory: bytearray, filled: int, path: str, is_utf_8: bool) -> 
     marked = len(_BYTE_ORDER_MARK)
     memory[: filled - marked] = memory[marked:filled]
     return filled - marked
+
+
+def owned(block: Block) -> Block:
+    """The block for as long as something refers to its data."""
+    return block if isinstance(block.data, bytes) else msgspec.structs.replace(block, data=bytes(block.data))
 
 
 def count_lines(data: bytes) -> int:

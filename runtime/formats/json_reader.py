@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.json.documents import read_lines
-from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Block, read_blocks
+from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Block, owned, read_blocks
 from sqlstream.runtime.formats.file_rows import (
     VALUE_CHARACTERS_MAX,
     FileRows,
@@ -63,7 +63,9 @@ class JsonReader(FileRows):
         self._fault: tuple[int, UserError] | None = None
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, LineIndex().cut, self._block_bytes):
+        # The kernel's columns refer to nothing of a block.
+        lends = self._uses_kernel
+        for block in read_blocks(self._stream, self._path, LineIndex().cut, self._block_bytes, lends=lends):
             rows = self.decode(block)
             yield rows.batch, rows.rejected
 
@@ -83,6 +85,7 @@ class JsonReader(FileRows):
         if plain is not None and not len(plain.odd_lines):
             has_all = plain.batch.num_rows == _count_lines(block)
             return DecodedMessages(plain.batch, None if has_all else _plain_lines(block, plain), [])
+        block = owned(block)
         lines = lines_of(block)
         odd = np.arange(len(lines)) if plain is None else plain.odd_lines
         odd_lines = lines if plain is None else lines.take(pa.array(odd))
@@ -214,7 +217,7 @@ def elements_of_arrays(lines: pa.Array) -> ElementsOfArrays | None:
 
 
 def _count_lines(block: Block) -> int:
-    return block.newlines + (not block.data.endswith(b"\n"))
+    return block.newlines + (block.data[-1:] != b"\n")
 
 
 def _plain_lines(block: Block, plain: PlainRows) -> np.ndarray[Any, Any]:
