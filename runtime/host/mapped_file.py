@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+PART_BYTES = 2 << 20
+"""What is mapped, measured and unmapped together: a page of the processor's page tables, or a huge page of memory."""
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _ENTRY_BYTES = 8
 _PRESENT = np.uint64(63)
@@ -32,6 +34,8 @@ class Mapping:
         if address is None or address == _MAP_FAILED:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+        # A fault then maps what lies in one page of the page table at once, where the file system keeps files in pages so large.
+        libc.madvise(address, nbytes, mmap.MADV_HUGEPAGE)
         self.address: int = address
         self.nbytes = nbytes
         self.is_read_mostly = is_read_mostly
@@ -80,7 +84,7 @@ class MappedFile:
 
     def map(self, nbytes: int, *, is_read_mostly: bool = False) -> Mapping:
         """At least its first `nbytes` bytes; zeros where nothing was written. Earlier mappings show the same bytes."""
-        nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        nbytes = -(-nbytes // PART_BYTES) * PART_BYTES
         os.posix_fallocate(self._descriptor, 0, nbytes)
         return Mapping(self._descriptor, nbytes, is_read_mostly=is_read_mostly)
 

@@ -26,8 +26,17 @@ class GrowingArray:
     for as many again, in `memory` (None: that in force). It never shrinks.
     """
 
-    def __init__(self, dtype: Any, width: int = 0, fill: Any = 0, memory: ArrayMemory | None = None) -> None:
+    def __init__(
+        self,
+        dtype: Any,
+        width: int = 0,
+        fill: Any = 0,
+        memory: ArrayMemory | None = None,
+        *,
+        is_read_mostly: bool = False,
+    ) -> None:
         self._memory = memory or memory_in_force()
+        self._is_read_mostly = is_read_mostly
         self._dtype = np.dtype(dtype)
         self._tail = (width,) if width else ()
         self._fill = fill
@@ -78,7 +87,8 @@ class GrowingArray:
         self._file, self.values = file, larger
 
     def _items_in(self, file: GrownFile, capacity: int) -> Array:
-        return _items(file.map(capacity * self._item_bytes), self._dtype, self._tail)
+        pages = file.map(capacity * self._item_bytes, is_read_mostly=self._is_read_mostly)
+        return _items(pages, self._dtype, self._tail)
 
     def _remap(self, capacity: int) -> None:
         size = -(-capacity * self._item_bytes // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 class GrownFile(Protocol):
     """A file that one growing array lies in."""
 
-    def map(self, nbytes: int) -> Array:
-        """uint8[nbytes or a little more]: its bytes. Arrays over what was mapped before show the same bytes."""
+    def map(self, nbytes: int, *, is_read_mostly: bool = False) -> Array:
+        """uint8[nbytes]: its bytes. Arrays over what was mapped before show the same bytes."""
 
 
 class ArrayMemory:

@@ -87,7 +87,7 @@ class MappedMemory(ArrayMemory):
         nbytes = count * np.dtype(dtype).itemsize
         if not self.is_mapped(nbytes):
             return np.zeros(count, dtype=dtype)
-        return self.new_file().map(nbytes, is_read_mostly=is_read_mostly)[:nbytes].view(dtype)
+        return self.new_file().map(nbytes, is_read_mostly=is_read_mostly).view(dtype)
 
     def settled(self, columns: list[pa.Array]) -> list[pa.Array]:
         nbytes = sum(column.nbytes for column in columns)
@@ -104,7 +104,7 @@ class MappedMemory(ArrayMemory):
     def _place(self, nbytes: int) -> Array:
         """Bytes of a region, or a file of their own."""
         if 2 * nbytes > REGION_BYTES:
-            return self.new_file().map(nbytes)[:nbytes]
+            return self.new_file().map(nbytes)
         if nbytes > len(self._region):
             self._region = self.new_file().map(REGION_BYTES)
         found, self._region = self._region[:nbytes], self._region[-(-nbytes // _ALIGNMENT) * _ALIGNMENT :]
@@ -129,7 +129,7 @@ class StateFile:
         except OSError as error:
             raise self._failure(error) from error
         self._mappings.add(mapping)
-        return np.asarray(mapping)
+        return np.asarray(mapping)[:nbytes]
 
     def _failure(self, error: OSError) -> ExternalError:
         hints = {

@@ -11,13 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from sqlstream.runtime.host.clock import steady_s
-from sqlstream.runtime.host.mapped_file import Mapping
+from sqlstream.runtime.host.mapped_file import PART_BYTES, Mapping
 from sqlstream.runtime.memory.mapped_memory import Mappings
 
 logger = logging.getLogger(__name__)
-
-PART_BYTES = 2 << 20
-"""What is measured and unmapped together: one page of the processor's page tables."""
 
 BUSY_PAUSE_S = 0.01
 IDLE_PAUSE_S = 0.5
@@ -29,8 +26,8 @@ COUNT_INTERVAL_S = 2.0
 _GOAL = 0.75
 """Down to what part of the limit pages are unmapped: counting all pages takes time."""
 
-_READ_AROUND = 16
-"""How many pages the system maps at once when one is read; of pages that are written each is mapped by itself."""
+_READ_MOSTLY_COST = 1 / 8
+"""What it costs to map a page that is only read again, as a part of one that is written: the file system is told of writes."""
 
 _HALF_LIFE_S = 10.0
 """By when the rate of a part from before it was last unmapped counts half."""
@@ -76,7 +73,7 @@ class _Parts:
     bytes of pages that are mapped one by one."""
 
     def __init__(self, count: int, now_s: float, *, is_read_mostly: bool) -> None:
-        self._weight = 1 / _READ_AROUND if is_read_mostly else 1.0
+        self._weight = _READ_MOSTLY_COST if is_read_mostly else 1.0
         self.since_s = np.full(count, now_s)
         self.rates = np.zeros(count)
 
@@ -106,8 +103,6 @@ class ResidentLimit:
         now_s: Callable[[], float] = steady_s,
     ) -> None:
         self.limit_bytes = limit_bytes
-        self.highest_bytes = 0
-        """The most mapped bytes of state that were counted."""
         self._pages = pages
         self._drop = drop
         self._now_s = now_s
@@ -143,7 +138,6 @@ class ResidentLimit:
         now_s = self._now_s()
         residents = [self._pages.resident_bytes(mapping) for mapping in live]
         own_bytes = sum(int(resident.sum()) for resident in residents)
-        self.highest_bytes = max(self.highest_bytes, own_bytes)
         self._others_bytes = self._pages.file_bytes() - own_bytes
         self._counted_s = now_s
         self._parts = {
@@ -160,7 +154,8 @@ class ResidentLimit:
         return _Parts(count, now_s, is_read_mostly=mapping.is_read_mostly)
 
     def _unmap(self, live: list[Mapping], residents: list[Array], excess_bytes: int, now_s: float) -> None:
-        """Unmap the parts with the least rates, until so many bytes are unmapped."""
+        """Unmap the parts with the least rates, until so many bytes are unmapped: those that lie together by one call, as each
+        call waits for the interpreter."""
         parts = [self._parts[mapping.address] for mapping in live]
         found = [p.current_rates(resident, now_s) for p, resident in zip(parts, residents, strict=True)]
         rates, resident = np.concatenate(found), np.concatenate(residents)
@@ -169,10 +164,13 @@ class ResidentLimit:
         order = np.argsort(rates, kind="stable")
         order = order[resident[order] > 0]
         count = int(np.searchsorted(np.cumsum(resident[order]), excess_bytes)) + 1
-        for place in order[:count].tolist():
-            owner, number = int(owners[place]), int(numbers[place])
-            self._drop(live[owner], number * PART_BYTES, PART_BYTES)
-            parts[owner].rates[number], parts[owner].since_s[number] = rates[place], now_s
+        chosen = np.sort(order[:count])
+        is_next = (np.diff(chosen) == 1) & (np.diff(owners[chosen]) == 0)
+        for run in np.split(chosen, np.flatnonzero(~is_next) + 1):
+            owner, first = int(owners[run[0]]), int(numbers[run[0]])
+            self._drop(live[owner], first * PART_BYTES, len(run) * PART_BYTES)
+            places = slice(first, first + len(run))
+            parts[owner].rates[places], parts[owner].since_s[places] = rates[run], now_s
 
 
 class ResidentKeeper:

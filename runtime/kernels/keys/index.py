@@ -71,8 +71,8 @@ class KeyIndex:
         self._memory = memory_in_force()
         self._table = self._memory.zeros(_TABLE_SIZE_MIN, np.uint64, is_read_mostly=True)
         width = 2 if self._is_single else self._layout.width
-        self._rows = GrowingArray(np.uint64, width)
-        self._live = GrowingArray(np.uint8)
+        self._rows = GrowingArray(np.uint64, width, is_read_mostly=True)
+        self._live = GrowingArray(np.uint8, is_read_mostly=True)
         self._reserve_slots()
         self._free = np.empty(0, dtype=np.int64)
         self._arena = self._new_arena(_ARENA_SIZE_MIN if self._layout.has_bytes else 0)
@@ -274,7 +274,7 @@ class KeyIndex:
         self._arena.reserve(needed)
 
     def _new_arena(self, size: int) -> GrowingArray:
-        arena = GrowingArray(np.uint8, memory=self._memory)
+        arena = GrowingArray(np.uint8, memory=self._memory, is_read_mostly=True)
         arena.reserve(size)
         return arena
 

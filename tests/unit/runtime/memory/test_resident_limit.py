@@ -73,7 +73,7 @@ class Figures:
         return self.resident[mapping.address]
 
     def drop(self, mapping: Mapping, start: int, length: int) -> None:
-        self.resident[mapping.address][start // PART_BYTES] = 0
+        self.resident[mapping.address][start // PART_BYTES : (start + length) // PART_BYTES] = 0
 
 
 def test_parts_that_are_used_stay_mapped(tmp_path: Path) -> None:
