@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sqlstream.runtime.host.mapped_file import PART_BYTES
+
 Array = np.ndarray[Any, Any]
 
 
@@ -38,6 +40,11 @@ class ArrayMemory:
         """Bytes of the files that hold state."""
         return 0
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether less may be mapped than is in files: then it is worth some time to go through large arrays in their order."""
+        return False
+
     def is_mapped(self, nbytes: int) -> bool:
         """Whether an array of this size lies in a file."""
         return False
@@ -57,6 +64,13 @@ class ArrayMemory:
     def settled(self, columns: list[pa.Array]) -> list[pa.Array]:
         """The same columns, of one length, where they stay for long."""
         return columns
+
+
+def order_of_parts(places: Array, item_bytes: int) -> Array:
+    """int64[n]: these places of an array, those of each part of it together, in the order of the parts."""
+    parts = places // (PART_BYTES // item_bytes)
+    # Of 16 bits, as these are sorted in linear time: it is no harm when parts that are far apart count as one.
+    return np.argsort(parts.astype(np.uint16), kind="stable")
 
 
 _PROCESS_MEMORY = ArrayMemory()

@@ -26,9 +26,11 @@ _ALIGNMENT = 64
 
 
 class Mappings:
-    """The live mappings of one operator's state. Thread-safe. State: references that keep none of them."""
+    """The live mappings of one operator's state. Thread-safe. State: references that keep none of them; whether they are part of
+    more than may be mapped, which one thread sets."""
 
     def __init__(self) -> None:
+        self.is_scarce = False
         self._mappings: list[weakref.ref[Mapping]] = []
         self._lock = threading.Lock()
 
@@ -69,6 +71,10 @@ class MappedMemory(ArrayMemory):
     @property
     def file_bytes(self) -> int:
         return self.mappings.nbytes
+
+    @property
+    def is_scarce(self) -> bool:
+        return self.mappings.is_scarce
 
     def require(self, nbytes: int) -> None:
         if not self.is_mapped(nbytes):

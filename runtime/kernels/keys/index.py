@@ -38,7 +38,7 @@ from sqlstream.runtime.kernels.keys.words import (
     read_column,
     zero_nulls,
 )
-from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.memory.array_memory import memory_in_force, order_of_parts
 from sqlstream.runtime.native.kernel import inlined, kernel
 
 _TABLE_SIZE_MIN = 256
@@ -48,6 +48,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _BLOCK = 32
+_NO_PAYLOADS = np.zeros(2, dtype=np.uint8)
 
 # Positions in the state vector that the kernels and KeyIndex share.
 _LIVE, _NEXT, _FREE, _ARENA_USED = 0, 1, 2, 3
@@ -103,37 +104,64 @@ class KeyIndex:
         `hashes`, where the caller has them, are `hash_columns(columns)`.
         """
         arrays, hashes = self._read(columns, hashes)
-        count = len(hashes)
+        if self._memory.is_scarce:
+            return self._get_or_insert_in_order(arrays, hashes)
+        if not self._is_single:
+            return self._insert(*self._packed(arrays, hashes))
+        count, words = len(hashes), self._words(arrays[0])
         slots = np.empty(count, dtype=np.int64)
         is_new = np.zeros(count, dtype=np.bool_)
-        if self._is_single:
-            words = self._words(arrays[0])
-        else:
-            rows = self._layout.pack(arrays, hashes)
-            self._reserve_arena(rows)
         done = 0
-        while done < count:
-            if self._is_single:
-                done = _insert_words(
-                    self._table,
-                    self._rows.values,
-                    self._live.values,
-                    self._free,
-                    self._state,
-                    hashes,
-                    words,
-                    done,
-                    slots,
-                    is_new,
-                )
-            else:
-                done = _insert_rows(
-                    self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
-                    self._layout.payloads, rows, done, slots, is_new,
-                )  # fmt: skip
-            if done < count:
-                self._grow(2 * len(self._table))
+        while True:
+            done = _insert_words(
+                self._table, self._rows.values, self._live.values, self._free, self._state, hashes, words, done,
+                slots, is_new,
+            )  # fmt: skip
+            if done == count:
+                return slots, is_new
+            self._grow(2 * len(self._table))
+
+    def _packed(self, arrays: list[pa.Array], hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of words as they are stored, which words are payloads)."""
+        if self._is_single:
+            return np.column_stack([hashes, self._words(arrays[0])]), _NO_PAYLOADS
+        return self._layout.pack(arrays, hashes), self._layout.payloads
+
+    def _insert(self, rows: np.ndarray, payloads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `get_or_insert`, of rows of words."""
+        count = len(rows)
+        slots = np.empty(count, dtype=np.int64)
+        is_new = np.zeros(count, dtype=np.bool_)
+        self._reserve_arena(rows)
+        done = 0
+        while True:
+            done = _insert_rows(
+                self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
+                payloads, rows, done, slots, is_new,
+            )  # fmt: skip
+            if done == count:
+                return slots, is_new
+            self._grow(2 * len(self._table))
+
+    def _get_or_insert_in_order(
+        self, arrays: list[pa.Array], hashes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, payloads = self._packed(arrays, hashes)
+        slots, is_new = self._find_in_order(rows, payloads, hashes), np.zeros(len(hashes), dtype=np.bool_)
+        others = np.flatnonzero(slots < 0)
+        if len(others):
+            slots[others], is_new[others] = self._insert(rows[others], payloads)
         return slots, is_new
+
+    def _find_in_order(self, rows: np.ndarray, payloads: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """int64[n]: the slots of keys, -1 for those that are absent and for a few others. The table is read in the order of its
+        file, then the rows in that of theirs: so a part is mapped once per batch, however few may be."""
+        slots = np.empty(len(hashes), dtype=np.int64)
+        places = (hashes & np.uint64(len(self._table) - 1)).view(np.int64)
+        _find_tags(self._table, hashes, order_of_parts(places, 8), slots)
+        order = order_of_parts(slots, 8 * rows.shape[1])
+        _compare_rows(self._rows.values, self._arena.values, payloads, rows, order, slots)
+        return slots
 
     def insert_new(self, columns: Sequence[pa.Array]) -> np.ndarray:
         """int64[n]: the slots of the rows' keys, of which the caller knows that they are distinct and absent, as those of saved
@@ -141,12 +169,8 @@ class KeyIndex:
         arrays, hashes = self._read(columns, None)
         self.reserve(len(hashes))
         slots = np.empty(len(hashes), dtype=np.int64)
-        if self._is_single:
-            rows = np.column_stack([hashes, self._words(arrays[0])])
-            payloads = np.zeros(2, dtype=np.uint8)
-        else:
-            rows, payloads = self._layout.pack(arrays, hashes), self._layout.payloads
-            self._reserve_arena(rows)
+        rows, payloads = self._packed(arrays, hashes)
+        self._reserve_arena(rows)
         _fill_rows(
             self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
             payloads, rows, slots,
@@ -165,11 +189,18 @@ class KeyIndex:
         """int64[n]: the slot of each row's key, -1 where it is absent."""
         arrays, hashes = self._read(columns, hashes)
         slots = np.empty(len(hashes), dtype=np.int64)
-        if self._is_single:
+        if self._is_single and not self._memory.is_scarce:
             _find_words(self._table, self._rows.values, hashes, self._words(arrays[0]), slots)
-        else:
-            rows = self._layout.pack(arrays, hashes)
-            _find_rows(self._table, self._rows.values, self._arena.values, self._layout.payloads, rows, slots)
+            return slots
+        rows, payloads = self._packed(arrays, hashes)
+        if not self._memory.is_scarce:
+            _find_rows(self._table, self._rows.values, self._arena.values, payloads, rows, slots)
+            return slots
+        slots = self._find_in_order(rows, payloads, hashes)
+        others = np.flatnonzero(slots < 0)
+        found = np.empty(len(others), dtype=np.int64)
+        _find_rows(self._table, self._rows.values, self._arena.values, payloads, rows[others], found)
+        slots[others] = found
         return slots
 
     def keys(self, slots: np.ndarray, numbers: Sequence[int] | None = None) -> list[pa.Array]:
@@ -424,6 +455,31 @@ def _find_rows(table, stored, arena, payloads, rows, slots):  # type: ignore[no-
         for i in range(start, stop):
             row = rows_at + i * width * 8
             slots[i] = _find_row(table_at, mask, stored_at, row, arena_at, payloads_at, width)
+
+
+@kernel("void(uint64[::1], uint64[::1], int64[::1], int64[::1])")
+def _find_tags(table, hashes, order, slots):  # type: ignore[no-untyped-def]
+    """In this order, the slot of the first entry with the tag of each hash, or -1. Its key is seldom another."""
+    mask = np.uint64(len(table) - 1)
+    for i in order:
+        tag = hashes[i] & _LOW
+        place = tag & mask
+        while table[place] != _ZERO and table[place] >> _S32 != tag:
+            place = (place + _ONE) & mask
+        slots[i] = np.int64(table[place] & _LOW) - 1
+
+
+@kernel("void(uint64[:, ::1], uint8[::1], uint8[::1], uint64[:, ::1], int64[::1], int64[::1])")
+def _compare_rows(stored, arena, payloads, rows, order, slots):  # type: ignore[no-untyped-def]
+    """In this order, slots of other keys than those of the rows become -1."""
+    width = rows.shape[1]
+    stored_at, rows_at = stored.ctypes.data, rows.ctypes.data
+    arena_at, payloads_at = arena.ctypes.data, payloads.ctypes.data
+    for i in order:
+        if slots[i] >= 0:
+            target = stored_at + slots[i] * width * 8
+            if not is_same_row(rows_at + i * width * 8, target, arena_at, payloads_at, width):
+                slots[i] = -1
 
 
 @kernel(

@@ -16,6 +16,7 @@ from sqlstream.errors import InternalError
 from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.kernels.keys.hashing import hash_columns
 from sqlstream.runtime.kernels.keys.index import KeyIndex
+from sqlstream.runtime.memory.array_memory import ArrayMemory, in_force
 
 # Few distinct values, so that keys repeat within and between batches.
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
@@ -28,6 +29,12 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.decimal128(30, 1), [Decimal("0.0"), Decimal("-1.5"), Decimal(10**25), None]),
     (pa.timestamp("ms"), [0, 1000, None]),
 ]
+
+
+class ScarceMemory(ArrayMemory):
+    """That of an index which looks keys up in the order of its arrays."""
+
+    is_scarce = True
 
 
 def canonical(value: Any) -> Any:
@@ -46,7 +53,8 @@ def rows_of(columns: list[pa.Array]) -> list[tuple[Any, ...]]:
 def test_index_behaves_as_a_dict(data: st.DataObject) -> None:
     fields = data.draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=3))
     types = [data_type for data_type, _ in fields]
-    index = KeyIndex(types)
+    with in_force(data.draw(st.sampled_from([ArrayMemory(), ScarceMemory()]))):
+        index = KeyIndex(types)
     reference: dict[tuple[Any, ...], int] = {}
     for _ in range(data.draw(st.integers(1, 6))):
         count = data.draw(st.integers(0, 20))
