@@ -305,7 +305,8 @@ def _lived(case: Case, draw: Draw, graph: JobGraph, directory: Path) -> list[pa.
     scripts = _scripts(case, draw, graph)
     backends = BACKENDS[draw.backend]
     small = patch("sqlstream.runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 64)
-    with small if draw.backend != "hashmap" else contextlib.nullcontext():
+    scarce = patch("sqlstream.runtime.memory.mapped_memory.MappedMemory.is_scarce", draw.seed % 2 == 1)
+    with small, scarce:
         if draw.life != "killed" and draw.sink == "recorded":
             return run_job(_written(graph), scripts, draw.parallelisms, draw.seed, backends=backends)
         return run_killed_job(

@@ -84,7 +84,8 @@ class MappedFile:
 
     def map(self, nbytes: int, *, is_read_mostly: bool = False) -> Mapping:
         """At least its first `nbytes` bytes; zeros where nothing was written. Earlier mappings show the same bytes."""
-        nbytes = -(-nbytes // PART_BYTES) * PART_BYTES
+        unit = PART_BYTES if 2 * nbytes >= PART_BYTES else mmap.PAGESIZE
+        nbytes = -(-nbytes // unit) * unit
         os.posix_fallocate(self._descriptor, 0, nbytes)
         return Mapping(self._descriptor, nbytes, is_read_mostly=is_read_mostly)
 

@@ -26,8 +26,9 @@ COUNT_INTERVAL_S = 2.0
 _GOAL = 0.75
 """Down to what part of the limit pages are unmapped: counting all pages takes time."""
 
-_READ_MOSTLY_COST = 1 / 8
-"""What it costs to map a page that is only read again, as a part of one that is written: the file system is told of writes."""
+_READ_MOSTLY_COST = 1 / 32
+"""What a part that is only read counts, of one that is written: the file system is told of the first write to a page and of its
+end, which takes eight times the CPU, and what was written has to go to the disk."""
 
 _HALF_LIFE_S = 10.0
 """By when the rate of a part from before it was last unmapped counts half."""

@@ -42,13 +42,15 @@ def test_pages_beyond_the_limit_are_unmapped_and_come_back_when_they_are_read(
     limit = ResidentLimit(16 * MB, pages)
     limit.add(memory.mappings)
     arrays = [memory.zeros(4 * MB, np.uint8) for _ in range(4)]
-    assert limit.keep() == IDLE_PAUSE_S and not memory.is_scarce
+    assert limit.keep() == IDLE_PAUSE_S
+    assert not memory.is_scarce
     arrays += [memory.zeros(8 * MB, np.int64)]
     for number, array in enumerate(arrays):
         array[:] = number + 1
     assert resident(pages, memory.mappings) == 80 * MB
     for _ in range(3):
-        assert limit.keep() == BUSY_PAUSE_S and memory.is_scarce
+        assert limit.keep() == BUSY_PAUSE_S
+        assert memory.is_scarce
         assert resident(pages, memory.mappings) <= 16 * MB
         # Every page was written to, and some of them are mapped again.
         assert [int(array[::511].max()) for array in arrays] == [1, 2, 3, 4, 5]
