@@ -13,7 +13,7 @@ from sqlstream.specs.window import WindowSpec
 
 
 class AggregatePhase(enum.Enum):
-    """SINGLE: rows to results. LOCAL: rows to accumulators, no state beyond a batch. GLOBAL: accumulators to results."""
+    """SINGLE: rows to results. LOCAL: rows to accumulators, no state beyond a few batches. GLOBAL: accumulators to results."""
 
     SINGLE = "SINGLE"
     LOCAL = "LOCAL"

@@ -18,12 +18,19 @@ from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.equal_values import batch_groups
+from sqlstream.runtime.operators.held_rows import HeldRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
+
+_ROWS_MIN = 32_768
+"""So many partials are emitted at once."""
+_BYTES_MIN = 8 << 20
+_WAIT_MS = 100
+"""How long partials may be held while the task has other work."""
 
 
 def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> Operator[GroupAggregateSpec]:
@@ -46,13 +53,28 @@ def row_signs(batch: pa.RecordBatch | DeferredRows) -> Array:
     return np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
 
 
+def _first(keys: list[pa.Array], first_rows: Array) -> list[pa.Array]:
+    """The keys of these rows, which are ascending."""
+    if keys and len(first_rows) == len(keys[0]):
+        return keys
+    chosen = pa.array(first_rows)
+    return [key.take(chosen) for key in keys]
+
+
 class LocalGroupAggregate(Operator[GroupAggregateSpec]):
-    """Emits one partial per key for each batch. No state."""
+    """Turns each batch into one partial per key.
+
+    Few partials are held and emitted as one batch, because what GLOBAL and an exchange cost is mostly per batch: for at most
+    `_WAIT_MS` while the task has other work, and not at all otherwise.
+    State: the held partials, which are emitted before any watermark, at the end, and by `flush`.
+    """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         self._types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._schema = to_arrow_schema(context.output_schema)
+        self._held = context.state.add(HeldRows())
+        self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._aggregate(batch, output)
@@ -68,14 +90,42 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         accumulators = AccumulatorSet(self.spec.aggregates, self._types, is_retracting=False)
         accumulators.resize(len(first_rows))
         accumulators.accumulate(groups, batch, signs)
-        chosen = pa.array(first_rows)
-        columns = [key.take(chosen) for key in keys]
+        columns = _first(keys, first_rows)
         if self.spec.is_retracting:
             counts = np.zeros(len(first_rows), dtype=np.int64)
             count_into(counts, groups, signs)
             columns.append(to_array(pa.int64(), counts))
         columns += accumulators.columns(first_slots(len(first_rows)))
-        output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._emit(pa.RecordBatch.from_arrays(columns, schema=self._schema), output)
+
+    def _emit(self, partials: pa.RecordBatch, output: Output) -> None:
+        if not self._held.rows:
+            self._held_since_ms = self.context.now_ms()
+        self._held.append(partials)
+        if self._held.rows >= _ROWS_MIN or self._held.bytes >= _BYTES_MIN:
+            self.flush(output)
+
+    def flush(self, output: Output) -> None:
+        held = self._held.take()
+        if held is not None:
+            output.emit(held)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.flush(output)
+        return watermark_ms
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        self.flush(output)
+        return is_idle
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._held_since_ms + _WAIT_MS if self._held.rows else None
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self.flush(output)
+
+    def on_finish(self, output: Output) -> None:
+        self.flush(output)
 
 
 class GroupAggregate(Operator[GroupAggregateSpec]):
@@ -121,13 +171,14 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         keys = [batch.column(k) for k in self.spec.keys]
         if self._is_global and keys:
-            # LOCAL sends one partial per key and batch.
-            groups, first_rows = np.arange(batch.num_rows), np.arange(batch.num_rows)
+            # Few keys are in several partials: to look all of them up takes less than to group them before.
+            slots, is_new = self._groups.get_or_create(keys)
+            groups, first_rows = batch_groups([to_array(pa.int64(), slots)], batch.num_rows)
+            slots, is_new, keys = slots[first_rows], is_new[first_rows], _first(keys, first_rows)
         else:
             groups, first_rows = batch_groups(keys, batch.num_rows)
-            chosen = pa.array(first_rows)
-            keys = [key.take(chosen) for key in keys]
-        slots, is_new = self._groups.get_or_create(keys)
+            keys = _first(keys, first_rows)
+            slots, is_new = self._groups.get_or_create(keys)
         self._groups.writing(slots)
         before = self._results_before(slots)
         self._apply(batch, slots[groups])

@@ -145,16 +145,23 @@ def test_rows_that_are_taken_back_leave_no_trace(
     assert table == reference(KEEPING, final_rows(log))
 
 
-@given(log=changelogs(), cuts=cuts_strategy)
+@given(log=changelogs(), cuts=cuts_strategy, flushes=st.sets(st.integers(0, 6)))
 @settings(max_examples=60, deadline=None)
-def test_two_phases_equal_one(log: list[Row], cuts: list[int]) -> None:
+def test_two_phases_equal_one_whenever_partials_are_sent(
+    log: list[Row], cuts: list[int], flushes: set[int]
+) -> None:
     accumulators = [f for c in SPLITTABLE for f in accumulator_fields(c, ROWS) or ()]
     partial = Schema((ROWS.fields[0], Field("$row_count", sql.BIGINT), *accumulators))
-    local = run_operator(
+    operator = make_operator(
         GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.LOCAL, is_retracting=True),
         operator_context([ROWS], partial, input_modes=[RETRACT]),
-        cut(log, cuts),
     )
+    local = Collected()
+    for number, part in enumerate(cut(log, cuts)):
+        feed(operator, [part], local)
+        if number in flushes:
+            operator.flush(local)
+    finish(operator, local)
     context = operator_context([partial], result_schema(SPLITTABLE), output_mode=RETRACT)
     spec = GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.GLOBAL, is_retracting=True)
     assert run_operator(spec, context, local.batches).table([0]) == reference(SPLITTABLE, final_rows(log))
