@@ -1,0 +1,81 @@
+"""The files for deployments: what can be told of them without the systems that read them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from sqlstream.client.configuration import load_configuration
+from sqlstream.client.server.standalone import StandaloneCluster
+from sqlstream.runtime.net.joining import JoinToken
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "docs" / "deploy"
+OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+
+
+def named(kind: str) -> Any:
+    return next(found for found in OBJECTS if found["kind"] == kind)
+
+
+@pytest.mark.parametrize("found", OBJECTS, ids=lambda found: f"{found['kind']} {found['metadata']['name']}")
+def test_objects_of_kubernetes_are_those_of_its_api(found: Any) -> None:
+    kubernetes_validate.validate(found, "1.37", strict=True)
+
+
+def test_settings_in_kubernetes_are_options(tmp_path: Path) -> None:
+    path = tmp_path / "sqlstream.yaml"
+    path.write_text(named("ConfigMap")["data"]["sqlstream.yaml"])
+    assert load_configuration(str(path), []).get("execution.target") == "standalone"
+
+
+def test_the_secret_of_a_cluster_that_was_made_first_is_that_of_the_server(tmp_path: Path) -> None:
+    made = tmp_path / "new" / "cluster"
+    made.parent.mkdir()
+    token = StandaloneCluster(str(made)).join_token()
+    (script,) = named("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]["args"]
+    (tmp_path / "pod").mkdir()
+    subprocess.run(
+        ["sh", "-ec", script.replace("/secret", str(made))], cwd=tmp_path / "pod", check=True, timeout=60
+    )
+    assert StandaloneCluster(str(tmp_path / "pod" / "data" / "cluster")).join_token() == token
+    assert JoinToken.parse(f"{token}\n") == token
+
+
+def test_images_and_manifests_name_the_same_user_and_ports() -> None:
+    image = (ROOT / "Dockerfile").read_text()
+    ports = {int(port) for port in re.findall(r"^EXPOSE (.*)$", image, re.MULTILINE)[0].split()}
+    assert ports == {port["port"] for port in named("Service")["spec"]["ports"]}
+    users = {
+        found["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+        for found in OBJECTS
+        if "template" in found.get("spec", {})
+    }
+    assert users == {int(re.findall(r"^USER (\d+)$", image, re.MULTILINE)[0])}
+    kept = set(re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    assert {"pyproject.toml", "setup.py", "sqlstream", "planner", "runtime", "client", "queries"} <= kept
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None,
+    reason="systemd-analyze is missing (Debian: apt-get install systemd)",
+)
+@pytest.mark.parametrize("unit", sorted(DEPLOY.glob("*.service")), ids=lambda path: path.stem)
+def test_units_of_systemd_are_right(unit: Path, tmp_path: Path) -> None:
+    command = tmp_path / "sqlstream"
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/opt/sqlstream/bin/sqlstream", str(command)))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, timeout=60
+    )
+    assert [line for line in done.stderr.splitlines() if unit.name in line] == []
+    assert done.returncode == 0
