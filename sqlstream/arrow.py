@@ -94,9 +94,13 @@ def kind_texts(batch: pa.RecordBatch, text_of: Callable[[RowKind], str]) -> pa.A
     return pa.array([text_of(kind) for kind in RowKind]).take(pa.array(row_kinds(batch).astype(np.int32)))
 
 
+_INSERT, _UPDATE_AFTER = int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)
+
+
 def is_accumulate(kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """bool[n]: whether a row adds (+I, +U) rather than retracts (-U, -D)."""
-    return (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+    # As Python's own numbers: numpy would compare 8 bytes of each row with those of an enumeration.
+    return (kinds == _INSERT) | (kinds == _UPDATE_AFTER)
 
 
 def with_row_kinds(batch: pa.RecordBatch, kinds: np.ndarray[Any, Any] | RowKind) -> pa.RecordBatch:

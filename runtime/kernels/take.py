@@ -157,9 +157,17 @@ def _copy_values(place, data, positions, ends, out):  # type: ignore[no-untyped-
 @kernel("void(uint8[::1], int64, int64, int32[::1])")
 def _find_bits(bits, bit, length, positions):  # type: ignore[no-untyped-def]
     """The positions of the bits that are 1; there are as many as `positions` has entries."""
-    found = 0
-    for i in range(length):
-        if found == len(positions):
-            break
-        positions[found] = i
-        found += 1 if is_set(bits, bit + i) else 0
+    found, row = 0, 0
+    while found < len(positions):
+        at = bit + row
+        # Where a byte of the bitmap begins, eight rows at once if they are alike.
+        if at & 7 == 0 and row + 8 <= length and (bits[at >> 3] == 0 or bits[at >> 3] == 255):
+            if bits[at >> 3] != 0:
+                for i in range(8):
+                    positions[found + i] = row + i
+                found += 8
+            row += 8
+        else:
+            positions[found] = row
+            found += 1 if is_set(bits, at) else 0
+            row += 1

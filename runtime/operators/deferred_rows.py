@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from sqlstream.runtime.kernels.keys.group import group_numbers
 from sqlstream.runtime.kernels.take import take_rows
 from sqlstream.runtime.state.storage.arrays import Array
 
@@ -21,6 +22,9 @@ class Rows(Protocol):
     def chosen(self, positions: Array) -> Rows:
         """The rows at these positions among them."""
 
+    def groups(self) -> tuple[Array, Array] | None:
+        """(group of each row, first row of each group), where rows are known to repeat: those of a group are the same row."""
+
 
 class RowsOfBatch:
     """Rows of a batch by their numbers, repeats allowed; None: all of them. Implements `Rows`. No state."""
@@ -33,11 +37,14 @@ class RowsOfBatch:
         columns = [self._batch.column(number) for number in numbers]
         if self._rows is None:
             return columns
-        positions = self._rows.astype(np.int32)
+        positions = self._rows.astype(np.int32, copy=False)
         return [take_rows(column, positions) for column in columns]
 
     def chosen(self, positions: Array) -> RowsOfBatch:
-        return RowsOfBatch(self._batch, positions if self._rows is None else self._rows[positions])
+        return RowsOfBatch(self._batch, positions if self._rows is None else self._rows.take(positions))
+
+    def groups(self) -> None:
+        return None
 
 
 class StoredRows(Protocol):
@@ -47,17 +54,35 @@ class StoredRows(Protocol):
 
 
 class RowsOfState:
-    """Rows of a state by their ids, repeats allowed, as long as they are there. Implements `Rows`. No state of its own."""
+    """Rows of a state by their ids, repeats allowed, as long as they are there. Implements `Rows`. No state of its own.
 
-    def __init__(self, store: StoredRows, row_ids: Array) -> None:
+    With `places` row i is the one of `row_ids[places[i]]`: each id is read once, however often it repeats.
+    """
+
+    def __init__(self, store: StoredRows, row_ids: Array, places: Array | None = None) -> None:
         self._store = store
         self._row_ids = row_ids
+        self._places = places
 
     def columns(self, numbers: Sequence[int]) -> list[pa.Array]:
-        return self._store.columns(self._row_ids, numbers) if numbers else []
+        if not numbers:
+            return []
+        columns = self._store.columns(self._row_ids, numbers)
+        if self._places is None:
+            return columns
+        positions = self._places.astype(np.int32, copy=False)
+        return [take_rows(column, positions) for column in columns]
 
     def chosen(self, positions: Array) -> RowsOfState:
-        return RowsOfState(self._store, self._row_ids[positions])
+        if self._places is None:
+            return RowsOfState(self._store, self._row_ids.take(positions))
+        places = self._places.take(positions)
+        if len(places) < len(self._row_ids):
+            return RowsOfState(self._store, self._row_ids.take(places))
+        return RowsOfState(self._store, self._row_ids, places)
+
+    def groups(self) -> tuple[Array, Array] | None:
+        return None if self._places is None else group_numbers(self._places, len(self._row_ids))
 
 
 class DeferredRows:
@@ -93,6 +118,16 @@ class DeferredRows:
         """The rows at these positions."""
         parts = [(rows.chosen(positions), width) for rows, width in self._parts]
         return DeferredRows(self.schema, len(positions), parts)
+
+    def groups(self, numbers: Sequence[int]) -> tuple[Array, Array] | None:
+        """(group of each row, first row of each group), where all these columns are of rows that are known to repeat. Rows of two
+        groups may have equal values too."""
+        first = 0
+        for rows, width in self._parts:
+            if numbers and all(first <= number < first + width for number in numbers):
+                return rows.groups()
+            first += width
+        return None
 
     def batch(self) -> pa.RecordBatch:
         """All columns."""

@@ -26,6 +26,7 @@ _ONE = np.uint64(1)
 _DENSE_RANGE_MIN = 1024
 _DENSE_RANGE_RATIO = 8
 """Table entries allowed per row: each of several subtasks receives the keys of a dense range with gaps."""
+_REPEATED_RATIO = 2
 _TABLE_SIZE_MIN = 1024
 
 
@@ -56,6 +57,26 @@ def _distinguishing(arrays: list[pa.Array]) -> list[pa.Array]:
     if len(arrays) == 1 or len(arrays[0]) == 0:
         return arrays
     return [array for array in arrays if not has_one_value(array)] or arrays[:1]
+
+
+def group_repeated(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray] | None:
+    """As `group`, of one column of whole numbers most of which must repeat, because few lie between the least and the greatest.
+    Else None, which takes a small part of the time of `group`."""
+    if len(columns) != 1:
+        return None
+    column = read_column(plain_array(columns[0]))
+    if not isinstance(column, WordColumn) or column.width != 1 or len(column.bitmap) or not len(column.words):
+        return None
+    values = column.words.view(np.int64)
+    least, greatest = extent(values)
+    if _REPEATED_RATIO * (greatest - least + 1) > len(values):
+        return None
+    return _group_dense(values, least, greatest)
+
+
+def group_numbers(numbers: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `group`, of int32 or int64 from 0 to `count` - 1."""
+    return _group_dense(numbers, 0, count - 1)
 
 
 def _group_one_word(
@@ -94,7 +115,10 @@ def _group_dense(values: np.ndarray, least: int, greatest: int) -> tuple[np.ndar
     return ids, first[:count].copy()
 
 
-@kernel("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1])")
+_GROUP_DENSE = "int64({}[::1], int64, int32[::1], int64[::1], int64[::1])"
+
+
+@kernel(_GROUP_DENSE.format("int64"), _GROUP_DENSE.format("int32"))
 def _group_dense_into(values, least, table, ids, first):  # type: ignore[no-untyped-def]
     """`table`, one entry per value from `least` on, must be zeros; returns the number of groups."""
     count = 0

@@ -33,6 +33,7 @@ from sqlstream.runtime.kernels.keys.words import (
     WordColumn,
     array_from_words,
     is_bytes_type,
+    is_whole_number,
     plain_array,
     plain_type,
     read_column,
@@ -64,6 +65,7 @@ class KeyIndex:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(plain_type(data_type) for data_type in types)
+        self._word_types = [_word_type(data_type) for data_type in self.types]
         self._are_null = tuple(pa.types.is_null(data_type) for data_type in types)
         self._is_single = (
             len(self.types) == 1 and not is_bytes_type(self.types[0]) and self.types[0].bit_width <= 64
@@ -257,11 +259,9 @@ class KeyIndex:
         if len(columns) != len(self.types):
             raise InternalError(f"{len(columns)} key columns for an index of {len(self.types)}")
         arrays = [plain_array(column) for column in columns]
-        given, expected = [array.type for array in arrays], list(self.types)
-        if [_word_type(data_type) for data_type in given] != [
-            _word_type(data_type) for data_type in expected
-        ]:
-            raise InternalError(f"key columns of types {given} for an index of {expected}")
+        if [_word_type(array.type) for array in arrays] != self._word_types:
+            given = [array.type for array in arrays]
+            raise InternalError(f"key columns of types {given} for an index of {list(self.types)}")
         return arrays, hash_columns(arrays) if hashes is None else hashes
 
     def _words(self, array: pa.Array) -> np.ndarray:
@@ -322,6 +322,8 @@ class KeyIndex:
 
 def _word_type(data_type: pa.DataType) -> str:
     """How the index treats a type: types with one word type are interchangeable (timestamp and bigint)."""
+    if is_whole_number(data_type):
+        return "word"
     if is_bytes_type(data_type):
         return "bytes"
     if pa.types.is_decimal128(data_type):

@@ -17,7 +17,7 @@ from sqlstream.runtime.kernels.accumulate import add_into, count_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
-from sqlstream.runtime.operators.equal_values import batch_groups
+from sqlstream.runtime.operators.equal_values import batch_groups, key_groups
 from sqlstream.runtime.operators.held_rows import HeldRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
@@ -40,10 +40,9 @@ def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> 
     return GroupAggregate(spec, context)
 
 
-def columns_read(spec: GroupAggregateSpec) -> list[int]:
-    """The columns of the input that keys, arguments and filters are."""
-    read = {*spec.keys, *(a for call in spec.aggregates for a in (*call.args, call.filter))}
-    return sorted(read - {-1})
+def arguments_read(spec: GroupAggregateSpec) -> list[int]:
+    """The columns of the input that arguments and filters are."""
+    return sorted({a for call in spec.aggregates for a in (*call.args, call.filter)} - {-1})
 
 
 def row_signs(batch: pa.RecordBatch | DeferredRows) -> Array:
@@ -80,17 +79,14 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         self._aggregate(batch, output)
 
     def on_deferred(self, rows: DeferredRows, output: Output) -> None:
-        rows.columns(columns_read(self.spec))
         self._aggregate(rows, output)
 
     def _aggregate(self, batch: pa.RecordBatch | DeferredRows, output: Output) -> None:
-        keys = [batch.column(k) for k in self.spec.keys]
-        groups, first_rows = batch_groups(keys, batch.num_rows)
+        groups, first_rows, columns = key_groups(batch, self.spec.keys, arguments_read(self.spec))
         signs = row_signs(batch)
         accumulators = AccumulatorSet(self.spec.aggregates, self._types, is_retracting=False)
         accumulators.resize(len(first_rows))
         accumulators.accumulate(groups, batch, signs)
-        columns = _first(keys, first_rows)
         if self.spec.is_retracting:
             counts = np.zeros(len(first_rows), dtype=np.int64)
             count_into(counts, groups, signs)
@@ -169,15 +165,14 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     # -- input -------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        keys = [batch.column(k) for k in self.spec.keys]
-        if self._is_global and keys:
+        if self._is_global and self.spec.keys:
+            keys = [batch.column(k) for k in self.spec.keys]
             # Few keys are in several partials: to look all of them up takes less than to group them before.
             slots, is_new = self._groups.get_or_create(keys)
             groups, first_rows = batch_groups([to_array(pa.int64(), slots)], batch.num_rows)
             slots, is_new, keys = slots[first_rows], is_new[first_rows], _first(keys, first_rows)
         else:
-            groups, first_rows = batch_groups(keys, batch.num_rows)
-            keys = _first(keys, first_rows)
+            groups, _, keys = key_groups(batch, self.spec.keys)
             slots, is_new = self._groups.get_or_create(keys)
         self._groups.writing(slots)
         before = self._results_before(slots)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.take import take_rows
 from sqlstream.runtime.operators.equal_values import equal_values
 from sqlstream.runtime.state.storage.arrays import Array
 
@@ -53,17 +54,23 @@ def _pairs(is_new: Array, is_gone: Array, before: list[pa.Array], after: list[pa
     for old, new in zip(before, after, strict=True):
         is_same &= equal_values(old, new)
     is_changed = ~is_new & ~is_gone & ~is_same
-    is_retracted = is_changed | (is_gone & ~is_new)
-    is_emitted = is_changed | (is_new & ~is_gone)
     # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
-    picked = np.column_stack([is_retracted, is_emitted]).ravel()
-    row_of = np.repeat(np.arange(rows), 2)[picked]
-    is_after = np.tile(np.array([False, True]), rows)[picked]
-    kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
-    kinds[is_after & is_new[row_of]] = RowKind.INSERT
-    kinds[~is_after & is_gone[row_of]] = RowKind.DELETE
-    if len(kinds) == 0:
+    is_picked = np.empty((rows, 2), dtype=bool)
+    is_picked[:, 0] = is_changed | (is_gone & ~is_new)
+    is_picked[:, 1] = is_changed | (is_new & ~is_gone)
+    all_kinds = np.empty((rows, 2), dtype=np.int8)
+    all_kinds[:, 0] = np.where(is_gone, *_RETRACTIONS)
+    all_kinds[:, 1] = np.where(is_new, *_ADDITIONS)
+    picked = np.flatnonzero(is_picked)
+    row_of = picked >> 1
+    if len(picked) == 0:
         return ResultChanges(row_of, [], [], is_paired=True)
-    value_rows = pa.array(row_of + np.where(is_after, rows, 0))
-    results = [pa.concat_arrays([b, a]).take(value_rows) for b, a in zip(before, after, strict=True)]
+    kinds = all_kinds.ravel()[picked]
+    value_rows = (row_of + (picked & 1) * rows).astype(np.int32)
+    results = [take_rows(pa.concat_arrays([b, a]), value_rows) for b, a in zip(before, after, strict=True)]
     return ResultChanges(row_of, results, [to_array(pa.int8(), kinds)], is_paired=True)
+
+
+_RETRACTIONS = np.array([RowKind.DELETE, RowKind.UPDATE_BEFORE], dtype=np.int8)
+_ADDITIONS = np.array([RowKind.INSERT, RowKind.UPDATE_AFTER], dtype=np.int8)
+"""Of a result that is gone, or new, and of one that changes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,9 @@ from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.keys.group import group_repeated
 from sqlstream.runtime.kernels.take import take_batch
-from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
+from sqlstream.runtime.operators.deferred_rows import Rows, RowsOfBatch, RowsOfState
 from sqlstream.runtime.operators.join.joined import JoinedRows, complete_rows, portions
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
@@ -23,6 +25,36 @@ from sqlstream.specs.join import JoinKind, JoinSpec
 _LEFT, _RIGHT = 0, 1
 _NONE: Array = np.empty(0, dtype=np.int64)
 _NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Pair i is row `mine[i]` of a batch (None: row i) and the kept row `row_ids[i]`; with `places`, `row_ids[places[i]]`: many
+    rows of the batch match few others."""
+
+    mine: Array | None
+    row_ids: Array
+    places: Array | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.row_ids if self.places is None else self.places)
+
+    @property
+    def theirs(self) -> Array:
+        """The kept row of each pair."""
+        return self.row_ids if self.places is None else self.row_ids[self.places]
+
+
+def _matches_of_groups(groups: Array, matched: Array, row_ids: Array, count: int) -> _Matches:
+    """The pairs of rows in `count` groups, of which those that are `matched` have one kept row each."""
+    if len(matched) == count:
+        return _Matches(None, row_ids, groups.astype(np.int32))
+    places = np.full(count, _NO_ROW, dtype=np.int32)
+    places[matched] = np.arange(len(matched))
+    place_of = places.take(groups)
+    mine = np.flatnonzero(place_of != _NO_ROW)
+    return _Matches(mine, row_ids, place_of.take(mine))
 
 
 class Join(Operator[JoinSpec]):
@@ -66,37 +98,53 @@ class Join(Operator[JoinSpec]):
         self._keeps[1 - input_index] = False
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        for portion, found in self._portions(batch, input_index):
-            self._join(portion, found, input_index, output)
+        for portion, matches in self._portions(batch, input_index):
+            self._join(portion, matches, input_index, output)
 
-    def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
-        """Parts of the batch that make about PAIRS_MAX pairs each, because many rows may match many others.
-
-        With each part comes what `find` of the other side returns for its rows.
-        """
+    def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, _Matches]]:
+        """Parts of the batch that make about PAIRS_MAX pairs each, because many rows may match many others."""
         keys = [batch.column(k) for k in self._keys[input_index]]
         other = self._sides[1 - input_index]
-        found = other.find(keys, batch.num_rows)
-        for start, stop in portions(other.match_counts(found)):
-            yield batch.slice(start, stop - start), found[start:stop]
+        repeated = group_repeated(keys)
+        if repeated is None:
+            found = other.find(keys, batch.num_rows)
+            counts = other.match_counts(found)
+        else:
+            groups, first_rows = repeated
+            found = other.find([key.take(pa.array(first_rows)) for key in keys], len(first_rows))
+            counts = other.match_counts(found)
+            if counts.max() <= 1:
+                yield batch, _matches_of_groups(groups, *other.match(found), len(first_rows))
+                return
+            found, counts = found[groups], counts[groups]
+        for start, stop in portions(counts):
+            mine, row_ids = other.match(found[start:stop])
+            # Where each row has one match, as with a foreign key, its columns are passed on without a copy.
+            is_one_to_one = len(mine) == stop - start and counts[start:stop].max(initial=0) <= 1
+            yield batch.slice(start, stop - start), _Matches(None if is_one_to_one else mine, row_ids)
 
-    def _join(self, batch: pa.RecordBatch, found: Array, side: int, output: Output) -> None:
+    def _join(self, batch: pa.RecordBatch, matches: _Matches, side: int, output: Output) -> None:
         rows = without_row_kinds(batch)
-        other = self._sides[1 - side]
-        mine, theirs = other.match(found)
         if self._is_plain:
-            output.emit_deferred(self._pairs(rows, mine, theirs, side)[0])
+            output.emit_deferred(self._joined.deferred(*self._by_side(rows, matches, side), matches.count)[0])
             if self._keeps[side]:
                 self._append(rows, side)
-            return
+        else:
+            self._join_changes(batch, matches, side, output)
+
+    def _join_changes(self, batch: pa.RecordBatch, found: _Matches, side: int, output: Output) -> None:
+        """As `_join`, where rows may be retracted, or be output without a match."""
+        rows = without_row_kinds(batch)
+        other = self._sides[1 - side]
+        mine, theirs = np.arange(found.count) if found.mine is None else found.mine, found.theirs
         kinds = portion_kinds(row_kinds(batch))
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         joined: pa.RecordBatch | None = None
         passed: Array | None
         if self._kind.is_left_only:
-            passed = self._joined.passing_of(*self._by_side(rows, mine, theirs, side), len(mine))
+            passed = self._joined.passing_of(*self._by_side(rows, found, side), found.count)
         else:
-            pairs, passed = self._pairs(rows, mine, theirs, side)
+            pairs, passed = self._joined.deferred(*self._by_side(rows, found, side), found.count)
             joined = pairs.batch()
         if passed is not None:
             mine, theirs = mine[passed], theirs[passed]
@@ -144,18 +192,10 @@ class Join(Operator[JoinSpec]):
 
     # -- matching ----------------------------------------------------------------------------------
 
-    def _pairs(
-        self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int
-    ) -> tuple[DeferredRows, Array | None]:
-        """The joined rows of the pairs that match, and their positions among all pairs (None: all)."""
-        return self._joined.deferred(*self._by_side(rows, mine, theirs, side), len(mine))
-
-    def _by_side(self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int) -> tuple[Rows, Rows]:
+    def _by_side(self, rows: pa.RecordBatch, matches: _Matches, side: int) -> tuple[Rows, Rows]:
         """The left and the right row of each pair of a row of a batch and a kept one."""
-        # Where each row has one match, as with a foreign key, its columns are passed on without a copy.
-        is_one_to_one = len(mine) == rows.num_rows and bool((mine == np.arange(len(mine))).all())
-        own = RowsOfBatch(rows, None if is_one_to_one else mine)
-        kept = RowsOfState(self._sides[1 - side], theirs)
+        own = RowsOfBatch(rows, matches.mine)
+        kept = RowsOfState(self._sides[1 - side], matches.row_ids, matches.places)
         return (own, kept) if side == _LEFT else (kept, own)
 
     def _count_matches(self, row_ids: Array, signs: Array, side: int) -> tuple[Array, Array]:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate import EvaluationContext, compile_condition
-from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
+from sqlstream.runtime.kernels.take import true_positions
 from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.runtime.state.logs.row_log import RowLog, Spread
@@ -50,7 +50,7 @@ class JoinedRows:
         """
         pairs = left.num_rows if left_rows is None else len(left_rows)
         joined, passed = self.deferred(RowsOfBatch(left, left_rows), RowsOfBatch(right, right_rows), pairs)
-        return joined.batch(), np.arange(pairs) if passed is None else passed
+        return joined.batch(), np.arange(pairs) if passed is None else passed.astype(np.int64)
 
     def deferred(self, left: Rows, right: Rows, pairs: int) -> tuple[DeferredRows, Array | None]:
         """As `pairs` for row i of both sides, with columns that are built when they are read, and None when all pairs pass."""
@@ -70,10 +70,10 @@ class JoinedRows:
     def passing_of(self, left: Rows, right: Rows, pairs: int) -> Array:
         """As `passing` for row i of both sides."""
         passed = self._passed(left, right, pairs)
-        return np.arange(pairs) if passed is None else passed
+        return np.arange(pairs) if passed is None else passed.astype(np.int64)
 
     def _passed(self, left: Rows, right: Rows, pairs: int) -> Array | None:
-        """Positions of the pairs for which the condition is TRUE; None when all are."""
+        """int32: positions of the pairs for which the condition is TRUE; None when all are."""
         if self._condition is None or pairs == 0:
             return None
         width = self._left_width
@@ -88,7 +88,7 @@ class JoinedRows:
         mask = self._condition(pa.RecordBatch.from_arrays(columns, schema=schema))
         if mask.true_count == pairs:
             return None
-        return view_values(pc.indices_nonzero(mask), np.int64)
+        return true_positions(mask)
 
     def padded(self, batch: pa.RecordBatch, rows: Array | None, side: int = 0) -> pa.RecordBatch:
         """Rows (None: all) of that side (0: left, 1: right) with NULLs for the columns of the other."""

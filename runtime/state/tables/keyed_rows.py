@@ -11,6 +11,7 @@ from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import add_into, add_not_below_zero
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.keys.group import group_repeated
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.state.operator_state import StateScope
@@ -175,9 +176,15 @@ class KeyedRows(SavedByChanges):
         return touched, before, matches[touched]
 
     def _append(self, batch: pa.RecordBatch) -> Array:
-        slots, _ = self._index.get_or_insert(
-            [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
-        )
+        keys = [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
+        repeated = group_repeated(keys)
+        if repeated is None:
+            slots, _ = self._index.get_or_insert(keys)
+        else:
+            groups, first_rows = repeated
+            slots = self._index.get_or_insert([key.take(pa.array(first_rows)) for key in keys])[0].take(
+                groups
+            )
         row_ids = self._rows.append(batch)
         self._changes.created(row_ids)
         self._chains.append(slots, row_ids)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.kernels.keys.group import group
+from sqlstream.runtime.kernels.keys.group import group, group_repeated
 
 COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), st.integers(-3, 3)),
@@ -41,6 +41,19 @@ def test_groups_are_numbered_by_first_occurrence(data: st.DataObject) -> None:
         columns.append(pa.array(drawn, data_type).slice(1))
     ids, first = group(columns)
     assert (ids.tolist(), first.tolist()) == reference(columns)
+
+
+@given(st.lists(st.integers(-2, 2) | st.just(9), max_size=40), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_only_whole_numbers_that_must_repeat_are_grouped_as_such(values: list[int], has_null: bool) -> None:
+    column = pa.array([*values, None] if has_null else values, pa.int64())
+    found = group_repeated([column])
+    must_repeat = bool(values) and not has_null and 2 * (max(values) - min(values) + 1) <= len(values)
+    assert (found is not None) == must_repeat
+    if found is not None:
+        assert [part.tolist() for part in found] == [part.tolist() for part in group([column])]
+    assert group_repeated([column, column]) is None
+    assert group_repeated([pa.array(["a"] * 9)]) is None
 
 
 def test_many_groups_outgrow_the_first_table() -> None:

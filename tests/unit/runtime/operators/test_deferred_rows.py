@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.operators.deferred_rows import DeferredRows, RowsOfBatch, RowsOfState
+from sqlstream.runtime.operators.equal_values import key_groups
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore
 
@@ -62,3 +63,25 @@ def test_rows_are_chosen_before_their_columns_are_read() -> None:
     every = RowsOfBatch(LEFT, None)
     assert every.columns([1])[0].to_pylist() == ["x", None, "z"]
     assert every.chosen(np.array([1])).columns([0])[0].to_pylist() == [2]
+
+
+def test_rows_of_a_state_that_repeat_are_read_and_grouped_once() -> None:
+    store = WatchedStore(RIGHT.schema)
+    ids = store.append(pa.concat_batches([RIGHT, RIGHT.slice(0, 1)]))
+    repeated = RowsOfState(store, ids, np.array([1, 0, 2, 1, 0], dtype=np.int32))
+    rows = DeferredRows(RIGHT.schema, 5, [(repeated, 2)])
+    assert rows.batch().column(0).to_pylist() == [20, 10, 10, 20, 10]
+    groups, first_rows, columns = key_groups(rows, [0, 1])
+    # Two rows of the state are equal.
+    assert (groups.tolist(), first_rows.tolist()) == ([0, 1, 1, 0, 1], [0, 1])
+    assert [column.to_pylist() for column in columns] == [[20, 10], ["y", "long enough"]]
+    fewer = rows.chosen(np.array([4, 3, 3, 0]))
+    assert [part.tolist() for part in key_groups(fewer, [0])[:2]] == [[0, 1, 1, 1], [0, 1]]
+    assert rows.chosen(np.array([2])).batch().to_pylist() == [{"c": 10, "d": "long enough"}]
+
+
+def test_columns_of_several_parts_are_grouped_by_their_values() -> None:
+    rows, _ = joined()
+    assert rows.groups([0, 2]) is None
+    groups, first_rows, columns = key_groups(rows, [2])
+    assert (groups.tolist(), first_rows.tolist(), columns[0].to_pylist()) == ([0, 1, 1, 0], [0, 1], [20, 10])

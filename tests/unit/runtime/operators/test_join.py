@@ -113,6 +113,37 @@ def test_rows_that_are_taken_back_leave_no_trace(
 
 
 @given(
+    changelogs(st.tuples(st.integers(0, 3), numbers)),
+    changelogs(st.tuples(numbers, st.integers(1, 4), st.none())),
+    turns_strategy, kinds, conditions, st.sampled_from([APPEND, RETRACT]),
+)  # fmt: skip
+@settings(max_examples=80, deadline=None)
+def test_whole_numbers_that_repeat_within_a_batch_are_matched_as_other_keys_are(
+    left: list[Row],
+    right: list[Row],
+    turns: list[bool],
+    kind: JoinKind,
+    condition: Expression | None,
+    mode: ChangelogMode,
+) -> None:
+    remaining = final_rows(left), final_rows(right)
+    if mode is APPEND:
+        left, right = remaining
+    schemas = [
+        Schema.of(*((field.name, sql.BIGINT if field.name == "key" else field.type) for field in rows.fields))
+        for rows in (LEFT_ROWS, RIGHT_ROWS)
+    ]
+    output_mode = mode if kind in APPENDING else RETRACT
+    context = operator_context(
+        schemas, output_schema(kind, *schemas), input_modes=[mode, mode], output_mode=output_mode
+    )
+    spec = JoinSpec(kind, (0,), (1,), condition)
+    # Whole batches: keys repeat most there.
+    output = run_operator(spec, context, interleaved([left], [right], turns))
+    assert output.table() == reference(spec, *remaining)
+
+
+@given(
     changelogs(left_rows), changelogs(right_rows), cuts_strategy, cuts_strategy, turns_strategy, kinds, conditions,
     st.sampled_from([(), (0,)]), st.integers(0, 12),
 )  # fmt: skip
