@@ -271,7 +271,7 @@ class FileJobStore:
             return
         path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
         # It connects to nothing any more.
-        kept = dataclasses.replace(ended, job_graph=without_secrets(ended.job_graph))
+        kept = msgspec.structs.replace(ended, job_graph=without_secrets(ended.job_graph))
         write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept)), is_durable=False)
         paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
         for old in paths[: -self._ended_max]:

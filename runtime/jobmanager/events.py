@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
@@ -19,8 +20,7 @@ from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Discovery
 
 
-@dataclass(frozen=True)
-class SinkCommit:
+class SinkCommit(msgspec.Struct, frozen=True):
     """One sink operator with the committables of all its subtasks, in their order."""
 
     vertex_id: str
@@ -43,8 +43,7 @@ class LoadedCheckpoint(Protocol):
     def path(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class EndedJob:
+class EndedJob(msgspec.Struct, frozen=True):
     """What is kept of a job that has ended. `output_kept_for` are the directories of the checkpoints and the savepoint that it
     leaves with rows that are not committed: who goes on from them commits these rows."""
 
@@ -60,15 +59,13 @@ class EndedJob:
 # --- events from outside --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class MessageReceived:
+class MessageReceived(msgspec.Struct, frozen=True):
     """A message from the TaskManager that it names."""
 
     message: rpc.ToJobManager
 
 
-@dataclass(frozen=True)
-class SubmitRequested:
+class SubmitRequested(msgspec.Struct, frozen=True):
     """`restored` is what the job goes on from: the newest first of the checkpoints of an earlier JobManager, or one that
     its settings name. A job that `is_recovered` has run under an earlier JobManager."""
 
@@ -77,49 +74,41 @@ class SubmitRequested:
     is_recovered: bool = False
 
 
-@dataclass(frozen=True)
-class CancelRequested:
+class CancelRequested(msgspec.Struct, frozen=True):
     job_id: str
 
 
-@dataclass(frozen=True)
-class SuspendRequested:
+class SuspendRequested(msgspec.Struct, frozen=True):
     """The JobManager ends before the job, which another one may take up again."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class JobStored:
+class JobStored(msgspec.Struct, frozen=True):
     job_id: str
 
 
-@dataclass(frozen=True)
-class JobStoreFailed:
+class JobStoreFailed(msgspec.Struct, frozen=True):
     job_id: str
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class SinksCommitted:
+class SinksCommitted(msgspec.Struct, frozen=True):
     job_id: str
     checkpoint_id: int
 
 
-@dataclass(frozen=True)
-class SinksCommitFailed:
+class SinksCommitFailed(msgspec.Struct, frozen=True):
     job_id: str
     checkpoint_id: int
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class SinksAborted:
+class SinksAborted(msgspec.Struct, frozen=True):
     job_id: str
 
 
-@dataclass(frozen=True)
-class SplitsDiscovered:
+class SplitsDiscovered(msgspec.Struct, frozen=True):
     """An enumerator has looked, for the first time or with news. `state` is what it goes on from after this look, `returns` the
     number of the last GiveBackSplits that the look has taken into account (None: of all that were sent), and `run` that of its
     StartEnumerator."""
@@ -132,8 +121,7 @@ class SplitsDiscovered:
     run: int = 0
 
 
-@dataclass(frozen=True)
-class DiscoveryFailed:
+class DiscoveryFailed(msgspec.Struct, frozen=True):
     """A table cannot be read. Its enumerator looks no further until it is started again. `run` is that of its StartEnumerator."""
 
     job_id: str
@@ -142,8 +130,7 @@ class DiscoveryFailed:
     run: int = 0
 
 
-@dataclass(frozen=True)
-class CheckpointStored:
+class CheckpointStored(msgspec.Struct, frozen=True):
     """The manifest is in the store at `path`, so that the checkpoint is complete."""
 
     job_id: str
@@ -151,8 +138,7 @@ class CheckpointStored:
     path: str
 
 
-@dataclass(frozen=True)
-class CheckpointStoreFailed:
+class CheckpointStoreFailed(msgspec.Struct, frozen=True):
     """The manifest is not in the store, and never will be."""
 
     job_id: str
@@ -160,8 +146,7 @@ class CheckpointStoreFailed:
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class SavepointRequested:
+class SavepointRequested(msgspec.Struct, frozen=True):
     """A client asks for a checkpoint or savepoint, under an id of its own. `directory` is the savepoint's own. The job ends with
     a SYNC_SAVEPOINT. `is_last`: it is aligned, and behind it sources read nothing until it is aborted."""
 
@@ -173,8 +158,7 @@ class SavepointRequested:
     is_last: bool = False
 
 
-@dataclass(frozen=True)
-class RescaleRequested:
+class RescaleRequested(msgspec.Struct, frozen=True):
     """A client asks for another parallelism of a running job, under an id of its own. `job_graph` has the operators of the
     present one, at that parallelism."""
 
@@ -183,31 +167,27 @@ class RescaleRequested:
     job_graph: JobGraph
 
 
-@dataclass(frozen=True)
-class JobBroken:
+class JobBroken(msgspec.Struct, frozen=True):
     """What the JobMaster of a job has decided could not be carried out: it fails, and nothing else of it is done."""
 
     job_id: str
     error: Exception
 
 
-@dataclass(frozen=True)
-class TaskManagerExited:
+class TaskManagerExited(msgspec.Struct, frozen=True):
     """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
     resource_id: str
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class MetricsRequested:
+class MetricsRequested(msgspec.Struct, frozen=True):
     """A client reads the job's figures. The event only asks for fresh ones: `metrics` and `details` return them."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Time has passed."""
 
 
@@ -237,53 +217,44 @@ JobManagerEvent = (
 # --- events between the machines of one JobManager ------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SlotsOffered:
+class SlotsOffered(msgspec.Struct, frozen=True):
     task_manager_id: str
     address: str
     offers: tuple[rpc.SlotOffer, ...]
 
 
-@dataclass(frozen=True)
-class TaskStateChanged:
+class TaskStateChanged(msgspec.Struct, frozen=True):
     update: rpc.TaskStateUpdate
 
 
-@dataclass(frozen=True)
-class MetricsReceived:
+class MetricsReceived(msgspec.Struct, frozen=True):
     metrics: tuple[rpc.TaskMetrics, ...]
 
 
-@dataclass(frozen=True)
-class SplitsRequested:
+class SplitsRequested(msgspec.Struct, frozen=True):
     request: rpc.RequestSplits
 
 
-@dataclass(frozen=True)
-class WatermarkReported:
+class WatermarkReported(msgspec.Struct, frozen=True):
     report: rpc.ReportWatermark
 
 
-@dataclass(frozen=True)
-class CheckpointAcknowledged:
+class CheckpointAcknowledged(msgspec.Struct, frozen=True):
     acknowledgement: rpc.AcknowledgeCheckpoint
 
 
-@dataclass(frozen=True)
-class CheckpointDeclined:
+class CheckpointDeclined(msgspec.Struct, frozen=True):
     decline: rpc.DeclineCheckpoint
 
 
-@dataclass(frozen=True)
-class TaskManagerLost:
+class TaskManagerLost(msgspec.Struct, frozen=True):
     """All executions of this registration have ended, whatever their state was."""
 
     task_manager_id: str
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class NoTaskManagerLeft:
+class NoTaskManagerLeft(msgspec.Struct, frozen=True):
     """A job lacks slots, no TaskManager is on its way, and the ResourceManager requests none for the present jobs. `registered`
     are there, and may give slots of other jobs that end."""
 
@@ -322,16 +293,14 @@ JobMasterEvent = (
 # --- instructions ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send the message to the TaskManager registered as its `task_manager_id`, which listens at `address`."""
 
     address: str
     message: rpc.ToTaskManager
 
 
-@dataclass(frozen=True)
-class StoreJob:
+class StoreJob(msgspec.Struct, frozen=True):
     """Keep the job so that it survives this process; answered by JobStored or JobStoreFailed. One that `is_rescaled` is kept
     with another graph."""
 
@@ -339,8 +308,7 @@ class StoreJob:
     is_rescaled: bool = False
 
 
-@dataclass(frozen=True)
-class RequestSlots:
+class RequestSlots(msgspec.Struct, frozen=True):
     """To the ResourceManager: the job of `owner` needs this many slots in all (Flink: declareRequiredResources). `is_gathered`:
     where other such jobs run, since each process in which they run keeps an engine warm."""
 
@@ -350,15 +318,13 @@ class RequestSlots:
     owner: str = ""
 
 
-@dataclass(frozen=True)
-class WithdrawRequest:
+class WithdrawRequest(msgspec.Struct, frozen=True):
     """The job has all its slots or has given up: it gets no more, and no replacement for a lost one."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class KeepSlots:
+class KeepSlots(msgspec.Struct, frozen=True):
     """To the ResourceManager: the job needs this many slots from here on, and of those that it has these alone."""
 
     job_id: str
@@ -366,22 +332,19 @@ class KeepSlots:
     slots: int
 
 
-@dataclass(frozen=True)
-class ReleaseSlots:
+class ReleaseSlots(msgspec.Struct, frozen=True):
     """To the ResourceManager: the job needs no slots any more."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class GiveUpTaskManager:
+class GiveUpTaskManager(msgspec.Struct, frozen=True):
     """To the ResourceManager: a task in this TaskManager did not end in time, and its job continues without it."""
 
     task_manager_id: str
 
 
-@dataclass(frozen=True)
-class StartEnumerator:
+class StartEnumerator(msgspec.Struct, frozen=True):
     """Find the splits of this source, on and on if it has no end; answered by SplitsDiscovered or DiscoveryFailed. One that has
     been started before in this `run` looks at once, and goes on from what it has found; another run takes its place, and goes on
     from `state`, by which readers had returned the splits `returned`."""
@@ -396,8 +359,7 @@ class StartEnumerator:
     run: int = 0
 
 
-@dataclass(frozen=True)
-class GiveBackSplits:
+class GiveBackSplits(msgspec.Struct, frozen=True):
     """Tell the enumerator that these splits could not be read as it has found them. Numbered from 1 for each source and run."""
 
     job_id: str
@@ -406,15 +368,13 @@ class GiveBackSplits:
     number: int
 
 
-@dataclass(frozen=True)
-class StopEnumerators:
+class StopEnumerators(msgspec.Struct, frozen=True):
     """Nobody reads the job's sources any more."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class ReadTable:
+class ReadTable(msgspec.Struct, frozen=True):
     """A table whose splits are all read. `state` is the last of its enumerator, `config` that of the job."""
 
     spec: SourceSpec
@@ -422,8 +382,7 @@ class ReadTable:
     config: dict[str, str]
 
 
-@dataclass(frozen=True)
-class CommitSinks:
+class CommitSinks(msgspec.Struct, frozen=True):
     """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed. `is_last`:
     the job ends with it, by the end of its input or by a savepoint. `read` are the tables that are read to their end."""
 
@@ -434,8 +393,7 @@ class CommitSinks:
     read: tuple[ReadTable, ...] = ()
 
 
-@dataclass(frozen=True)
-class AbortSinks:
+class AbortSinks(msgspec.Struct, frozen=True):
     """Remove the uncommitted output of a job's finished subtasks; answered by SinksAborted. `end` is how the job ends with it,
     for `error` if it has failed; None when the job is complete."""
 
@@ -445,16 +403,14 @@ class AbortSinks:
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True)
-class StagedRows:
+class StagedRows(msgspec.Struct, frozen=True):
     """What writers of one sink have staged; `writer_names` as in ConnectorContext."""
 
     spec: SinkSpec
     writer_names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RemoveStagedRows:
+class RemoveStagedRows(msgspec.Struct, frozen=True):
     """Remove what attempts have left that others have replaced, while the job goes on. Nothing depends on its success: what stays
     is removed with the job's end."""
 
@@ -462,8 +418,7 @@ class RemoveStagedRows:
     staged: tuple[StagedRows, ...]
 
 
-@dataclass(frozen=True)
-class StoreCheckpoint:
+class StoreCheckpoint(msgspec.Struct, frozen=True):
     """Write the manifest, after all that it names; answered by CheckpointStored or CheckpointStoreFailed."""
 
     job_id: str
@@ -471,8 +426,7 @@ class StoreCheckpoint:
     manifest: CheckpointManifest
 
 
-@dataclass(frozen=True)
-class DiscardCheckpoint:
+class DiscardCheckpoint(msgspec.Struct, frozen=True):
     """Remove a checkpoint: its manifest, then its files but those that are `still_needed`; None, of another job's: those that
     other checkpoints in the directory refer to."""
 
@@ -483,8 +437,7 @@ class DiscardCheckpoint:
     config: dict[str, str]
 
 
-@dataclass(frozen=True)
-class RemoveAborted:
+class RemoveAborted(msgspec.Struct, frozen=True):
     """Remove what was written for a checkpoint that was not completed."""
 
     job_id: str
@@ -493,8 +446,7 @@ class RemoveAborted:
     config: dict[str, str]
 
 
-@dataclass(frozen=True)
-class RemoveCheckpoints:
+class RemoveCheckpoints(msgspec.Struct, frozen=True):
     """The job has ended: remove the directory of its checkpoints with all that is in it."""
 
     job_id: str
@@ -502,8 +454,7 @@ class RemoveCheckpoints:
     config: dict[str, str]
 
 
-@dataclass(frozen=True)
-class RemoveJob:
+class RemoveJob(msgspec.Struct, frozen=True):
     """The job has ended: delete what StoreJob kept, and keep `ended` instead. Only then are the `removals` carried out: a job
     that is still kept runs again when this process dies, and behind its commits only from its checkpoints."""
 
@@ -512,8 +463,7 @@ class RemoveJob:
     removals: tuple[DiscardCheckpoint | RemoveCheckpoints, ...] = ()
 
 
-@dataclass(frozen=True)
-class RescaleEnded:
+class RescaleEnded(msgspec.Struct, frozen=True):
     """The job runs with the parallelism `parallelism`: it was rescaled to it, or was not to another one for the reason."""
 
     job_id: str
@@ -521,8 +471,7 @@ class RescaleEnded:
     error: ErrorInfo | None
 
 
-@dataclass(frozen=True)
-class JobFinished:
+class JobFinished(msgspec.Struct, frozen=True):
     """The job reached its final state. `is_broken`: its JobMaster broke off, and nothing that it says of itself counts."""
 
     job_id: str
@@ -531,15 +480,13 @@ class JobFinished:
     is_broken: bool = False
 
 
-@dataclass(frozen=True)
-class StopGivenUp:
+class StopGivenUp(msgspec.Struct, frozen=True):
     """The savepoint with which the job was to stop has failed, and the job runs on."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class Noted:
+class Noted(msgspec.Struct, frozen=True):
     """A line for the log: what has happened to the job, or to the cluster when `job_id` is empty."""
 
     text: str
@@ -547,16 +494,14 @@ class Noted:
     is_warning: bool = True
 
 
-@dataclass(frozen=True)
-class RequestTaskManagers:
+class RequestTaskManagers(msgspec.Struct, frozen=True):
     """Start one TaskManager under each of these resource ids; TaskManagerExited has to follow for each that ends, or cannot
     be started."""
 
     resource_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ReleaseTaskManager:
+class ReleaseTaskManager(msgspec.Struct, frozen=True):
     """End this TaskManager's process; TaskManagerExited has to follow. One that `is_lost` was silent for too long, or a task
     in it is stuck; another one is idle and ends itself when it is told to."""
 

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -175,7 +174,9 @@ class InstructionExecutor:
 
     def _remove_job(self, instruction: events.RemoveJob) -> None:
         job_id, ended = instruction.job_id, instruction.ended
-        self._store.remove(job_id, replace(ended, details=details_at(ended.details, self._wall_ms)))
+        self._store.remove(
+            job_id, msgspec.structs.replace(ended, details=details_at(ended.details, self._wall_ms))
+        )
         kept_file = self._store.kept_file(job_id) if instruction.removals else ""
         if kept_file and os.path.exists(kept_file):
             logger.info("the job is still kept, and so are its checkpoints", extra=of_job(job_id))

@@ -7,8 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError

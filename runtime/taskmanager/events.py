@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages import rpc
@@ -14,13 +14,11 @@ from sqlstream.spi.connector import AssignedSplits
 # --- events ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class MessageReceived:
+class MessageReceived(msgspec.Struct, frozen=True):
     message: rpc.ControlMessage
 
 
-@dataclass(frozen=True)
-class TaskStateChanged:
+class TaskStateChanged(msgspec.Struct, frozen=True):
     """The runner's report on a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these three at once."""
 
     execution_id: str
@@ -30,23 +28,19 @@ class TaskStateChanged:
     metrics: rpc.TaskMetrics | None = None
 
 
-@dataclass(frozen=True)
-class MetricsCollected:
+class MetricsCollected(msgspec.Struct, frozen=True):
     metrics: tuple[rpc.TaskMetrics, ...]
 
 
-@dataclass(frozen=True)
-class Disconnected:
+class Disconnected(msgspec.Struct, frozen=True):
     """The connection to the JobManager is lost for good."""
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
 
-@dataclass(frozen=True)
-class WatermarkReported:
+class WatermarkReported(msgspec.Struct, frozen=True):
     """Where the reader of a task is: its watermark, and whether it is idle. It is told how far it may go."""
 
     execution_id: str
@@ -63,25 +57,21 @@ TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnect
 # --- instructions ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SendToJobManager:
+class SendToJobManager(msgspec.Struct, frozen=True):
     message: rpc.ToJobManager
 
 
-@dataclass(frozen=True)
-class StartTask:
+class StartTask(msgspec.Struct, frozen=True):
     descriptor: rpc.TaskDeploymentDescriptor
 
 
-@dataclass(frozen=True)
-class StopTask:
+class StopTask(msgspec.Struct, frozen=True):
     """Cancel a task; returned once per execution. TaskStateChanged with a final state has to follow."""
 
     execution_id: str
 
 
-@dataclass(frozen=True)
-class GiveSplits:
+class GiveSplits(msgspec.Struct, frozen=True):
     """Hand a running task the splits of this number; called once for each."""
 
     execution_id: str
@@ -89,8 +79,7 @@ class GiveSplits:
     assigned: AssignedSplits
 
 
-@dataclass(frozen=True)
-class AlignSource:
+class AlignSource(msgspec.Struct, frozen=True):
     """Tell a running task how far its reader may go."""
 
     execution_id: str
@@ -100,36 +89,31 @@ class AlignSource:
 CheckpointMessage = rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
 
 
-@dataclass(frozen=True)
-class TellOfCheckpoint:
+class TellOfCheckpoint(msgspec.Struct, frozen=True):
     """Hand a running task what it is told of a checkpoint: to take it, which is told once, or its fate."""
 
     message: CheckpointMessage
 
 
-@dataclass(frozen=True)
-class ForgetJob:
+class ForgetJob(msgspec.Struct, frozen=True):
     """The job has held slots here, and holds none any more: what was kept for its next attempts may go."""
 
     job_id: str
 
 
-@dataclass(frozen=True)
-class AbandonTask:
+class AbandonTask(msgspec.Struct, frozen=True):
     """A task does not react to its cancellation, and goes on beside tasks of other jobs: the log says so."""
 
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class Terminate:
+class Terminate(msgspec.Struct, frozen=True):
     """The process cannot go on: it was refused, or a task does not react to cancellation."""
 
     error: ErrorInfo
 
 
-@dataclass(frozen=True)
-class CollectMetrics:
+class CollectMetrics(msgspec.Struct, frozen=True):
     """Read the figures of the running tasks; MetricsCollected has to follow."""
 
 

@@ -187,7 +187,7 @@ class Task:
         self._context.memory.close()
         self._end_turn()
         _log_end(end)
-        self._context.report(dataclasses.replace(end, metrics=self._figures.read_last()))
+        self._context.report(msgspec.structs.replace(end, metrics=self._figures.read_last()))
 
     def _on_overflow(self, count: int, error: UserError) -> None:
         """Whole numbers have left the range of their type."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import stat
@@ -103,7 +102,7 @@ def test_a_last_commit_that_may_have_begun_is_known_after_a_restart(
     committer.commit("a", 7, COMMITS)
     committer.commit("a", 8, COMMITS, is_last=True)
     assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
-    committer.abort("a", (dataclasses.replace(COMMITS[0], committables=(file_of("left"),)),))
+    committer.abort("a", (msgspec.structs.replace(COMMITS[0], committables=(file_of("left"),)),))
     assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
     committer.abort("a", COMMITS)
     assert store_in(tmp_path / "jobs").kept()[0].commits is None
@@ -170,7 +169,7 @@ def test_what_is_kept_of_a_job_that_has_ended_holds_no_password(
         ended.job_graph, vertices=(*others, vertex), config={"s3.secret-key": "hunter2"}
     )
     store = store_in(tmp_path / "jobs")
-    store.put_ended(dataclasses.replace(ended, job_graph=graph))
+    store.put_ended(msgspec.structs.replace(ended, job_graph=graph))
     assert b"hunter2" not in (tmp_path / "jobs" / "ended" / "j1.job").read_bytes()
     (kept,) = store.ended()
     assert kept.job_graph.config == {"s3.secret-key": "******"}
@@ -183,7 +182,7 @@ def test_the_end_of_what_a_statement_asked_while_it_was_planned_is_not_kept(
 ) -> None:
     store = store_in(tmp_path / "jobs")
     asking = inferring_job({"connector": "filesystem", "path": "a.csv"}, "a", {})
-    store.put_ended(dataclasses.replace(make_ended("a"), job_graph=asking))
+    store.put_ended(msgspec.structs.replace(make_ended("a"), job_graph=asking))
     assert store.ended() == ()
 
 

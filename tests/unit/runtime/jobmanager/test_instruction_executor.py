@@ -7,12 +7,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kept_checkpoints import KeptCheckpoints
+from msgspec.structs import replace
 from no_enumerators import NoEnumerators
 
 from sqlstream.errors import ErrorInfo, ExternalError
