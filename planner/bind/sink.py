@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 from sqlglot import exp
 
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
@@ -111,7 +112,7 @@ def insert_into(
             statements.Identifier((n,), s or place or span)
             for n, s in zip(query.schema.names, spans, strict=True)
         )
-        targets = _targets(dataclasses.replace(statement, columns=named), table, columns, fixed)
+        targets = _targets(msgspec.structs.replace(statement, columns=named), table, columns, fixed)
     _check_assignment(query, targets, table, span_of(statement.query), spans, context)
     assigned = _assignments(query, targets, fixed, spans, context)
     writable = descriptor.writing.metadata_of(options)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 
+from msgspec.structs import replace
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError, did_you_mean
@@ -236,7 +236,7 @@ def _execute(parser: QueryParser) -> statements.Statement:
     if parser.at("INSERT"):
         insert = _insert(parser)
         text, span = extent(parser, first)
-        return dataclasses.replace(insert, text=text, span=span)
+        return replace(insert, text=text, span=span)
     if parser.at_query():
         query = parser.query()
         return statements.Query(*extent(parser, first), query=query)
@@ -304,7 +304,7 @@ def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan
     first = parser.expect("EXPLAIN")
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
-        return dataclasses.replace(execute_plan(parser, first), is_explained=True)
+        return replace(execute_plan(parser, first), is_explained=True)
     details: list[str] = []
     is_of_state, is_run = parser.accept("STATE"), parser.accept("ANALYZE")
     if not is_of_state and not is_run and not parser.accept("PLAN", "FOR"):

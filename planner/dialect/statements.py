@@ -1,4 +1,4 @@
-"""What the parser returns: one frozen dataclass per statement, with queries as sqlglot expressions.
+"""What the parser returns: one frozen struct per statement, with queries as sqlglot expressions.
 
 Every node that an error can point at has `node.meta["span"]`, a `sqlstream.errors.Span` into the whole script;
 `span_of` in nodes.py finds the nearest one.
@@ -7,10 +7,10 @@ Every node that an error can point at has `node.meta["span"]`, a `sqlstream.erro
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
@@ -18,8 +18,7 @@ from sqlstream.specs.sink import OnConflict
 from sqlstream.types import LogicalType
 
 
-@dataclasses.dataclass(frozen=True)
-class Identifier:
+class Identifier(msgspec.Struct, frozen=True):
     """A possibly qualified name: `catalog`.`database`.`object`, as written, without its quotes."""
 
     parts: tuple[str, ...]
@@ -29,8 +28,7 @@ class Identifier:
         return ".".join(f"`{p}`" for p in self.parts)
 
 
-@dataclasses.dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One 'key' = 'value' pair of a WITH clause, SET or hint, with the positions of both."""
 
     key: str
@@ -45,8 +43,7 @@ class ColumnKind(enum.Enum):
     METADATA = "METADATA"
 
 
-@dataclasses.dataclass(frozen=True)
-class ColumnDef:
+class ColumnDef(msgspec.Struct, frozen=True):
     """A column of CREATE TABLE. COMPUTED has `expression`, METADATA `metadata_key` (default: the name). `stored_text` is that of
     an expression that another table has declared."""
 
@@ -62,8 +59,7 @@ class ColumnDef:
     stored_text: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class WatermarkDef:
+class WatermarkDef(msgspec.Struct, frozen=True):
     """WATERMARK FOR `column` AS expression."""
 
     column: Identifier
@@ -72,24 +68,21 @@ class WatermarkDef:
     stored_text: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """Base of all: `text` is the statement without its semicolon, `span` its place in the script."""
 
     text: str
     span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class LikeFiles:
+class LikeFiles(msgspec.Struct, frozen=True):
     """LIKE 'path': the columns are those of files."""
 
     path: str
     span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class LikeOption:
+class LikeOption(msgspec.Struct, frozen=True):
     """INCLUDING | EXCLUDING | OVERWRITING of a feature of the other table."""
 
     strategy: str
@@ -97,16 +90,14 @@ class LikeOption:
     span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class LikeTable:
+class LikeTable(msgspec.Struct, frozen=True):
     """LIKE table (option …): what is not written is as in another table."""
 
     name: Identifier
     options: tuple[LikeOption, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class CreateTable(Statement):
+class CreateTable(Statement, frozen=True):
     """CREATE [OR REPLACE] TABLE. `query` fills the table (AS), whose columns `query_columns` puts in order."""
 
     name: Identifier
@@ -126,8 +117,7 @@ class CreateTable(Statement):
     """The name of the primary key's constraint; empty for that which it has by its columns."""
 
 
-@dataclasses.dataclass(frozen=True)
-class CreateView(Statement):
+class CreateView(Statement, frozen=True):
     name: Identifier
     column_names: tuple[Identifier, ...]
     query: exp.Expression
@@ -137,8 +127,7 @@ class CreateView(Statement):
     comment: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class DropObject(Statement):
+class DropObject(Statement, frozen=True):
     """DROP [TEMPORARY] TABLE | VIEW [IF EXISTS]."""
 
     name: Identifier
@@ -147,8 +136,7 @@ class DropObject(Statement):
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class RenameObject(Statement):
+class RenameObject(Statement, frozen=True):
     """ALTER TABLE | VIEW [IF EXISTS] name RENAME TO target."""
 
     name: Identifier
@@ -157,8 +145,7 @@ class RenameObject(Statement):
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterTableOptions(Statement):
+class AlterTableOptions(Statement, frozen=True):
     """ALTER TABLE [IF EXISTS] name SET (…) | RESET ('key', …): one of `options` and `reset` is empty."""
 
     name: Identifier
@@ -167,8 +154,7 @@ class AlterTableOptions(Statement):
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class PutColumn:
+class PutColumn(msgspec.Struct, frozen=True):
     """ADD or MODIFY of a column. It stands behind the column `after`, or first (`is_first`), or else at the end (ADD) or where it
     stood (MODIFY)."""
 
@@ -178,40 +164,34 @@ class PutColumn:
     after: Identifier | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class PutWatermark:
+class PutWatermark(msgspec.Struct, frozen=True):
     watermark: WatermarkDef
     is_new: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class PutPrimaryKey:
+class PutPrimaryKey(msgspec.Struct, frozen=True):
     columns: tuple[Identifier, ...]
     is_new: bool
     name: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class DropColumn:
+class DropColumn(msgspec.Struct, frozen=True):
     name: Identifier
 
 
-@dataclasses.dataclass(frozen=True)
-class RenameColumn:
+class RenameColumn(msgspec.Struct, frozen=True):
     name: Identifier
     target: Identifier
 
 
-@dataclasses.dataclass(frozen=True)
-class DropPrimaryKey:
+class DropPrimaryKey(msgspec.Struct, frozen=True):
     """`name` is that of its constraint, where the statement has one."""
 
     span: Span
     name: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class DropWatermark:
+class DropWatermark(msgspec.Struct, frozen=True):
     span: Span
 
 
@@ -220,8 +200,7 @@ TableChange = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterTable(Statement):
+class AlterTable(Statement, frozen=True):
     """ALTER TABLE [IF EXISTS] name ADD | MODIFY | DROP | RENAME …: `changes` in their order."""
 
     name: Identifier
@@ -239,8 +218,7 @@ def column_spans(statement: Statement) -> dict[str, Span]:
     return {column.name: column.span for column in columns}
 
 
-@dataclasses.dataclass(frozen=True)
-class OptionPlaces:
+class OptionPlaces(msgspec.Struct, frozen=True):
     """Where the keys and values of a list of options stand. `otherwise`: where an option is shown as missing, or an error that
     names none of them."""
 
@@ -280,8 +258,7 @@ def option_places(statement: Statement) -> OptionPlaces:
     return OptionPlaces.of(options, None if options else statement.span)
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterView(Statement):
+class AlterView(Statement, frozen=True):
     """ALTER VIEW name AS query."""
 
     name: Identifier
@@ -289,14 +266,12 @@ class AlterView(Statement):
     query_text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class FileName:
+class FileName(msgspec.Struct, frozen=True):
     path: str
     span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class FunctionBody:
+class FunctionBody(msgspec.Struct, frozen=True):
     """AS 'class_name' LANGUAGE PYTHON [USING FILE …]; `span` is that of the class name."""
 
     class_name: str
@@ -304,8 +279,7 @@ class FunctionBody:
     files: tuple[FileName, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class CreateFunction(Statement):
+class CreateFunction(Statement, frozen=True):
     """CREATE [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS]."""
 
     name: Identifier
@@ -315,8 +289,7 @@ class CreateFunction(Statement):
     if_not_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterFunction(Statement):
+class AlterFunction(Statement, frozen=True):
     """ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS]."""
 
     name: Identifier
@@ -326,8 +299,7 @@ class AlterFunction(Statement):
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class DropFunction(Statement):
+class DropFunction(Statement, frozen=True):
     """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS]."""
 
     name: Identifier
@@ -336,39 +308,34 @@ class DropFunction(Statement):
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class CreateDatabase(Statement):
+class CreateDatabase(Statement, frozen=True):
     name: Identifier
     options: tuple[Option, ...] = ()
     if_not_exists: bool = False
     comment: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterDatabase(Statement):
+class AlterDatabase(Statement, frozen=True):
     """ALTER DATABASE name SET (…)."""
 
     name: Identifier
     options: tuple[Option, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class DropDatabase(Statement):
+class DropDatabase(Statement, frozen=True):
     name: Identifier
     if_exists: bool = False
     is_cascade: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class CreateCatalog(Statement):
+class CreateCatalog(Statement, frozen=True):
     name: Identifier
     options: tuple[Option, ...]
     if_not_exists: bool = False
     comment: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class AlterCatalog(Statement):
+class AlterCatalog(Statement, frozen=True):
     """ALTER CATALOG name SET (…) | RESET (…) | COMMENT '…': one of them; `comment` is None for the others."""
 
     name: Identifier
@@ -377,29 +344,25 @@ class AlterCatalog(Statement):
     comment: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class DropCatalog(Statement):
+class DropCatalog(Statement, frozen=True):
     name: Identifier
     if_exists: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Use(Statement):
+class Use(Statement, frozen=True):
     """USE [catalog.]database, or USE CATALOG name."""
 
     name: Identifier
     is_catalog: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class SetOption(Statement):
+class SetOption(Statement, frozen=True):
     """SET 'key' = 'value', or SET alone to list (`option` None)."""
 
     option: Option | None
 
 
-@dataclasses.dataclass(frozen=True)
-class ResetOption(Statement):
+class ResetOption(Statement, frozen=True):
     """RESET 'key', or RESET alone for all (`key` None)."""
 
     key: str | None
@@ -428,8 +391,7 @@ class ShowKind(enum.Enum):
     PARTITIONS = "PARTITIONS"
 
 
-@dataclasses.dataclass(frozen=True)
-class Show(Statement):
+class Show(Statement, frozen=True):
     """SHOW … [[NOT] LIKE | ILIKE pattern].
 
     `name` is the object of COLUMNS and CREATE …, the database of TABLES and VIEWS, the catalog of DATABASES. `like` filters,
@@ -450,40 +412,35 @@ class ModuleAction(enum.Enum):
     USE = "USE MODULES"
 
 
-@dataclasses.dataclass(frozen=True)
-class ChangeModules(Statement):
+class ChangeModules(Statement, frozen=True):
     """LOAD MODULE name, UNLOAD MODULE name, USE MODULES name, …."""
 
     action: ModuleAction
     names: tuple[Identifier, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Argument:
+class Argument(msgspec.Struct, frozen=True):
     """A literal in a CALL: a text or a whole number."""
 
     value: str | int
     span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class CallProcedure(Statement):
+class CallProcedure(Statement, frozen=True):
     """CALL name(argument, …)."""
 
     name: Identifier
     arguments: tuple[Argument, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class AnalyzeTable(Statement):
+class AnalyzeTable(Statement, frozen=True):
     """ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS … | FOR ALL COLUMNS]: `columns` is None for all of them."""
 
     name: Identifier
     columns: tuple[Identifier, ...] | None = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Describe(Statement):
+class Describe(Statement, frozen=True):
     """DESCRIBE [EXTENDED] of a table or view; or of a query, whose name is empty: that of a path in quotes is `SELECT *`."""
 
     name: Identifier
@@ -491,8 +448,7 @@ class Describe(Statement):
     query: exp.Expression | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class DescribeNamespace(Statement):
+class DescribeNamespace(Statement, frozen=True):
     """DESCRIBE CATALOG | DATABASE [EXTENDED] name."""
 
     name: Identifier
@@ -506,8 +462,7 @@ class DescribedKind(enum.Enum):
     FUNCTION = "FUNCTION"
 
 
-@dataclasses.dataclass(frozen=True)
-class DescribeExtension(Statement):
+class DescribeExtension(Statement, frozen=True):
     """DESCRIBE CONNECTOR | FORMAT | FUNCTION [EXTENDED] name."""
 
     kind: DescribedKind
@@ -515,16 +470,14 @@ class DescribeExtension(Statement):
     is_extended: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class DescribeJob(Statement):
+class DescribeJob(Statement, frozen=True):
     """DESCRIBE JOB 'id'."""
 
     job_id: str
     id_span: Span
 
 
-@dataclasses.dataclass(frozen=True)
-class StopJob(Statement):
+class StopJob(Statement, frozen=True):
     """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]: cancel it, or end it with a savepoint."""
 
     job_id: str
@@ -533,23 +486,20 @@ class StopJob(Statement):
     is_drained: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class ShowCheckpoints(Statement):
+class ShowCheckpoints(Statement, frozen=True):
     """SHOW CHECKPOINTS [FOR JOB 'id']: those of one job, or of all (`job_id` empty)."""
 
     job_id: str = ""
     id_span: Span | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Query(Statement):
+class Query(Statement, frozen=True):
     """A SELECT, VALUES, WITH … or set operation as a statement, whose rows go to the client."""
 
     query: exp.Expression
 
 
-@dataclasses.dataclass(frozen=True)
-class Insert(Statement):
+class Insert(Statement, frozen=True):
     target: Identifier
     columns: tuple[Identifier, ...]
     query: exp.Expression
@@ -561,16 +511,14 @@ class Insert(Statement):
     is_by_name: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """`column` = value of an UPDATE."""
 
     column: Identifier
     value: exp.Expression
 
 
-@dataclasses.dataclass(frozen=True)
-class Update(Statement):
+class Update(Statement, frozen=True):
     """UPDATE target [[AS] alias] SET column = value, … [WHERE condition]."""
 
     target: Identifier
@@ -580,8 +528,7 @@ class Update(Statement):
     hints: tuple[Option, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Delete(Statement):
+class Delete(Statement, frozen=True):
     """DELETE FROM target [[AS] alias] [WHERE condition]."""
 
     target: Identifier
@@ -590,27 +537,23 @@ class Delete(Statement):
     hints: tuple[Option, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Truncate(Statement):
+class Truncate(Statement, frozen=True):
     """TRUNCATE TABLE target."""
 
     target: Identifier
 
 
-@dataclasses.dataclass(frozen=True)
-class StatementSet(Statement):
+class StatementSet(Statement, frozen=True):
     """EXECUTE STATEMENT SET BEGIN … END: all inserts run as one job."""
 
     inserts: tuple[Insert, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class BeginStatementSet(Statement):
+class BeginStatementSet(Statement, frozen=True):
     """BEGIN STATEMENT SET by itself: the INSERTs that follow in the session, until END, run as one job."""
 
 
-@dataclasses.dataclass(frozen=True)
-class EndStatementSet(Statement):
+class EndStatementSet(Statement, frozen=True):
     """END of the statement set that the session has begun."""
 
 
@@ -618,8 +561,7 @@ WritingStatement = Query | Insert | StatementSet | Update | Delete | Truncate
 """What runs as a job."""
 
 
-@dataclasses.dataclass(frozen=True)
-class CompilePlan(Statement):
+class CompilePlan(Statement, frozen=True):
     """COMPILE [AND EXECUTE] PLAN 'path' [IF NOT EXISTS] FOR statement."""
 
     path: str
@@ -629,8 +571,7 @@ class CompilePlan(Statement):
     is_executed: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class ExecutePlan(Statement):
+class ExecutePlan(Statement, frozen=True):
     """EXECUTE PLAN 'path', or EXPLAIN PLAN FOR 'path'."""
 
     path: str
@@ -638,8 +579,7 @@ class ExecutePlan(Statement):
     is_explained: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Explain(Statement):
+class Explain(Statement, frozen=True):
     """EXPLAIN [details | PLAN FOR | STATE | ANALYZE] statement.
 
     `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}. `is_of_state`: of what the operators keep, and
@@ -652,8 +592,7 @@ class Explain(Statement):
     is_run: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Verify(Statement):
+class Verify(Statement, frozen=True):
     """VERIFY query [USING duckdb | spark]: whether the query has the same rows as a stream and in batch.
 
     `engine` is empty where the settings choose."""
@@ -662,8 +601,7 @@ class Verify(Statement):
     engine: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class VerifyJob(Statement):
+class VerifyJob(Statement, frozen=True):
     """VERIFY JOB 'id' [USING duckdb | spark]: the same for the statement of a job."""
 
     job_id: str

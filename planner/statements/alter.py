@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from msgspec.structs import replace
 from sqlglot import exp
 
@@ -127,20 +125,20 @@ def _changed(table: statements.CreateTable, change: statements.TableChange) -> s
             return _renamed(table, change)
         case statements.PutWatermark(watermark, is_new):
             _check_put("watermark", table.watermark is not None, is_new, watermark.span)
-            return dataclasses.replace(table, watermark=watermark)
+            return replace(table, watermark=watermark)
         case statements.DropWatermark(span):
             _check_put("watermark", table.watermark is not None, False, span)
-            return dataclasses.replace(table, watermark=None)
+            return replace(table, watermark=None)
         case statements.PutPrimaryKey(columns, is_new, name):
             _check_put("primary key", bool(table.primary_key), is_new, columns[0].span)
-            return dataclasses.replace(table, primary_key=columns, key_name=name)
+            return replace(table, primary_key=columns, key_name=name)
         case statements.DropPrimaryKey(span, name):
             _check_put("primary key", bool(table.primary_key), False, span)
             actual = constraint_name(table.key_name, tuple(k.parts[0] for k in table.primary_key))
             if name and name != actual:
                 hint = f'its only constraint is "{actual}"'
                 raise UserError("SS2011", f'the table has no constraint "{name}"', span=span, hint=hint)
-            return dataclasses.replace(table, primary_key=(), key_name="")
+            return replace(table, primary_key=(), key_name="")
 
 
 def _check_put(what: str, is_there: bool, is_new: bool, span: Span) -> None:
@@ -156,11 +154,11 @@ def _check_put(what: str, is_there: bool, is_new: bool, span: Span) -> None:
 
 def _with_column(table: statements.CreateTable, change: statements.PutColumn) -> statements.CreateTable:
     # Its key, if it has one, is a change of its own.
-    column = dataclasses.replace(change.column, is_primary_key=False)
+    column = replace(change.column, is_primary_key=False)
     if column.expression is not None and not column.stored_text:
         start = table.span.start
         place = change.column.expression.meta["span"] if change.column.expression is not None else column.span
-        column = dataclasses.replace(column, stored_text=table.text[place.start - start : place.end - start])
+        column = replace(column, stored_text=table.text[place.start - start : place.end - start])
     names = [c.name for c in table.columns]
     if change.is_new == (column.name in names):
         if change.is_new:
@@ -180,7 +178,7 @@ def _with_column(table: statements.CreateTable, change: statements.PutColumn) ->
         if change.after.parts[0] not in others:
             raise _no_column(change.after, others)
         place_at = others.index(change.after.parts[0]) + 1
-    return dataclasses.replace(table, columns=(*kept[:place_at], column, *kept[place_at:]))
+    return replace(table, columns=(*kept[:place_at], column, *kept[place_at:]))
 
 
 def _without_column(table: statements.CreateTable, name: statements.Identifier) -> statements.CreateTable:
@@ -188,7 +186,7 @@ def _without_column(table: statements.CreateTable, name: statements.Identifier) 
     if name.parts[0] not in names:
         raise _no_column(name, names)
     _check_unused(table, name)
-    return dataclasses.replace(table, columns=tuple(c for c in table.columns if c.name != name.parts[0]))
+    return replace(table, columns=tuple(c for c in table.columns if c.name != name.parts[0]))
 
 
 def _renamed(table: statements.CreateTable, change: statements.RenameColumn) -> statements.CreateTable:
@@ -204,12 +202,12 @@ def _renamed(table: statements.CreateTable, change: statements.RenameColumn) -> 
             hint="choose another name",
         )
     _check_unused(table, change.name, has_keys=False)
-    columns = tuple(dataclasses.replace(c, name=new) if c.name == old else c for c in table.columns)
+    columns = tuple(replace(c, name=new) if c.name == old else c for c in table.columns)
 
     def renamed(keys: tuple[statements.Identifier, ...]) -> tuple[statements.Identifier, ...]:
         return tuple(change.target if k.parts[0] == old else k for k in keys)
 
-    return dataclasses.replace(
+    return replace(
         table,
         columns=columns,
         primary_key=renamed(table.primary_key),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from msgspec.structs import replace
+
 from sqlstream.catalog import CatalogTable, PutObject
 from sqlstream.errors import UserError
 from sqlstream.planner.bind.binder import bind_query
@@ -124,6 +126,6 @@ def _with_columns(statement: CreateTable, fields: list[Field], names: tuple[str,
         for name in names
         if name not in written
     )
-    return dataclasses.replace(
+    return replace(
         statement, columns=statement.columns + added, query=None, query_columns=(), is_replacing=False
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 
 from sqlstream.catalog import CatalogTable, Column
 from sqlstream.errors import Span, UserError
@@ -37,7 +37,7 @@ def like_table(
     partitions = partitions if strategies["PARTITIONS"] == _INCLUDING else ()
     if partitions and statement.partition_keys:
         raise _repeated("PARTITIONED BY", statement.partition_keys[0].span, "EXCLUDING PARTITIONS")
-    return dataclasses.replace(
+    return replace(
         statement,
         columns=columns,
         watermark=statement.watermark or watermark,
@@ -147,8 +147,8 @@ def _column(column: Column, place: Span) -> statements.ColumnDef:
     made = statements.ColumnDef(column.name, kind, place, comment=column.comment)
     if kind is statements.ColumnKind.COMPUTED:
         expression = parse_expression(column.expression)
-        return dataclasses.replace(made, expression=expression, stored_text=column.expression)
-    made = dataclasses.replace(made, type=column.type.without_time_attribute())
+        return replace(made, expression=expression, stored_text=column.expression)
+    made = replace(made, type=column.type.without_time_attribute())
     if kind is statements.ColumnKind.METADATA:
-        return dataclasses.replace(made, metadata_key=column.metadata_key, is_virtual=column.is_virtual)
+        return replace(made, metadata_key=column.metadata_key, is_virtual=column.is_virtual)
     return made
