@@ -15,8 +15,8 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 # numpy would start threads for matrix products, which nothing here computes; they cost more than the rest of its import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The thousands of functions and classes that loading creates are no garbage: collections would search them in vain.
-gc.set_threshold(50_000, 20, 100)
+# What loading and a first statement create (140,000 objects) is no garbage: collections would search it in vain.
+gc.set_threshold(200_000, 20, 100)
 
 
 def command() -> None:
