@@ -30,8 +30,8 @@ counts and checksums the final rows. CPU time is that of all processes, from sub
 before it starts; parallelism is 1 unless given. `gross` is the whole job, `source` a job that only generates the columns
 which the query reads, `net` the difference, and `net_by_duckdb` is `net` divided by DuckDB's figure. Both sides are warmed
 up. Rows and checksums of both answers are compared; the exit code is 1 when they differ. q6, q18 and q19 may take either of
-two equal rows: where theirs differ, VERIFY tells whether each answer is one of those that may be. q12 has windows by
-processing time, DuckDB one window: it is not compared.
+two equal rows: where theirs differ, VERIFY tells whether each answer is one of those that may be ("count only": DuckDB has
+no memory left for both answers). q12 has windows by processing time, DuckDB one window: it is not compared.
 """
 
 

@@ -6,8 +6,16 @@ import pytest
 from differential.nexmark_batch import BATCH_SQL, batch_answer
 
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.client.benches.nexmark import BatchAnswer, NexmarkBench, answer_in_duckdb, available_queries
+from sqlstream.client.benches.nexmark import (
+    AGAINST_COLUMNS,
+    BatchAnswer,
+    NexmarkBench,
+    answer_in_duckdb,
+    available_queries,
+    is_equally_right,
+)
 from sqlstream.client.sessions.target_session import local_session
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.checksum import row_checksum
 from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
@@ -46,3 +54,21 @@ def test_answers_are_compared_as_far_as_they_are_defined() -> None:
     assert answer.is_answered_by("q18", 7, "bb") is True
     assert answer.is_answered_by("q19", 6, "aa") is False
     assert answer.is_answered_by("q12", 9, "bb") is None
+
+
+def test_answers_that_are_too_large_to_compare_agree_by_their_counts_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def verify_sinks(*given: object) -> None:
+        raise ExternalError("SS5070", "DuckDB has no memory left to compare the rows")
+
+    monkeypatch.setattr("sqlstream.client.verification.verify.verify_sinks", verify_sinks)
+    with local_session() as session, NexmarkBench(EVENTS, 1, RATE, {}) as bench:
+        sink, _ = bench.bound(session, "q18")
+        found = is_equally_right(session, sink)
+    assert [dict(AGAINST_COLUMNS)["is_same_answer"](each) for each in (None, True, False, found)] == [
+        "",
+        "yes",
+        "NO",
+        "count only",
+    ]
