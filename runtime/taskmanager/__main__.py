@@ -3,6 +3,7 @@ as long as the process that started it lives."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,9 +28,13 @@ def main() -> int:
     ignore_interrupts()
     forgo_pandas()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # What loading creates is no garbage: no collection searches it, then or later.
+    gc.disable()
     # Before the options are there: this process may be started before it is needed.
     from sqlstream.runtime.taskmanager.task_manager import TaskManager
 
+    gc.freeze()
+    gc.enable()
     line = sys.stdin.buffer.readline()
     if not line:
         # The process that started this one has ended already, or needs none.
