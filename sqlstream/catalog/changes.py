@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from sqlstream.catalog import objects
 
@@ -11,30 +11,26 @@ class CatalogConflict(Exception):
     """Another session has changed what the change was planned upon: plan the statement anew. Users never see it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class PutObject:
+class PutObject(msgspec.Struct, frozen=True):
     """Add a table or view, or replace `expected`; without it nothing may be at the path."""
 
     entry: objects.CatalogObject
     expected: objects.CatalogObject | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveObject:
+class RemoveObject(msgspec.Struct, frozen=True):
     """Remove a table or view, which must still be the same."""
 
     entry: objects.CatalogObject
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveDamaged:
+class RemoveDamaged(msgspec.Struct, frozen=True):
     """Remove a table or view whose kept definition cannot be read."""
 
     path: objects.ObjectPath
 
 
-@dataclasses.dataclass(frozen=True)
-class RenameObject:
+class RenameObject(msgspec.Struct, frozen=True):
     """Rename a table or view, which must still be the same, within its database; nothing may have the other name."""
 
     entry: objects.CatalogObject
@@ -45,30 +41,26 @@ class RenameObject:
         return objects.ObjectPath(self.entry.path.catalog, self.entry.path.database, self.name)
 
 
-@dataclasses.dataclass(frozen=True)
-class PutFunction:
+class PutFunction(msgspec.Struct, frozen=True):
     """Add a function, or replace `expected`; without it there may be no function of its name."""
 
     entry: objects.CatalogFunction
     expected: objects.CatalogFunction | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveFunction:
+class RemoveFunction(msgspec.Struct, frozen=True):
     """Remove a function, which must still be the same."""
 
     entry: objects.CatalogFunction
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveDamagedFunction:
+class RemoveDamagedFunction(msgspec.Struct, frozen=True):
     """Remove a function whose kept definition cannot be read."""
 
     path: objects.ObjectPath
 
 
-@dataclasses.dataclass(frozen=True)
-class PutDatabase:
+class PutDatabase(msgspec.Struct, frozen=True):
     """Add a database, or replace the definition `expected`; without it there may be no such database."""
 
     catalog: str
@@ -77,8 +69,7 @@ class PutDatabase:
     expected: objects.CatalogDatabase | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveDatabase:
+class RemoveDatabase(msgspec.Struct, frozen=True):
     """Remove a database; unless `is_cascade` it must be empty."""
 
     catalog: str
@@ -86,8 +77,7 @@ class RemoveDatabase:
     is_cascade: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class PutCatalog:
+class PutCatalog(msgspec.Struct, frozen=True):
     """Add a catalog, or give one another definition than `expected`; without it there may be no such catalog."""
 
     name: str
@@ -95,15 +85,13 @@ class PutCatalog:
     expected: objects.CatalogDefinition | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RemoveCatalog:
+class RemoveCatalog(msgspec.Struct, frozen=True):
     """Forget a catalog; what it keeps in files stays there."""
 
     name: str
 
 
-@dataclasses.dataclass(frozen=True)
-class UseDatabase:
+class UseDatabase(msgspec.Struct, frozen=True):
     """Make a catalog and database the current ones of the session."""
 
     catalog: str

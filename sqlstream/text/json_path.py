@@ -7,54 +7,48 @@ operand = @ or $ with names and indexes   'text'   1.5   true   false   null
 
 from __future__ import annotations
 
-import dataclasses
 import decimal
 import re
 from typing import NoReturn
+
+import msgspec
 
 from sqlstream.errors import UserError
 from sqlstream.text.regular_expressions import linear_regex
 
 
-@dataclasses.dataclass(frozen=True)
-class Members:
+class Members(msgspec.Struct, frozen=True):
     """Members by name; several of them, at the end of a path, are an object."""
 
     names: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Elements:
+class Elements(msgspec.Struct, frozen=True):
     """Elements of an array by index, from the end where it is negative."""
 
     indexes: tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     start: int | None
     stop: int | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Wildcard:
+class Wildcard(msgspec.Struct, frozen=True):
     """All members or elements."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """The objects and arrays at any depth, the value itself first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Function:
+class Function(msgspec.Struct, frozen=True):
     """A function of the value before it: length(), size(), min(), max(), avg(), sum(), stddev()."""
 
     name: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Operand:
+class Operand(msgspec.Struct, frozen=True):
     """A path without alternatives, from the tested value or from the document."""
 
     is_document: bool
@@ -64,8 +58,7 @@ class Operand:
 Value = str | decimal.Decimal | bool | None | Operand | tuple["Value", ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Test:
+class Test(msgspec.Struct, frozen=True):
     """A comparison; `operator` "exists" tests whether there is a value at `left`."""
 
     left: Value
@@ -73,8 +66,7 @@ class Test:
     right: Value = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Connective:
+class Connective(msgspec.Struct, frozen=True):
     """`operator` is "&&", "||" or "!", which has one part."""
 
     operator: str
@@ -84,16 +76,14 @@ class Connective:
 Condition = Test | Connective
 
 
-@dataclasses.dataclass(frozen=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     condition: Condition
 
 
 Step = Members | Elements | Slice | Wildcard | Scan | Function | Filter
 
 
-@dataclasses.dataclass(frozen=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     is_lax: bool
     steps: tuple[Step, ...]
 
