@@ -14,6 +14,8 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.runtime.evaluate.time.intervals import milliseconds_of
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
@@ -179,5 +181,5 @@ def _highest(candidates: pa.Array) -> int | None:
     """None when all are NULL."""
     if candidates.null_count or not len(candidates):
         return pc.max(candidates).as_py()
-    # Half of Arrow's time for a few rows.
-    return int(candidates.to_numpy().max())
+    # A tenth of Arrow's time for a few rows.
+    return int(extent(view_values(candidates, np.int64))[1])

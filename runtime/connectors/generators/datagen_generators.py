@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.connectors.generators.nexmark_draws import STEP, mix
+from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.times import DAY_MS
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
@@ -75,7 +76,7 @@ class Sequence:
         self.rows: int | None = end - start + 1
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
-        values = pa.array(rows.astype(np.int64) + self._start)
+        values = to_array(pa.int64(), rows.view(np.int64) + self._start)
         if pa.types.is_decimal(self._type):
             return values.cast(pa.decimal128(38, 0)).cast(self._type)
         return _typed(values, self._type)
@@ -91,7 +92,8 @@ class RandomInteger:
         self._key, self._low, self._high = key, low, high
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
-        return _typed(pa.array(between(draw(self._key, rows), self._low, self._high)), self._type)
+        values = between(draw(self._key, rows), self._low, self._high)
+        return _typed(to_array(pa.int64(), values), self._type)
 
 
 class RandomFloat:

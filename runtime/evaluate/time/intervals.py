@@ -20,6 +20,7 @@ from sqlstream.runtime.evaluate.time.time_range import (
     out_of_range,
     require_between,
 )
+from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.times import DAY_MS, PER_SECOND
 from sqlstream.types import TypeRoot
 
@@ -89,6 +90,10 @@ def _shift_interval(base: Datum, amount: Datum, sign: int) -> Datum:
 def shift_timestamp(base: Datum, amount: Datum, sign: int) -> Datum:
     """A timestamp moved by milliseconds. UserError SS5102 when a result is beyond the range of its type."""
     if _stays_within(base, amount, sign):
+        if isinstance(amount, pa.Scalar) and isinstance(base, pa.Array) and not base.null_count:
+            # A third of Arrow's time for a few rows.
+            moved = view_values(base, np.int64) + sign * amount.value * _PER_MS[base.type.unit]
+            return to_array(base.type, moved)
         return pc.add(base, amount) if sign > 0 else pc.subtract(base, amount)
     points, amounts = as_arrays(base, amount)
     per_ms = _PER_MS[points.type.unit]

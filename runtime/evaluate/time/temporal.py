@@ -50,6 +50,7 @@ from sqlstream.runtime.evaluate.time.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.time.timestamp_parser import Parsed, TimestampParser
 from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.times import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of, timestamp_bounds
 from sqlstream.types import TypeRoot
 
@@ -221,7 +222,12 @@ def _epoch(epoch: pa.Array, precision: int, target: pa.DataType) -> pa.Array:
     nulls = null_mask(epoch)
     if pa.types.is_integer(epoch.type):
         values = numbers(epoch, np.int64)
-        is_known = (values >= -(-low // per_count)) & (values <= high // per_count)
+        least, greatest = -(-low // per_count), high // per_count
+        if nulls is None and len(values):
+            first, last = extent(values)
+            if least <= first and last <= greatest:
+                return to_array(target, values if per_count == 1 else values * per_count)
+        is_known = (values >= least) & (values <= greatest)
         scaled = np.where(is_known, values, 0) * per_count
     elif pa.types.is_decimal(epoch.type):
         wide = pc.multiply(

@@ -8,6 +8,8 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.kernel import Datum, Values
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.kernels.keys.group import extent
 from sqlstream.times import DATE_MAX, DATE_MIN, DAY_S, PER_SECOND, timestamp_bounds, timestamp_years
 
 PER_DAY = {unit: DAY_S * per_second for unit, per_second in PER_SECOND.items()}
@@ -35,8 +37,10 @@ def extremes(points: Datum) -> tuple[int, int] | None:
         return (points.value, points.value) if points.is_valid else None
     integer = pa.int32() if pa.types.is_date32(points.type) else pa.int64()
     if not points.null_count and len(points):
-        # A quarter of Arrow's time for a few rows, and no more for many.
-        values = points.view(integer).to_numpy()
+        # A tenth of Arrow's time for a few rows, and no more for many.
+        if integer == pa.int64():
+            return extent(view_values(points, np.int64))
+        values = view_values(points, np.int32)
         return int(values.min()), int(values.max())
     found = pc.min_max(pc.cast(points, integer))
     return (found["min"].as_py(), found["max"].as_py()) if found["min"].is_valid else None
