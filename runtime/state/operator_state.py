@@ -148,6 +148,8 @@ class OperatorState:
         self.scope = scope
         self._count_expired = count_expired
         self.tables: list[StateTable] = []
+        # Asked for each batch, and by each turn of a task.
+        self._expiring: list[StateTable] = []
 
     def add(self, table: Table) -> Table:
         """Declare a table; returns it."""
@@ -155,6 +157,8 @@ class OperatorState:
         if "." in table.name or any(table.name == other.name for other in self.tables):
             raise InternalError(f'state table "{table.name}" is declared twice or has a dot in its name')
         self.tables.append(table)
+        if not isinstance(table, NeverExpires):
+            self._expiring.append(table)
         return table
 
     def snapshot(self) -> OperatorSnapshot:
@@ -189,13 +193,15 @@ class OperatorState:
     @property
     def next_sweep_ms(self) -> int | None:
         """The earliest processing time at which an entry of any table may expire; None while nothing can."""
-        times = [time for table in self.tables if (time := table.next_sweep_ms) is not None]
+        if not self._expiring:
+            return None
+        times = [time for table in self._expiring if (time := table.next_sweep_ms) is not None]
         return min(times) if times else None
 
     def expire(self) -> None:
         """Forget what is due, so that a row of an expired key starts with empty state: called before each batch and at
         `next_sweep_ms`."""
-        for table in self.tables:
+        for table in self._expiring:
             due_ms = table.next_sweep_ms
             if due_ms is not None and due_ms <= self.scope.now_ms():
                 entries = table.expire()

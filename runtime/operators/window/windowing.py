@@ -71,7 +71,9 @@ class WindowClock:
 
     def instants(self, local: pa.Array, target: pa.DataType) -> pa.Array:
         """Local times as a column of this type."""
-        return local.cast(target) if self._is_utc else from_local(local, target, self.time_zone)
+        if not self._is_utc:
+            return from_local(local, target, self.time_zone)
+        return local if local.type == target else local.cast(target)
 
     def _shown(self, instants: Array) -> Array:
         column = to_array(pa.int64(), np.ascontiguousarray(instants, dtype=np.int64)).view(_INSTANT)

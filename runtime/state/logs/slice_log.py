@@ -121,7 +121,7 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     @property
     def rows(self) -> int:
-        return sum(chunk.rows for chunk in self.chunks)
+        return sum([len(chunk.columns[-1]) for chunk in self.chunks])
 
     @property
     def first_end(self) -> int:
@@ -224,9 +224,16 @@ class SliceLog(SavedByChunks, NeverExpires):
                 (taken if first else kept).append(chunk)
                 continue
             mask = is_taken(self.ends(chunk.columns))
-            taken.append(self._select(chunk, mask))
+            taken.append(self._taken(chunk, mask))
             kept.append(self._settled(self._select(chunk, ~mask).columns, chunk.number))
         self.chunks = kept
+
+    def _taken(self, chunk: SliceChunk, mask: Array) -> SliceChunk:
+        count = int(np.count_nonzero(mask))
+        # Rows that came by time are a run, which is not copied: it is not kept.
+        if mask[:count].all():
+            return self._chunk([column.slice(0, count) for column in chunk.columns], chunk.number)
+        return self._select(chunk, mask)
 
     def _select(self, chunk: SliceChunk, mask: Array) -> SliceChunk:
         rows = to_array(pa.int64(), np.flatnonzero(mask))
