@@ -26,7 +26,7 @@ from sqlstream.client.benches.script import (
     redirect_tables,
     run_script,
 )
-from sqlstream.errors import ExternalError
+from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.lower.duckdb import lower_duckdb, quote, type_name
 from sqlstream.planner.lower.engine import HostedFunctions
@@ -270,7 +270,7 @@ def is_equally_right(session: Any, sink: Any) -> bool | str:
 
     try:
         (found,) = verify_sinks(session, (sink,), session.bind_context(), "duckdb")
-    except ExternalError as error:
+    except SqlStreamError as error:
         if error.code != "SS5070":
             raise
         return "count only"

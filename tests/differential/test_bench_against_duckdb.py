@@ -15,7 +15,7 @@ from sqlstream.client.benches.nexmark import (
     is_equally_right,
 )
 from sqlstream.client.sessions.target_session import local_session
-from sqlstream.errors import ExternalError
+from sqlstream.errors import JobError
 from sqlstream.runtime.connectors.checksum import row_checksum
 from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
@@ -60,7 +60,7 @@ def test_answers_that_are_too_large_to_compare_agree_by_their_counts_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def verify_sinks(*given: object) -> None:
-        raise ExternalError("SS5070", "DuckDB has no memory left to compare the rows")
+        raise JobError("SS5070", "DuckDB has no memory left to compare the rows")
 
     monkeypatch.setattr("sqlstream.client.verification.verify.verify_sinks", verify_sinks)
     with local_session() as session, NexmarkBench(EVENTS, 1, RATE, {}) as bench:
