@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sqlstream.runtime.evaluate.decimals import INT64_DIGITS
 from sqlstream.runtime.formats.blocks import Block, Cut
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import parse_values, take_apart
+from sqlstream.runtime.formats.text_values import FRACTION_DIGITS
 from sqlstream.runtime.kernels.buffers import address_of, reused, to_array, validity_buffer
 from sqlstream.runtime.kernels.json.json_index import index_lines
 from sqlstream.runtime.kernels.json.json_rows import (
@@ -33,15 +34,18 @@ from sqlstream.runtime.kernels.json.json_rows import (
     RECORD,
     SLACK,
     TEXT,
+    TIMESTAMP,
     TOO_ODD,
     read_rows,
 )
-from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
+from sqlstream.types import NESTED_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot, is_integer
 
 _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.INTEGER: 2**31 - 1}
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
+_IN_PLACE = (DOUBLE, DECIMAL, TIMESTAMP)
+"""Forms whose values are read where they stand; as texts they may be written in any way."""
 _ODD_SHARE = 8
-"""When more than one of so many lines is odd, and so many more, numbers are taken as texts, which may be written in any way."""
+"""When more than one of so many lines is odd, and so many more, timestamps are taken as texts, and then numbers too."""
 
 
 @dataclass(frozen=True)
@@ -89,23 +93,23 @@ class PlainObjects:
     """Decodes plainly written lines with the kernel, ROWs and ARRAYs column by column.
 
     State: memory for the texts, the elements of arrays and the index of a block, used again for the next one. Columns get copies
-    of the size they need, so that rows kept by an operator hold no more memory than their own. Whether numbers are read by the
-    kernel, or taken as texts, since they are written in unusual ways.
+    of the size they need, so that rows kept by an operator hold no more memory than their own. Which of the forms
+    `_IN_PLACE` are still used: values that are written in unusual ways are taken as texts.
     """
 
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
         self._types, self._needs_fields = types, needs_fields
         self._index = LineIndex()
-        self._declare_all(True)
+        self._declare_all(_IN_PLACE)
 
-    def _declare_all(self, reads_numbers: bool) -> None:
-        self._reads_numbers = reads_numbers
+    def _declare_all(self, in_place: Sequence[int]) -> None:
+        self._in_place = in_place
         self._columns: list[_Column] = []
         self._tops = {name: self._declare(name, t, False, 0) for name, t in self._types.items()}
         self._layouts = 1 + sum(column.form == RECORD for column in self._columns)
 
     def _declare(self, name: str, t: LogicalType, is_element: bool, depth: int) -> _Column:
-        form, limit = _form_of(t, self._reads_numbers)
+        form, limit = _form_of(t, self._in_place)
         if form in (RECORD, LIST) and depth == DEPTH_MAX:
             form = NESTED
         if form == LIST and not name:
@@ -140,9 +144,9 @@ class PlainObjects:
         odd = np.empty((2, lines), dtype=np.int64)
         text = np.frombuffer(data, dtype=np.uint8)
         rows, odds = read_rows(text, index.specials, index.ends, table, self._needs_fields, odd, members)
-        has_numbers = any(column.form in (DOUBLE, DECIMAL) for column in self._columns)
-        if has_numbers and odds > _ODD_SHARE + lines // _ODD_SHARE:
-            self._declare_all(False)
+        in_place = {column.form for column in self._columns}.intersection(_IN_PLACE)
+        if in_place and odds > _ODD_SHARE + lines // _ODD_SHARE:
+            self._declare_all((DOUBLE, DECIMAL) if TIMESTAMP in in_place else ())
             return self.decode(block)
         if rows == TOO_ODD:
             return None
@@ -183,7 +187,7 @@ class _Column:
         rows = data_bytes // 2 + 1 if self._is_element else lines
         if not self._is_element or len(self._valid) < rows:
             self._valid = np.empty(rows, dtype=np.uint8)
-            if self.form in (INTEGER, BOOLEAN, DOUBLE, DECIMAL):
+            if self.form in (INTEGER, BOOLEAN, *_IN_PLACE):
                 self._values = np.empty(2 * rows if self.form == DECIMAL else rows, dtype=np.int64)
             elif self.form != RECORD:
                 self._offsets = np.empty(rows + 1, dtype=np.int32)
@@ -208,7 +212,7 @@ class _Column:
         if self.form == INTEGER:
             dtype, is_shared = target.to_pandas_dtype(), self._is_element
             return to_array(target, self._values[:rows].astype(dtype, copy=is_shared), valid)
-        if self.form in (DOUBLE, DECIMAL):
+        if self.form in _IN_PLACE:
             values = self._values[: 2 * rows if self.form == DECIMAL else rows]
             values = values.copy() if self._is_element else values
             return pa.Array.from_buffers(target, rows, [validity_buffer(valid), pa.py_buffer(values)])
@@ -223,8 +227,8 @@ class _Column:
         return parse_values(take_apart(texts, self._type) if self.form == NESTED else texts, self._type)
 
 
-def _form_of(t: LogicalType, reads_numbers: bool) -> tuple[int, int]:
-    """The kernel's form for a type, and its limit."""
+def _form_of(t: LogicalType, in_place: Sequence[int]) -> tuple[int, int]:
+    """The kernel's form for a type, and its limit. Of the forms `_IN_PLACE`, one of these."""
     if is_integer(t):
         return INTEGER, _LIMITS.get(t.root, 2**63 - 1)
     if t.root is TypeRoot.BOOLEAN:
@@ -235,9 +239,12 @@ def _form_of(t: LogicalType, reads_numbers: bool) -> tuple[int, int]:
         return LIST, 0
     if t.root in NESTED_ROOTS:
         return NESTED, 0
-    if reads_numbers and t.root is TypeRoot.DOUBLE:
+    if TIMESTAMP in in_place and t.root in TIMESTAMP_ROOTS:
+        target = to_arrow_type(t)
+        return TIMESTAMP, (target.tz is not None) << 8 | FRACTION_DIGITS[target.unit]
+    if DOUBLE in in_place and t.root is TypeRoot.DOUBLE:
         return DOUBLE, 0
-    if reads_numbers and t.root is TypeRoot.DECIMAL and t.precision <= INT64_DIGITS:
+    if DECIMAL in in_place and t.root is TypeRoot.DECIMAL and t.precision <= INT64_DIGITS:
         return DECIMAL, t.scale << 8 | t.precision
     if t.root in _NUMBERS:
         return NUMBER, 40

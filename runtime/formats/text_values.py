@@ -40,8 +40,7 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
     if t.root is TypeRoot.DOUBLE and (plain := _plain_doubles(column)) is not None:
         return plain
     if pa.types.is_timestamp(target) and (plain := _plain_times(column, target)) is not None:
-        # Nanoseconds do not reach all years.
-        return require_times(plain) if target.unit == "ns" else plain
+        return plain
     try:
         values = pc.cast(column, target)
     except pa.ArrowInvalid:

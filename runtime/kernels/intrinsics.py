@@ -1,5 +1,5 @@
 """What kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers, the comparison of bytes and
-of values, numbers read from digits, and the escapes of JSON.
+of values, numbers and timestamps read from texts, and the escapes of JSON.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
 signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
@@ -130,6 +130,14 @@ def prefetch(ir: Any, builder: Any, address: Any) -> None:
         builder.module, ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag]), "llvm.prefetch.p0"
     )
     builder.call(function, [builder.inttoptr(address, byte_pointer), flag(0), flag(3), flag(1)])
+
+
+@instruction("int64()")
+def small_buffer(ir: Any, builder: Any) -> Any:
+    """The address of 64 bytes on the stack of the kernel."""
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(8), 64))
+    return builder.ptrtoint(place, ir.IntType(64))
 
 
 @inlined
@@ -519,6 +527,104 @@ def rounded_double(digits, exponent):  # type: ignore[no-untyped-def]
     binary = ((217706 * exponent) >> 16) + 1086 - zeros + np.int64(first + carried)
     bits = (np.uint64(binary) << np.uint64(52)) | ((mantissa >> carried) & np.uint64((1 << 52) - 1))
     return _double_of_bits(bits), True
+
+
+@inlined
+def days_of(year, month, day):  # type: ignore[no-untyped-def]
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, by years that begin in March."""
+    year -= 1 if month <= 2 else 0
+    cycle = year // 400
+    of_cycle = year - cycle * 400
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return cycle * 146_097 + of_cycle * 365 + of_cycle // 4 - of_cycle // 100 + of_year - 719_468
+
+
+@inlined
+def days_in(year, month):  # type: ignore[no-untyped-def]
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 + ((month + (month >> 3)) & 1)
+
+
+# Words of eight characters, the first in the lowest byte: "YYYY-MM-" and "hh:mm:ss". Masks of what is no digit, and what it is.
+_DATE_MARKS, _DATE_MARK = np.uint64(0xFF0000FF00000000), np.uint64(0x2D00002D00000000)
+_CLOCK_MARKS, _CLOCK_MARK = np.uint64(0x0000FF0000FF0000), np.uint64(0x00003A00003A0000)
+_ZEROS, _BYTE, _TWO_BYTES, _S16 = (
+    np.uint64(0x3030303030303030),
+    np.uint64(0xFF),
+    np.uint64(0xFFFF),
+    np.uint64(16),
+)
+# 1678-01-01 and 2261-12-31 are as far from the epoch: nanoseconds reach no other years as a whole.
+_NANOSECOND_DAYS = 106_650
+
+
+@always_inlined
+def _pairs(word, marks, mark):  # type: ignore[no-untyped-def]
+    """Whether a word has these marks and digits elsewhere; in each byte that begins two digits, the number that they are."""
+    digits = (word & ~marks) | (_ZEROS & marks)
+    fits = (word & marks) == mark and other_than_digits(digits) == np.uint64(0)
+    digits ^= _ZEROS
+    return fits, digits * np.uint64(10) + (digits >> np.uint64(8))
+
+
+@always_inlined
+def _pair(pairs, place):  # type: ignore[no-untyped-def]
+    return np.int64((pairs >> np.uint64(8 * place)) & _BYTE)
+
+
+@inlined
+def _day_at(at):  # type: ignore[no-untyped-def]
+    """`YYYY-MM-DD` as days since the epoch; returns (them, whether it is a day of the years 1 to 9999)."""
+    fits, pairs = _pairs(load_64(at), _DATE_MARKS, _DATE_MARK)
+    year, month = _pair(pairs, 0) * 100 + _pair(pairs, 2), _pair(pairs, 5)
+    ten, one = np.int64(load_8(at + 8)) - 48, np.int64(load_8(at + 9)) - 48
+    day = ten * 10 + one
+    is_day = fits and year > 0 and 1 <= month <= 12 and 0 <= ten <= 3 and 0 <= one <= 9
+    if not is_day or day < 1 or day > days_in(year, month):
+        return np.int64(0), False
+    return days_of(year, month, day), True
+
+
+@always_inlined
+def timestamp_at(at, end, readable, kept, digits):  # type: ignore[no-untyped-def]
+    """A timestamp as most are written, `YYYY-MM-DD hh:mm:ss`, with `T` for the blank, and with a fraction; returns (behind it, or
+    0 when it is none of the years 1 to 9999, or 1678 to 2261 for nanoseconds; it in parts of a second, of so many digits, since
+    the epoch). More digits of a fraction are cut off.
+
+    `kept` is the address of 16 bytes for the last date, the second eight of which are 0 at first. Memory may be read up to
+    `readable`.
+    """
+    if at + 19 > end:
+        return 0, np.int64(0)
+    date, of_month, last = load_64(at), load_32(at + 8) & _TWO_BYTES, load_64(kept + 8)
+    if last == np.uint64(0) or date != load_64(kept) or of_month != last & _TWO_BYTES:
+        days, is_day = _day_at(at)
+        if not is_day or (digits == 9 and abs(days) > _NANOSECOND_DAYS):
+            return 0, np.int64(0)
+        last = np.uint64(days) << _S16 | of_month
+        store_64(kept, date)
+        store_64(kept + 8, last)
+    fits, pairs = _pairs(load_64(at + 11), _CLOCK_MARKS, _CLOCK_MARK)
+    hour, minute, second = _pair(pairs, 0), _pair(pairs, 3), _pair(pairs, 6)
+    between = load_8(at + 10)
+    is_separated = between == np.uint64(32) or between == np.uint64(84)
+    if not fits or not is_separated or hour > 23 or minute > 59 or second > 59:
+        return 0, np.int64(0)
+    at += 19
+    seconds = (np.int64(last) >> 16) * 86_400 + (hour * 60 + minute) * 60 + second
+    value = seconds * np.int64(POWERS[digits])
+    if at < end and load_8(at) == np.uint64(46):
+        first = at + 1
+        at, fraction, count = digits_at(first, end, readable)
+        if count == 0 or count > 19:
+            return 0, np.int64(0)
+        if count > digits:
+            fraction //= POWERS[count - digits]
+        else:
+            fraction *= POWERS[digits - count]
+        value += np.int64(fraction)
+    return at, value
 
 
 @inlined

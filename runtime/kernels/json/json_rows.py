@@ -29,26 +29,29 @@ from sqlstream.runtime.kernels.intrinsics import (
     number_at,
     put_utf8,
     rounded_double,
+    small_buffer,
     store_8,
     store_32,
     store_64,
     store_double,
+    timestamp_at,
     unscaled_decimal,
 )
 from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
 
-INTEGER, BOOLEAN, DOUBLE, DECIMAL, TEXT, NUMBER, NESTED, RECORD, LIST = range(9)
-"""Forms of columns. DOUBLE and DECIMAL take numbers of at most 19 digits, also in quotes; a DECIMAL has 18 at most. TEXT takes
-strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes objects and arrays as text.
-RECORD takes objects: its fields are the columns behind it. LIST takes arrays: the column behind it, which is no LIST, has their
-elements."""
+INTEGER, BOOLEAN, DOUBLE, TIMESTAMP, DECIMAL, TEXT, NUMBER, NESTED, RECORD, LIST = range(10)
+"""Forms of columns. DOUBLE and DECIMAL take numbers of at most 19 digits, also in quotes; a DECIMAL has 18 at most. TIMESTAMP
+takes strings that `timestamp_at` reads, with a `Z` behind those of a zone. TEXT takes strings, integers and booleans as text,
+NUMBER takes numbers and strings as text, NESTED takes objects and arrays as text. RECORD takes objects: its fields are the
+columns behind it. LIST takes arrays: the column behind it, which is no LIST, has their elements."""
 
 NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN, SIZE, FIELDS, LAYOUT = range(12)
 """What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, the precision of
-a DECIMAL and its scale in the byte above, or the most digits of a NUMBER; the addresses of its values (of 8 bytes, of a DECIMAL
-16) or its text, of its int32 offsets and of its validity (one byte per row); how many rows are NULL; the number of the last
-object that had it, negative when it was null there; the bytes of its row of `columns` and those of what is within it; of a
-RECORD, how many fields it has, and the address of its part of `members`."""
+a DECIMAL and its scale in the byte above, the digits of a second of a TIMESTAMP and 1 in the byte above where it has a zone, or
+the most digits of a NUMBER; the addresses of its values (of 8 bytes, of a DECIMAL 16) or its text, of its int32 offsets and of
+its validity (one byte per row); how many rows are NULL; the number of the last object that had it, negative when it was null
+there; the bytes of its row of `columns` and those of what is within it; of a RECORD, how many fields it has, and the address of
+its part of `members`; of a TIMESTAMP, its last date in the place of these two."""
 COLUMN_WIDTH = 12
 _COLUMN_BYTES = 8 * COLUMN_WIDTH
 
@@ -95,14 +98,6 @@ def _frames(ir: Any, builder: Any) -> Any:
     """The address of memory for the frames of a row, on the stack of the kernel."""
     with builder.goto_entry_block():
         place = builder.alloca(ir.ArrayType(ir.IntType(64), (DEPTH_MAX + 1) * _FRAME_WIDTH))
-    return builder.ptrtoint(place, ir.IntType(64))
-
-
-@instruction("int64()")
-def _small_buffer(ir: Any, builder: Any) -> Any:
-    """The address of 64 bytes on the stack of the kernel."""
-    with builder.goto_entry_block():
-        place = builder.alloca(ir.ArrayType(ir.IntType(8), 64))
     return builder.ptrtoint(place, ir.IntType(64))
 
 
@@ -194,7 +189,7 @@ def _after_string(at, text):  # type: ignore[no-untyped-def]
             return at + 1
         if c != _BACKSLASH:
             return 0
-        at, _ = _unescape(at, text[2], _small_buffer())
+        at, _ = _unescape(at, text[2], small_buffer())
         if at == 0:
             return 0
 
@@ -365,7 +360,7 @@ def _store_null(column, row):  # type: ignore[no-untyped-def]
     end = column + _get(column, SIZE)
     while column < end:
         form = _get(column, FORM)
-        if form <= DOUBLE:
+        if form <= TIMESTAMP:
             store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
         elif form == DECIMAL:
             _store_decimal(column, row, 0)
@@ -416,6 +411,19 @@ def _read_number(at, end, column, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _read_timestamp(at, end, column, row):  # type: ignore[no-untyped-def]
+    """As `_read_number` for a TIMESTAMP."""
+    limit = _get(column, LIMIT)
+    at, value = timestamp_at(at, end, end, column + 8 * FIELDS, limit & 255)
+    if at == 0:
+        return 0
+    _store_number(column, row, np.uint64(value))
+    if limit >> 8 == 0:
+        return at
+    return at + 1 if _byte(at) == 90 else 0
+
+
+@inlined
 def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
     out = _text_place(column, row)
     copy_bytes(out, at, after - at)
@@ -435,6 +443,8 @@ def _read_string(at, text, column, row):  # type: ignore[no-untyped-def]
         at = _read_integer(at, text[2], column, row)
     elif form == DOUBLE or form == DECIMAL:  # noqa: SIM109
         at = _read_number(at, text[2], column, row)
+    elif form == TIMESTAMP:
+        at = _read_timestamp(at, text[2], column, row)
     else:
         return 0
     return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
@@ -456,7 +466,7 @@ def _read_other(at, text, column, row):  # type: ignore[no-untyped-def]
     elif c == 45 or 48 <= c <= 57:
         if form == TEXT:
             after, _, _ = _integer(at, text[2])
-    else:
+    elif form != TIMESTAMP:
         after = _after_word(at, text[2])
         if after != 0 and form == BOOLEAN:
             _store_number(column, row, np.uint64(c == 116))

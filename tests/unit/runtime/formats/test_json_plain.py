@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import math
@@ -96,6 +97,8 @@ STRINGS = [
         '"2020-01-31 10:11:12"',
         '"2020-01-31T10:11:12.123456789"',
         '"2020-01-31 10:11:12Z"',
+        '"2020-01-31 10:11:12.1234567890Z"',
+        '"2020-02-30 10:11:12"',
         '"AAE="',
     ),
     *('"' + "y" * n + '"' for n in (30, 63, 64, 65, 127, 200)),
@@ -359,6 +362,7 @@ FORMS = {
     "FLOAT": sql.FLOAT,
     "DECIMAL": sql.decimal(10, 2),
     "TIMESTAMP": sql.timestamp(3),
+    "TIMESTAMP_LTZ": sql.timestamp_ltz(9),
     "DATE": sql.DATE,
     "ROW": sql.row(("x", sql.INT), ("y", sql.array(sql.STRING))),
     "ARRAY": sql.array(sql.BIGINT),
@@ -474,6 +478,56 @@ def test_nested_values_are_plain_and_others_in_their_place_are_odd() -> None:
 
 def test_numbers_that_a_double_might_not_hold_are_beyond_the_kernel() -> None:
     assert odd_lines(SCHEMA, '{"d":1e99}\n{"d":1e100}\n{"d":1e-100}\n{"d":1e9}\n') == [1, 2]
+
+
+TIMES = st.builds(
+    "{:%Y-%m-%d}{}{:%H:%M:%S}{}{}".format,
+    st.one_of(st.just(datetime.date(2024, 2, 29)), st.dates()),
+    st.sampled_from(" T"),
+    st.times(),
+    st.one_of(st.just(""), st.text("0123456789", max_size=22).map(".{}".format)),
+    st.sampled_from(["", "Z"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(TIMES, max_size=20),
+    st.sampled_from([sql.timestamp(0), sql.timestamp(3), sql.timestamp(9), sql.timestamp_ltz(6)]),
+    st.integers(1, 1000),
+    st.data(),
+)
+def test_timestamps_are_those_that_the_tape_reads(
+    texts: list[str], t: sql.LogicalType, block_bytes: int, data: st.DataObject
+) -> None:
+    is_whole = data.draw(st.booleans())
+    if is_whole:
+        texts = [text.rstrip("Z") + "Z" * (t.root is sql.TypeRoot.TIMESTAMP_LTZ) for text in texts]
+    elif texts:
+        # One character is another one.
+        place = data.draw(st.integers(0, len(texts) - 1))
+        at = data.draw(st.integers(0, len(texts[place]) - 1))
+        other = data.draw(st.sampled_from([*"019: -T.Z/x", "", '"', "\\u0030"]))
+        texts[place] = texts[place][:at] + other + texts[place][at + 1 :]
+    schema = Schema.of(("v", t), ("l", sql.array(t)))
+    text = "".join(f'{{"v":"{x}","l":["{x}",null]}}\n{{"v":null}}\n' for x in texts).encode()
+    options = {"ignore-parse-errors": "true"}
+    expected = read(text, schema, schema.names, options, uses_kernel=False)
+    found = read(text, schema, schema.names, options, block_bytes, uses_kernel=True)
+    assert repr(found) == repr(expected)
+
+
+def test_timestamps_of_other_forms_are_odd_until_they_are_many() -> None:
+    plain = '{"ts":"2020-01-31 10:11:12.1234","d":0.5}\n'
+    others = [f'{{"ts":{v}}}\n' for v in ('"2020-01-31"', '"2020-01-31 10:11:12Z"', "5", "true", '"\\u0032"')]
+    assert odd_lines(SCHEMA, plain * 100 + "".join(others)) == list(range(100, 105))
+    assert odd_lines(SCHEMA, plain * 10 + others[0] * 30) == []
+    rows, rejected, _ = read(
+        (plain * 10 + others[0] * 30).encode(), SCHEMA, ("ts", "d"), {}, uses_kernel=True
+    )
+    assert rejected == []
+    assert rows[10:] == [{"ts": datetime.datetime(2020, 1, 31), "d": None}] * 30
+    assert rows[0] == {"ts": datetime.datetime(2020, 1, 31, 10, 11, 12, 123_000), "d": 0.5}
 
 
 def test_most_lines_odd_leave_the_block_to_the_tape() -> None:

@@ -38,7 +38,8 @@ def test_what_the_kernel_reads_is_what_arrow_reads(
     column = pa.array(["", *texts], pa.string()).slice(1)
     found = text_values._plain_times(column, target)
     if found is not None:
-        assert found.equals(column.cast(target))
+        digits = text_values.FRACTION_DIGITS[target.unit]
+        assert found.equals(text_values._cut_fraction(column, digits).cast(target))
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
@@ -60,7 +61,37 @@ def test_the_usual_forms_are_read_by_the_kernel(t: sql.LogicalType) -> None:
         "0000-01-01 00:00:00",
         "2024-01-01 24:00:00",
         "2024-01-01 00:00:60",
+        "2024-01-01 00:00:00.",
+        "2024-01-01 00:00:00.1234567890123456789012",
+        "2024-01-01x00:00:00",
+        "2024-01-01 00:00:00Z",
+        "2024-01-01 00:00:0",
     ],
 )
 def test_what_is_no_point_in_time_is_left_to_arrow(text: str) -> None:
     assert text_values._plain_times(pa.array([text]), pa.timestamp("ms")) is None
+
+
+@pytest.mark.parametrize("text", ["\0" * 10 + " 12:00:00", "2024-01-01 12:00:00"])
+@pytest.mark.parametrize("before", ["", "2024-01-01 00:00:00"])
+def test_the_date_of_the_row_before_is_that_of_the_same_text(text: str, before: str) -> None:
+    texts = [*([before] if before else []), text]
+    found = text_values._plain_times(pa.array(texts), pa.timestamp("us"))
+    assert (found is None) == ("\0" in text)
+    assert found is None or found.equals(pa.array(texts).cast(pa.timestamp("us")))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("1677-12-31 23:59:59", False),
+        ("1678-01-01 00:00:00", True),
+        ("2261-12-31 23:59:59.999999999", True),
+        ("2262-01-01 00:00:00", False),
+        ("2024-01-01 00:00:00.1234567899", True),
+    ],
+)
+def test_nanoseconds_are_read_of_the_years_that_they_reach(text: str, is_read: bool) -> None:
+    found = text_values._plain_times(pa.array([text]), pa.timestamp("ns"))
+    assert (found is not None) == is_read
+    assert found is None or found.equals(pa.array([text[:29]]).cast(pa.timestamp("ns")))
