@@ -86,7 +86,7 @@ class BatchEngine(Protocol):
 
 ENGINES: dict[str, str] = {
     "duckdb": "sqlstream.runtime.batch.duckdb:DuckDbEngine",
-    "spark": "sqlstream.runtime.batch.spark:SparkEngine",
+    "spark": "sqlstream.runtime.batch.spark.engine:SparkEngine",
 }
 """Name → "module:class"."""
 

@@ -14,7 +14,7 @@ from sqlstream import types as sql
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.runtime.batch import engine
 from sqlstream.runtime.batch.engine import BatchCancelled
-from sqlstream.runtime.batch.spark import SparkEngine
+from sqlstream.runtime.batch.spark.engine import SparkEngine
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.random import random_id
 from sqlstream.schema import Schema

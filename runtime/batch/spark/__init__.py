@@ -1,5 +1,1 @@
-"""Batch queries on Spark. Importing this package imports neither PySpark nor Arrow's servers."""
-
-from sqlstream.runtime.batch.spark.engine import SparkEngine
-
-__all__ = ["SparkEngine"]
+"""Batch queries on Spark. Importing this package imports nothing, as the workers of Spark do so too."""

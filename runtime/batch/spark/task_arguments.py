@@ -9,9 +9,6 @@ import msgspec
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import UserError
-from sqlstream.runtime.checkpoint.places import PLACE_KEYS
-from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.files.file_paths import is_in_store
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
@@ -49,7 +46,7 @@ def encode_arguments(arguments: ReadArguments | WriteArguments | SendArguments) 
     return msgspec.json.encode(arguments).decode()
 
 
-# Tables, checkpoints and savepoints whose files must be seen by several machines.
+# Tables, checkpoints and savepoints whose files must be seen by several machines. Workers never ask, and load nothing for it.
 
 
 Table = SourceSpec | SinkSpec | InferTableSpec
@@ -61,6 +58,8 @@ def refuse_local_files(specs: Iterable[Table], config: Mapping[str, str]) -> Non
     """UserError SS4057 for a table whose files executors on other machines do not see, unless the user says that they do."""
     if options.get(config, FILES_ARE_SHARED):
         return
+    from sqlstream.runtime.connectors import connector
+
     for spec in specs:
         named = connector(spec.options["connector"] if isinstance(spec, InferTableSpec) else spec.connector)
         if isinstance(named, NamesPaths) and named.paths(spec.options):
@@ -71,6 +70,8 @@ def refuse_local_files(specs: Iterable[Table], config: Mapping[str, str]) -> Non
 def refuse_local_checkpoints(config: Mapping[str, str]) -> None:
     """UserError SS4057 for a directory of checkpoints or savepoints, or one to go on from, that executors on other machines do
     not see, unless the user says that they do."""
+    from sqlstream.runtime.checkpoint.places import PLACE_KEYS
+
     for key in PLACE_KEYS:
         if options.get(config, key):
             refuse_local_directory(f'option "{key}"', options.get(config, key), config)
@@ -78,6 +79,8 @@ def refuse_local_checkpoints(config: Mapping[str, str]) -> None:
 
 def refuse_local_directory(what: str, path: str, config: Mapping[str, str]) -> None:
     """The same for one path; `what` names it in the error."""
+    from sqlstream.runtime.connectors.files.file_paths import is_in_store
+
     if not is_in_store(path) and not options.get(config, FILES_ARE_SHARED):
         raise _refusal(f'{what} is the directory "{path}" of this machine')
 

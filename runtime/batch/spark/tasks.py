@@ -10,9 +10,6 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.changelog import ChangelogMode
-from sqlstream.runtime.batch.casting import cast_batch
 from sqlstream.runtime.batch.spark.arrow_types import as_spark_rows, spark_arrow_schema
 from sqlstream.runtime.batch.spark.errors import TaskFailed
 from sqlstream.runtime.batch.spark.partition_receiver import send_partition
@@ -20,9 +17,6 @@ from sqlstream.runtime.batch.spark.task_arguments import ReadArguments, SendArgu
 from sqlstream.runtime.batch.tables import Share, connector_context, read_table
 from sqlstream.runtime.host.process import forgo_pandas_once
 from sqlstream.runtime.host.rooted_files import files_at
-from sqlstream.runtime.operators.operator import OperatorContext
-from sqlstream.runtime.operators.sink import NotNullEnforcer, TypeLengthEnforcer
-from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
@@ -141,26 +135,17 @@ def write_rows(
     """Write one subtask's rows, which only insert; returns the committables, for `BatchRun.written`.
 
     Rows written are counted as numRecordsIn. When anything fails, what was written is removed and the error raised."""
+    # Workers that read or send rows, which are most, load none of this.
+    from sqlstream.arrow import to_arrow_schema
+    from sqlstream.changelog import ChangelogMode
+    from sqlstream.runtime.batch.casting import cast_batch
     from sqlstream.runtime.connectors import connector
+    from sqlstream.runtime.operators.operator import OperatorContext
+    from sqlstream.runtime.operators.sink import NotNullEnforcer, TypeLengthEnforcer
+    from sqlstream.schema import Schema
 
-    schema = to_arrow_schema(Schema(sink.fields))
-    operator_context = _operator_context(sink, context)
-    nulls, lengths = NotNullEnforcer(sink, operator_context), TypeLengthEnforcer(sink, operator_context)
-    writer = connector(sink.connector).sink(sink, ChangelogMode.INSERT_ONLY, context)
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                context.count("numRecordsIn", batch.num_rows)
-                writer.write(lengths.enforce(nulls.enforce(cast_batch(batch, schema))))
-        return writer.prepare_commit(LAST_CHECKPOINT_ID)
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _operator_context(sink: SinkSpec, context: ConnectorContext) -> OperatorContext:
     schema = Schema(sink.fields)
-    return OperatorContext(
+    operator_context = OperatorContext(
         input_schemas=(schema,),
         input_modes=(ChangelogMode.INSERT_ONLY,),
         output_schema=schema,
@@ -172,3 +157,15 @@ def _operator_context(sink: SinkSpec, context: ConnectorContext) -> OperatorCont
         now_ms=context.now_ms,
         count=context.count,
     )
+    nulls, lengths = NotNullEnforcer(sink, operator_context), TypeLengthEnforcer(sink, operator_context)
+    arrow_schema = to_arrow_schema(schema)
+    writer = connector(sink.connector).sink(sink, ChangelogMode.INSERT_ONLY, context)
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                context.count("numRecordsIn", batch.num_rows)
+                writer.write(lengths.enforce(nulls.enforce(cast_batch(batch, arrow_schema))))
+        return writer.prepare_commit(LAST_CHECKPOINT_ID)
+    except BaseException:
+        writer.abort()
+        raise
