@@ -94,8 +94,8 @@ class PartitionReceiver:
     partition is among them, tasks wait until the reader takes it. While the next one is still missing no task waits, for it
     may be behind them in Spark's queue; when SPOOLED_BYTES_MAX are held then, the query fails.
 
-    State: spools of incoming and complete partitions, which partition is next, whether the reader is in the middle of one, and
-    which attempts were given."""
+    State: spools of incoming and complete partitions, which partition is next, whether the reader is in the middle of one or is
+    to look again, and which attempts were given."""
 
     def __init__(self, address: str | tuple[str, int], directory: str, host: str = "") -> None:
         """Listen at `address`: a path, or host and port. Senders are told the other `host`, if any. OSError."""
@@ -109,6 +109,7 @@ class PartitionReceiver:
         self._given: dict[int, int] = {}
         self._next = 0
         self._is_giving = False
+        self._is_to_look = False
         self._held_bytes = 0
         self._connections: set[Connection] = set()
         self._error: SqlStreamError | None = None
@@ -130,7 +131,10 @@ class PartitionReceiver:
             with self._changed:
                 spool = self._complete.pop(self._next, None)
                 if spool is None:
-                    self._changed.wait(_TICK_S)
+                    self._changed.wait_for(
+                        lambda: self._is_to_look or self._next in self._complete or self._error, _TICK_S
+                    )
+                    self._is_to_look = False
                 else:
                     self._given[self._next] = spool.attempt
                     self._next += 1
@@ -145,6 +149,12 @@ class PartitionReceiver:
             if count is not None and self._next >= count:
                 return
             yield None
+
+    def look_again(self) -> None:
+        """Spark's job has ended, well or not: `rows` asks for the total at once."""
+        with self._changed:
+            self._is_to_look = True
+            self._changed.notify_all()
 
     def check_attempts(self, attempts: dict[int, int]) -> None:
         """JobError SS6062 when a partition whose rows were given was computed once more, as Spark says; computed anew, its rows

@@ -94,7 +94,7 @@ class SparkStatement:
         _refuse_plain_results(self._spark)
         receiver = _receiver(self._spark)
         with contextlib.closing(receiver):
-            action = self._action(lambda: self._sent(output, receiver.send_arguments))
+            action = self._action(lambda: self._sent(output, receiver.send_arguments), receiver.look_again)
             try:
                 rows = receiver.rows(lambda: _count(action.result()))
                 for batch in rows:
@@ -151,8 +151,10 @@ class SparkStatement:
 
     # --- while the action runs
 
-    def _action(self, function: Callable[[], Result]) -> SparkAction[Result]:
-        return SparkAction(self._context, self._group, self._plan.name, function)
+    def _action(
+        self, function: Callable[[], Result], when_done: Callable[[], None] = lambda: None
+    ) -> SparkAction[Result]:
+        return SparkAction(self._context, self._group, self._plan.name, function, when_done)
 
     def _look(self, action: SparkAction[Any]) -> None:
         """Report progress now and then. BatchCancelled."""

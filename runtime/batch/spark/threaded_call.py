@@ -16,8 +16,12 @@ Result = TypeVar("Result")
 class ThreadedCall(Generic[Result]):
     """Calls a function at once. State: the thread, then the result or the failure."""
 
-    def __init__(self, function: Callable[[], Result], name: str) -> None:
+    def __init__(
+        self, function: Callable[[], Result], name: str, when_done: Callable[[], None] = lambda: None
+    ) -> None:
+        """`when_done` is called on that thread once `result` tells how the call has ended."""
         self._function = function
+        self._when_done = when_done
         self._result: Result | None = None
         self._failure: BaseException | None = None
         self._is_done = False
@@ -30,6 +34,7 @@ class ThreadedCall(Generic[Result]):
         except BaseException as error:  # the thread's boundary: `result` raises it
             self._failure = error
         self._is_done = True
+        self._when_done()
 
     def wait(self, timeout_s: float) -> bool:
         """Whether the call has ended, after at most that long."""
@@ -50,7 +55,12 @@ class SparkAction(ThreadedCall[Result]):
     """Calls a function whose jobs are those of a job group."""
 
     def __init__(
-        self, context: SparkContext, group: str, description: str, function: Callable[[], Result]
+        self,
+        context: SparkContext,
+        group: str,
+        description: str,
+        function: Callable[[], Result],
+        when_done: Callable[[], None] = lambda: None,
     ) -> None:
         self._context = context
         self._group = group
@@ -60,7 +70,7 @@ class SparkAction(ThreadedCall[Result]):
             context.setJobGroup(group, description, interruptOnCancel=True)
             return function()
 
-        super().__init__(grouped, "spark-action")
+        super().__init__(grouped, "spark-action", when_done)
 
     def progress(self) -> tuple[int, int]:
         """Finished tasks and all tasks of the jobs that Spark has begun so far."""

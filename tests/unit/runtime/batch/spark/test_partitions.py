@@ -112,6 +112,23 @@ def test_a_failure_of_spark_s_job_ends_the_rows(receiver: PartitionReceiver) -> 
         list(receiver.rows(total))
 
 
+def test_the_end_of_spark_s_job_is_not_waited_for(
+    receiver: PartitionReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_receiver, "_TICK_S", 60)
+    totals: list[int] = []
+
+    def end() -> None:
+        totals.append(1)
+        receiver.look_again()
+
+    send(receiver, 0, batch_of(1))
+    rows = receiver.rows(lambda: totals[0] if totals else None)
+    assert [next(rows), next(rows)] == [batch_of(1), None]
+    threading.Timer(0.1, end).start()
+    assert list(rows) == []
+
+
 def test_while_the_reader_has_rows_to_take_senders_wait(
     receiver: PartitionReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
