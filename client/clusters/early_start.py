@@ -24,6 +24,7 @@ _SERVICES = frozenset({"kafka", "upsert-kafka", "socket", "sse", "websocket", "w
 """Connectors of tables without an end."""
 _GENERATORS = frozenset({"datagen", "faker", "nexmark"})
 _ROW_COUNTS = frozenset({"number-of-rows", "nexmark.events"})
+_MODE = "execution.runtime-mode"
 _OPTION = re.compile(r"'([\w.-]{1,100})'\s*=\s*'([^'\n]{1,400})'")
 _FILE = re.compile(r"\b(?:FROM|JOIN|LIKE)\s+'([^'\n]{1,400})'", re.IGNORECASE)
 
@@ -46,6 +47,8 @@ def early_task_managers(
 
 def _seem_needed(texts: Sequence[str], configuration: Configuration, task_managers: int | None) -> int:
     input_max = configuration.get("sqlstream.in-process.max-input-size")
+    if task_managers is None and _seems_batch(texts, configuration):
+        return 0
     if not any(seems_large(text, input_max) for text in texts):
         return 0
     if task_managers is not None:
@@ -54,6 +57,12 @@ def _seem_needed(texts: Sequence[str], configuration: Configuration, task_manage
     slots = max(configuration.get("parallelism.default"), *(int(v) for v in given if v.isdecimal()), 1)
     wanted = -(-slots // configuration.get("taskmanager.numberOfTaskSlots"))
     return min(wanted, os.cpu_count() or 1)
+
+
+def _seems_batch(texts: Sequence[str], configuration: Configuration) -> bool:
+    """Whether batch engines answer, which run in this process."""
+    modes = [value.upper() for text in texts for key, value in _options(text) if key == _MODE]
+    return set(modes or [configuration.get(_MODE)]) == {"BATCH"}
 
 
 def seems_large(text: str, input_bytes_max: int) -> bool:

@@ -58,6 +58,9 @@ def test_a_file_that_is_read_by_its_path_is_looked_at(tmp_path: Path) -> None:
         (LARGE, ["parallelism.default=64"], None, 4),
         (LARGE, ["parallelism.default=4", "taskmanager.numberOfTaskSlots=2"], None, 2),
         (LARGE, ["execution.target=remote"], None, None),
+        (LARGE, ["execution.runtime-mode=batch"], None, 0),
+        (LARGE, ["execution.runtime-mode=batch"], 2, 2),
+        (f"SET 'execution.runtime-mode' = 'batch'; {LARGE}", [], None, 0),
     ],
 )
 def test_as_many_start_as_the_parallelism_needs_and_all_are_ended(
