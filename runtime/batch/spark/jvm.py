@@ -83,6 +83,9 @@ _IMPORTS = (
 """What PySpark 4.3 expects to find under its short names (pyspark.java_gateway)."""
 
 
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+"""For the JVM that works out the command of Spark's, and ends."""
+
 _NOT_INHERITED = frozenset({"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", *KEEP_FREED_MEMORY})
 """Variables for another start of Spark, and those for the memory of a TaskManager, within which Spark may run."""
 
@@ -228,6 +231,8 @@ def _environment(home: str, directory: str, answer: str, settings: Mapping[str, 
         **kept,
         **({"SPARK_LOCAL_IP": host} if host else {}),
         "JAVA_HOME": home,
+        # The user's options stand behind ours, so that they win where both say something.
+        "SPARK_LAUNCHER_OPTS": f"{_SHORT_LIVED} {os.environ.get('SPARK_LAUNCHER_OPTS', '')}".rstrip(),
         "PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "SPARK_CONNECT_MODE": "0",

@@ -64,6 +64,28 @@ def test_a_java_that_is_too_old_is_passed_over_and_named(tmp_path: Path, version
     assert caught.value.detail == f'JAVA_HOME "{old}" is Java {number}'
 
 
+@pytest.mark.parametrize(
+    ("release", "found"),
+    [
+        ('JAVA_VERSION="25.0.1"\nMODULES="java.base jdk.incubator.vector"\n', (25, True)),
+        ('MODULES="java.base"\nJAVA_VERSION="17"\n', (17, False)),
+        ('JAVA_VERSION="1.8.0_292"\nMODULES=""\n', None),
+        ('JAVA_VERSION="25.0.1"\n', (21, True)),
+        ('JAVA_VERSION="none"\nMODULES="java.base"\n', (21, True)),
+    ],
+)
+def test_a_java_is_run_only_where_its_release_file_says_too_little(
+    tmp_path: Path, release: str, found: tuple[int, bool] | None
+) -> None:
+    home = make_java(tmp_path / "home", NEW)
+    (tmp_path / "home" / "release").write_text(release)
+    if found is None:
+        with pytest.raises(ExternalError, match="Java 17"):
+            find_java({"JAVA_HOME": home, "PATH": ""})
+    else:
+        assert find_java({"JAVA_HOME": home, "PATH": ""}) == Java(home, *found)
+
+
 def test_a_java_home_without_java_is_named() -> None:
     with pytest.raises(ExternalError) as caught:
         find_java({"JAVA_HOME": "/nonexistent", "PATH": ""})
