@@ -22,12 +22,13 @@ examples:
 commands    `sqlstream version`, `--help` and `run -c "SELECT 1"`
 cold        `sqlstream run` of Nexmark queries in a new process, less what a session that is warm takes for the same
 function    CREATE FUNCTION and the first job that calls a function in Python by Arrow batch
+spark       a batch query over 100,000 rows on a Spark that must start first, and once more in a session that has it
 kernels     where no object code fits the processor: a first GROUP BY, and all kernels on all processors
 
 Seconds on the clock and of all processors, each the least of --runs (kernels: of one). Bytecode is written before. Other programs
 on the machine lengthen the wall times. The exit code is 1 when a figure is above its bar.
 """
-PARTS = ("commands", "cold", "function", "kernels")
+PARTS = ("commands", "cold", "function", "spark", "kernels")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,5 +67,7 @@ def _figures(arguments: argparse.Namespace) -> Iterator[StartFigure]:
         yield from start.cold_queries(queries, arguments.events, arguments.runs)
     if "function" in parts:
         yield from start.first_function(arguments.runs)
+    if "spark" in parts:
+        yield from start.spark(arguments.runs)
     if "kernels" in parts:
         yield from start.compiled_kernels()
