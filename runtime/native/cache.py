@@ -22,7 +22,6 @@ import functools
 import hashlib
 import logging
 import os
-import stat
 import sys
 import tempfile
 import threading
@@ -32,6 +31,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.runtime.host.cache_directory import is_safe, user_directories, writable_directory
 from sqlstream.runtime.native import loader
 
 logger = logging.getLogger(__name__)
@@ -126,24 +126,7 @@ def cache_directories() -> tuple[Path, ...]:
     """Where compiled code is looked for, best first; it is written to the first that can be. Creates nothing."""
     if chosen := os.environ.get(VARIABLE):
         return (Path(chosen),)
-    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return (
-        _RUNTIME / ".kernel_cache",
-        Path(cache_home) / "sqlstream" / "kernels",
-        Path(tempfile.gettempdir()) / f".sqlstream_kernels_{os.geteuid()}",
-    )
-
-
-def is_safe(path: Path) -> bool:
-    """Whether nobody but this user and root can have put code there."""
-    try:
-        found, named = path.stat(), path.lstat()
-    except OSError:
-        return False
-    ours = (0, os.geteuid())
-    # In the temporary folder anybody can make a link to a directory of ours.
-    is_ours = found.st_uid in ours and named.st_uid in ours
-    return is_ours and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return (_RUNTIME / ".kernel_cache", *user_directories("kernels"))
 
 
 @functools.cache
@@ -222,15 +205,7 @@ def _read_file(path: Path) -> dict[str, bytes] | None:
 
 
 def _directory_to_write() -> Path | None:
-    """The first cache directory that can be written, which is made if it is missing; None when there is none."""
-    for directory in cache_directories():
-        with contextlib.suppress(OSError):
-            if not directory.exists():
-                directory.mkdir(parents=True, exist_ok=True)
-                directory.chmod(_OWNERS_ALONE_WRITE)
-            if is_safe(directory) and os.access(directory, os.W_OK | os.X_OK):
-                return directory
-    return None
+    return writable_directory(cache_directories(), _OWNERS_ALONE_WRITE)
 
 
 @functools.cache

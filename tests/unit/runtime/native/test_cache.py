@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from sqlstream.runtime.host.cache_directory import is_safe
 from sqlstream.runtime.kernels.warm import MODULES
 from sqlstream.runtime.native import cache, loader
-from sqlstream.runtime.native.cache import SHIPPED, cache_directories, is_safe
+from sqlstream.runtime.native.cache import SHIPPED, cache_directories
 from sqlstream.runtime.native.shipping import MADE_WITH, fixed_environment, made_with, shipped_names
 
 ROOT = Path(__file__).resolve().parents[4]
