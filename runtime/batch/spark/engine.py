@@ -49,6 +49,7 @@ class SparkEngine:
             group = f"{plan.job_id}-{next(self._numbers)}"
             with self._sessions.session(given, run.state, is_cancelled) as (spark, session):
                 SparkStatement(spark, session, group, plan, run, is_cancelled).run()
+                spark.jvm.has_run_statement = True
 
     def _run_remotely(
         self,

@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.class_archive import ClassArchive
 from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from sqlstream.runtime.batch.spark.settings import properties_text
 from sqlstream.runtime.host.clock import steady_s
@@ -32,6 +34,8 @@ logger = logging.getLogger("spark")
 
 _STOP_TIMEOUT_S = 2.0
 """How long Spark may take to say goodbye to a cluster. A TaskManager that ends is itself killed soon after."""
+_WRITE_TIMEOUT_S = 180.0
+"""How long a JVM that writes an archive of its classes may take to end: ten seconds on an idle machine."""
 _LOOK_S = 0.02
 _LINES_KEPT = 12
 _LINE_BYTES_MAX = 65536
@@ -103,17 +107,27 @@ class SparkJvm:
     ) -> None:
         """Start it and wait until it answers. ExternalError SS5110 without Java, SS5111 when it ends or does not answer;
         BatchCancelled."""
+        self.has_run_statement = False
+        """Whether it has loaded what a statement needs: else it leaves no archive of its classes."""
         self._is_given_up = is_given_up
         self._lines: deque[str] = deque(maxlen=_LINES_KEPT)
-        home = java_home(find_java(os.environ), directory)
+        java = find_java(os.environ)
+        self._classes = ClassArchive(java.home, _spark_home(), settings)
         _write_files(settings, directory)
         answer = Path(directory, "gateway")
+        environment = _environment(java_home(java, directory), directory, str(answer), settings)
+        # The user's options stand behind ours, so that they win where both say something.
+        for name, ours in (
+            ("SPARK_SUBMIT_OPTS", shlex.join(self._classes.java_options)),
+            ("SPARK_LAUNCHER_OPTS", _SHORT_LIVED),
+        ):
+            environment[name] = f"{ours} {os.environ.get(name, '')}".strip()
         self._process = subprocess.Popen(
             _command(directory),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(home, directory, str(answer), settings),
+            env=environment,
             close_fds=True,
             process_group=0,
         )
@@ -146,11 +160,15 @@ class SparkJvm:
         assert self._process.stdin is not None
         # Spark stops its context when this ends.
         self._process.stdin.close()
+        is_written = self._classes.is_written and self.has_run_statement
         try:
-            self._process.wait(_STOP_TIMEOUT_S)
+            self._process.wait(_WRITE_TIMEOUT_S if is_written else _STOP_TIMEOUT_S)
+            if is_written:
+                self._classes.keep()
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._classes.drop()
         gateway = getattr(self, "gateway", None)
         if gateway is not None:
             with contextlib.suppress(Exception):  # py4j would say goodbye to the JVM too
@@ -197,17 +215,19 @@ class SparkJvm:
 
 def _command(directory: str) -> list[str]:
     """Settings go through a file: command lines can be read by every user of a machine."""
-    import pyspark
-
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    submit = str(Path(home, "bin", "spark-submit"))
     return [
-        submit,
+        str(Path(_spark_home(), "bin", "spark-submit")),
         "--load-spark-defaults",
         "--properties-file",
         f"{directory}/spark.properties",
         "pyspark-shell",
     ]
+
+
+def _spark_home() -> str:
+    import pyspark
+
+    return os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
 
 
 def _write_files(settings: Mapping[str, str], directory: str) -> None:
@@ -231,8 +251,6 @@ def _environment(home: str, directory: str, answer: str, settings: Mapping[str, 
         **kept,
         **({"SPARK_LOCAL_IP": host} if host else {}),
         "JAVA_HOME": home,
-        # The user's options stand behind ours, so that they win where both say something.
-        "SPARK_LAUNCHER_OPTS": f"{_SHORT_LIVED} {os.environ.get('SPARK_LAUNCHER_OPTS', '')}".rstrip(),
         "PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "SPARK_CONNECT_MODE": "0",

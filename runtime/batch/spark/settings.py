@@ -16,6 +16,11 @@ LOOPBACK = "127.0.0.1"
 RESULTS_PORT = "spark.sqlstream.results.port"
 """The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
 
+CLASS_ARCHIVE = "spark.sqlstream.class-archive"
+"""What becomes of the archive of Spark's classes (sqlstream.runtime.batch.spark.class_archive): one of CLASS_ARCHIVES."""
+
+CLASS_ARCHIVES = ("read", "write", "none")
+
 ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 """What a cluster of several hosts needs: the secret of the TaskManagers goes through Spark's connections."""
 
@@ -43,6 +48,9 @@ _LATE_OPTIMISING = " ".join(
 not needed again: a first one over 100,000 rows takes 13.8 s of CPU time instead of 17.9, and a long one reaches it all the
 same."""
 
+_METASPACE = "-XX:MetaspaceSize=256m"
+"""Below it Java collects no garbage for the sake of classes, which Spark has 100 MB of and never unloads."""
+
 _MASTERS = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://.+|yarn|k8s://.+")
 
 
@@ -66,6 +74,7 @@ def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
             )
     _check_master(given)
     _check_results_port(given)
+    _check_class_archive(given)
     return given
 
 
@@ -153,6 +162,15 @@ def _check_results_port(given: Mapping[str, str]) -> None:
         )
 
 
+def _check_class_archive(given: Mapping[str, str]) -> None:
+    if given.get(CLASS_ARCHIVE, "read") not in CLASS_ARCHIVES:
+        raise UserError(
+            "SS4002",
+            f'option "{CLASS_ARCHIVE}" cannot be "{given[CLASS_ARCHIVE]}"',
+            hint=f"give one of {', '.join(CLASS_ARCHIVES)}",
+        )
+
+
 def _check_master(given: Mapping[str, str]) -> None:
     mode = "connect" if is_connect(given) else "classic"
     if given.get(API_MODE, mode) != mode:
@@ -191,7 +209,7 @@ def _driver_memory_mib(memory_bytes: int) -> int:
 def _java_options(directory: str) -> str:
     return (
         f"-Dlog4j2.configurationFile=file:{directory}/log4j2.properties"
-        f" -Djava.io.tmpdir={directory}/tmp -XX:-UsePerfData {_LATE_OPTIMISING}"
+        f" -Djava.io.tmpdir={directory}/tmp -XX:-UsePerfData {_METASPACE} {_LATE_OPTIMISING}"
     )
 
 
