@@ -12,6 +12,7 @@ from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.kernels.keys.group import group
 from sqlstream.runtime.kernels.keys.words import is_whole_number, storage_dtype
+from sqlstream.runtime.kernels.take import take_rows
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.state.storage.arrays import Array
 
@@ -49,7 +50,7 @@ def key_groups(
     batch: pa.RecordBatch | DeferredRows, keys: Sequence[int], read_next: Sequence[int] = ()
 ) -> tuple[Array, Array, list[pa.Array]]:
     """As `batch_groups` of these columns, and the columns of the groups' first rows. Columns that are `read_next` are built with
-    them."""
+    them. The arrays are the caller's to change."""
     if isinstance(batch, DeferredRows) and (repeated := batch.groups(keys)) is not None:
         # The same row has the same keys: only different rows are compared.
         groups, first_rows = repeated
@@ -57,7 +58,7 @@ def key_groups(
         merged, first = batch_groups(columns, len(first_rows))
         if len(first) == len(first_rows):
             return groups, first_rows, columns
-        groups, first_rows, chosen = merged[groups], first_rows[first], pa.array(first)
+        groups, first_rows, chosen = merged[groups], first_rows[first], first
     else:
         if isinstance(batch, DeferredRows):
             batch.columns([*keys, *read_next])
@@ -65,8 +66,9 @@ def key_groups(
         groups, first_rows = batch_groups(columns, batch.num_rows)
         if len(first_rows) == batch.num_rows:
             return groups, first_rows, columns
-        chosen = pa.array(first_rows)
-    return groups, first_rows, [column.take(chosen) for column in columns]
+        chosen = first_rows
+    positions = chosen.astype(np.int32)
+    return groups, first_rows, [take_rows(column, positions) for column in columns]
 
 
 def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:

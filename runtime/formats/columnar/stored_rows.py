@@ -85,19 +85,18 @@ class StoredRows(FileRows):
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self.targets:
             return batch
+        present = batch.schema.names
         columns = [
-            self._cast_column(batch.column(name), name, t)
-            if name in batch.schema.names
-            else pa.nulls(batch.num_rows, t)
+            self._cast_column(batch.column(name), name, t) if name in present else pa.nulls(batch.num_rows, t)
             for name, t in self.targets.items()
         ]
         return pa.RecordBatch.from_arrays(columns, names=list(self.targets))
 
     def _cast_column(self, column: pa.Array, name: str, target: pa.DataType) -> pa.Array:
-        from sqlstream.runtime.evaluate.time.time_parts import in_unit
-
         if column.type == target:
             return self._held(column, name)
+        from sqlstream.runtime.evaluate.time.time_parts import in_unit
+
         try:
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
                 # A finer timestamp is cut to the table's precision, as everywhere.
@@ -121,10 +120,11 @@ class StoredRows(FileRows):
 
     def _held(self, column: pa.Array, name: str, unit: str = "") -> pa.Array:
         """The column, whose dates and timestamps lie in the range of their type (and of `unit`)."""
+        if not pa.types.is_timestamp(column.type) and not pa.types.is_date32(column.type):
+            return column
         from sqlstream.runtime.evaluate.time.time_range import are_within_range, out_of_range
 
-        is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
-        if is_time and not are_within_range(column, unit):
+        if not are_within_range(column, unit):
             beyond = out_of_range(pa.timestamp(unit, column.type.tz) if unit else column.type)
             raise UserError(
                 "SS5012",

@@ -43,10 +43,13 @@ SPLITTABLE = (
     AggregateCall("SUM", (2,), sql.decimal(38, 2)),
     AggregateCall("COUNT", (1,), sql.BIGINT, filter=4),
 )
-KEEPING = (
+MERGED = (
     *SPLITTABLE,
     AggregateCall("MIN", (3,), sql.STRING),
     AggregateCall("MAX", (2,), sql.decimal(10, 2)),
+)
+KEEPING = (
+    *MERGED,
     AggregateCall("COUNT", (3,), sql.BIGINT, is_distinct=True),
     AggregateCall("SUM", (1,), sql.BIGINT, is_distinct=True),
     AggregateCall("COUNT", (1,), sql.BIGINT, is_distinct=True, filter=4),
@@ -145,26 +148,44 @@ def test_rows_that_are_taken_back_leave_no_trace(
     assert table == reference(KEEPING, final_rows(log))
 
 
+def in_two_phases(
+    calls: tuple[AggregateCall, ...], parts: list[list[Row]], flushes: set[int], mode: ChangelogMode
+) -> Counter[Row]:
+    is_retracting = mode is RETRACT
+    accumulators = [f for c in calls for f in accumulator_fields(c, ROWS) or ()]
+    counts = [Field("$row_count", sql.BIGINT)] if is_retracting else []
+    partial = Schema((ROWS.fields[0], *counts, *accumulators))
+    operator = make_operator(
+        GroupAggregateSpec((0,), calls, AggregatePhase.LOCAL, is_retracting),
+        operator_context([ROWS], partial, input_modes=[mode]),
+    )
+    local = Collected()
+    for number, part in enumerate(parts):
+        feed(operator, [part], local)
+        if number in flushes:
+            operator.flush(local)
+    finish(operator, local)
+    context = operator_context([partial], result_schema(calls), output_mode=RETRACT)
+    spec = GroupAggregateSpec((0,), calls, AggregatePhase.GLOBAL, is_retracting)
+    return run_operator(spec, context, local.batches).table([0])
+
+
 @given(log=changelogs(), cuts=cuts_strategy, flushes=st.sets(st.integers(0, 6)))
 @settings(max_examples=60, deadline=None)
 def test_two_phases_equal_one_whenever_partials_are_sent(
     log: list[Row], cuts: list[int], flushes: set[int]
 ) -> None:
-    accumulators = [f for c in SPLITTABLE for f in accumulator_fields(c, ROWS) or ()]
-    partial = Schema((ROWS.fields[0], Field("$row_count", sql.BIGINT), *accumulators))
-    operator = make_operator(
-        GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.LOCAL, is_retracting=True),
-        operator_context([ROWS], partial, input_modes=[RETRACT]),
+    assert in_two_phases(SPLITTABLE, cut(log, cuts), flushes, RETRACT) == reference(
+        SPLITTABLE, final_rows(log)
     )
-    local = Collected()
-    for number, part in enumerate(cut(log, cuts)):
-        feed(operator, [part], local)
-        if number in flushes:
-            operator.flush(local)
-    finish(operator, local)
-    context = operator_context([partial], result_schema(SPLITTABLE), output_mode=RETRACT)
-    spec = GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.GLOBAL, is_retracting=True)
-    assert run_operator(spec, context, local.batches).table([0]) == reference(SPLITTABLE, final_rows(log))
+
+
+@given(rows=st.lists(row_strategy, max_size=40), cuts=cuts_strategy, flushes=st.sets(st.integers(0, 6)))
+@settings(max_examples=60, deadline=None)
+def test_two_phases_of_rows_that_only_come_equal_one(
+    rows: list[Row], cuts: list[int], flushes: set[int]
+) -> None:
+    assert in_two_phases(MERGED, cut(rows, cuts), flushes, APPEND) == reference(MERGED, rows)
 
 
 @given(log=changelogs(), cuts=cuts_strategy, at=st.integers(0, 6))
