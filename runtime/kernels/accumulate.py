@@ -60,10 +60,11 @@ def add_whole_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """As `add_into`. Returns a negative number where some sum has left the range of BIGINT on the way."""
     crossed = np.int64(0)
     for i in range(len(slots)):
-        before = sums[slots[i]]
-        after = before + values[i]
-        sums[slots[i]] = after
-        crossed |= (before ^ after) & (values[i] ^ after)
+        slot, value = np.uint64(slots[i]), values[i]
+        before = sums[slot]
+        after = before + value
+        sums[slot] = after
+        crossed |= (before ^ after) & (value ^ after)
     return crossed
 
 
@@ -121,11 +122,13 @@ def sum_whole_into(sums, counts, slots, values, weights):  # type: ignore[no-unt
     crossed = np.int64(0)
     if len(weights) == 0:
         for i in range(len(slots)):
-            before = sums[slots[i]]
-            after = before + values[i]
-            sums[slots[i]] = after
-            counts[slots[i]] += 1
-            crossed |= (before ^ after) & (values[i] ^ after)
+            # Read once, as each store may change what it is for all that the compiler knows; unsigned, as it is not from the end.
+            slot, value = np.uint64(slots[i]), values[i]
+            before = sums[slot]
+            after = before + value
+            sums[slot] = after
+            counts[slot] += 1
+            crossed |= (before ^ after) & (value ^ after)
     else:
         for i in range(len(slots)):
             weight = weights[i]

@@ -123,10 +123,11 @@ def _group_dense_into(values, least, table, ids, first):  # type: ignore[no-unty
     """`table`, one entry per value from `least` on, must be zeros; returns the number of groups."""
     count = 0
     for i in range(len(values)):
-        place = values[i] - least
+        # Unsigned, as it is not from the end: the compiler need not look.
+        place = np.uint64(values[i] - least)
         found = table[place]
         if found == 0:
-            first[count] = i
+            first[np.uint64(count)] = i
             count += 1
             found = np.int32(count)
             table[place] = found
