@@ -53,6 +53,15 @@ def test_rows_are_those_that_pyarrow_takes(
     assert taken.to_pylist() == [array[i].as_py() for i in positions]
 
 
+@given(st.data(), st.lists(st.integers(0, 100), min_size=1, max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_texts_of_all_lengths_stand_side_by_side(data: st.DataObject, lengths: list[int]) -> None:
+    array = pa.array([chr(65 + number) * length for number, length in enumerate(lengths)])
+    positions = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=60))
+    taken = take_rows(array, np.array(positions, dtype=np.int32))
+    assert taken.to_pylist() == [array[i].as_py() for i in positions]
+
+
 def test_a_dictionary_is_shared_and_not_copied() -> None:
     array = pa.array(["a", "b", None, "a"]).dictionary_encode().slice(1)
     taken = take_rows(array, np.array([2, 0, 1, 1], dtype=np.int32))
