@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
@@ -12,7 +9,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.rank import best_rows_into
-from sqlstream.runtime.kernels.take import ascending, take_batch
+from sqlstream.runtime.kernels.take import ascending
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
@@ -22,9 +19,6 @@ from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase
-
-_SLICE_ROWS_MIN = 1_024
-"""Rows are emitted as slices of their batch if these have so many rows in the mean."""
 
 
 def make_deduplicate(spec: DeduplicateSpec, context: OperatorContext) -> Operator[DeduplicateSpec]:
@@ -88,28 +82,30 @@ class Deduplicate(Operator[DeduplicateSpec]):
         if wins.any():
             winners, slots = np.flatnonzero(wins), slots[wins]
             self._times.values[slots] = times[winners]
-            self._emit(batch, candidates[winners], slots, is_new[winners], output)
+            rows = (
+                batch
+                if len(winners) == batch.num_rows
+                else batch.take(to_array(pa.int64(), candidates[winners]))
+            )
+            self._emit(rows, slots, is_new[winners], output)
 
-    def _emit(self, batch: pa.RecordBatch, rows: Array, slots: Array, is_new: Array, output: Output) -> None:
-        """Emit these rows of the batch, each the best of its slot."""
+    def _emit(self, rows: pa.RecordBatch, slots: Array, is_new: Array, output: Output) -> None:
         if self.context.output_mode is ChangelogMode.INSERT_ONLY:
-            for part, _ in _parts(batch, rows):
-                output.emit(self._ranked(part, None))
+            output.emit(self._ranked(rows, None))
             return
         kinds = np.where(is_new, RowKind.INSERT, RowKind.UPDATE_AFTER).astype(np.int8)
         if self._rows is None:
-            for part, place in _parts(batch, rows):
-                output.emit(self._ranked(part, kinds[place]))
+            output.emit(self._ranked(rows, kinds))
             return
         replaced = np.flatnonzero(~is_new)
         old = self._rows.get(slots[replaced])
         # Inputs of a UNION ALL may differ in their column names; the batches are concatenated.
-        new = pa.RecordBatch.from_arrays(_taken(batch, rows).columns, schema=self._input_schema)
-        self._rows.put(slots, new)
-        both = pa.concat_batches([old, new])
+        rows = pa.RecordBatch.from_arrays(rows.columns, schema=self._input_schema)
+        self._rows.put(slots, rows)
+        both = pa.concat_batches([old, rows])
         kinds = np.concatenate([np.full(len(replaced), RowKind.UPDATE_BEFORE, dtype=np.int8), kinds])
         # Each -U directly before its +U.
-        order = np.argsort(np.concatenate([2 * replaced, 2 * np.arange(new.num_rows) + 1]), kind="stable")
+        order = np.argsort(np.concatenate([2 * replaced, 2 * np.arange(rows.num_rows) + 1]), kind="stable")
         output.emit(self._ranked(both.take(to_array(pa.int64(), order)), kinds[order]))
 
     def _ranked(self, rows: pa.RecordBatch, kinds: Array | None) -> pa.RecordBatch:
@@ -119,23 +115,6 @@ class Deduplicate(Operator[DeduplicateSpec]):
         if kinds is not None:
             columns.append(to_array(pa.int8(), kinds))
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-def _taken(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
-    is_whole = len(rows) == batch.num_rows
-    return batch if is_whole else take_batch(batch, rows.astype(np.int32))
-
-
-def _parts(batch: pa.RecordBatch, rows: Array) -> Iterator[tuple[pa.RecordBatch, slice]]:
-    """These rows of the batch in their order, in parts, and which of the rows each has. Where few others lie between them the
-    parts are slices: to copy a batch costs more than to emit it several times."""
-    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
-    # A slice keeps all of its batch in memory.
-    if _SLICE_ROWS_MIN * len(cuts) > len(rows) or 2 * len(rows) < batch.num_rows:
-        yield _taken(batch, rows), slice(None)
-        return
-    for first, last in itertools.pairwise([0, *cuts.tolist(), len(rows)]):
-        yield batch.slice(int(rows[first]), last - first), slice(first, last)
 
 
 def best_rows(

@@ -137,16 +137,6 @@ def test_of_one_batch_only_the_best_row_goes_out_after_what_it_replaces() -> Non
         assert (before[0], after[0], before[1]) == ("-U", "+U", after[1])
 
 
-@pytest.mark.parametrize("mode", [RETRACT, UPSERT])
-def test_a_large_batch_goes_out_but_for_the_rows_that_come_too_late(mode: ChangelogMode) -> None:
-    spec = DeduplicateSpec((1,), Keep.LAST, 2)
-    late = {0, 3_000, 3_001, 4_999}
-    early = [("a", key, 9, "x") for key in late]
-    rows = [("b", key, 5, "y") for key in range(5_000)]
-    output = run_operator(spec, context_of(spec, mode), [early, rows])
-    assert output.rows == [("+I", *row) for row in (*early, *(r for r in rows if r[1] not in late))]
-
-
 def test_branches_of_a_union_may_name_their_columns_as_they_like() -> None:
     spec = DeduplicateSpec((0,), Keep.LAST, 2)
     other = batch(ROWS, [A2]).rename_columns(["a", "b", "c", "d"])
