@@ -3,7 +3,7 @@
 A JVM that loads 15,000 classes from jars parses and verifies each of them. Where the setting CLASS_ARCHIVE asks for it, Java
 records what it loads and writes it when it ends, which takes more than it saves in one start. The name of the file carries a
 digest of all that must be the same: the Java runtime, Spark's jars and what else is on the class path. Java itself checks this
-once more, and goes without an archive that it cannot use.
+once more, and goes without an archive that it cannot use. A file that was cut off would end it, so the name carries the size too.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ _QUIET = "-Xlog:cds*=off"
 
 
 class ClassArchive:
-    """The archive for one start of Spark. State: where it is, or where it is to be written; neither where there is none."""
+    """The archive for one start of Spark. State: where it is, or the directory that it is to be written to; neither where there
+    is none."""
 
     def __init__(self, java_home: str, spark_home: str, settings: Mapping[str, str]) -> None:
-        name = f"{_digest(java_home, spark_home, settings)}{_SUFFIX}"
+        self._name = _digest(java_home, spark_home, settings)
         use = settings.get(CLASS_ARCHIVE, "read")
         directories = user_directories(_NAME)
         self._found: Path | None = None
         self._target: Path | None = None
         if use == "read":
             # Java runs code from it.
-            self._found = next((d / name for d in directories if is_safe(d) and is_safe(d / name)), None)
+            self._found = next((found for d in directories for found in self._usable(d)), None)
         elif use == "write":
             directory = writable_directory(directories, _OWNER_ALONE)
-            self._target = directory / name if directory is not None else None
+            self._target = directory
             if directory is None:
                 logger.warning(
                     "no archive of classes: none of %s can be written", list(map(str, directories))
                 )
-        self._partial = Path(f"{self._target}.{os.getpid()}")
+        self._partial = Path(f"{self._target}/{self._name}.{os.getpid()}")
 
     @property
     def is_written(self) -> bool:
@@ -76,13 +77,23 @@ class ClassArchive:
             return
         try:
             self._partial.chmod(_OWNER_ALONE & 0o666)
+            with self._partial.open("rb") as written:
+                os.fsync(written)
             # A process that starts meanwhile finds all of it or nothing.
-            os.replace(self._partial, self._target)
-            found = sorted(self._target.parent.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
+            os.replace(self._partial, self._target / f"{self._name}-{self._partial.stat().st_size}{_SUFFIX}")
+            found = sorted(self._target.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
             for path in found[:-_ARCHIVES_MAX]:
                 path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("Java has written no archive of classes: %s", error)
+
+    def _usable(self, directory: Path) -> list[Path]:
+        """Archives of this name that are whole and that nobody else can have written, the last one first."""
+        if not is_safe(directory):
+            return []
+        found = [path for path in directory.glob(f"{self._name}-*{_SUFFIX}") if is_safe(path)]
+        found = [path for path in found if path.stem == f"{self._name}-{path.stat().st_size}"]
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
     def drop(self) -> None:
         """Forget what the JVM may have written."""

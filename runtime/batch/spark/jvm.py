@@ -162,8 +162,8 @@ class SparkJvm:
         self._process.stdin.close()
         is_written = self._classes.is_written and self.has_run_statement
         try:
-            self._process.wait(_WRITE_TIMEOUT_S if is_written else _STOP_TIMEOUT_S)
-            if is_written:
+            code = self._process.wait(_WRITE_TIMEOUT_S if is_written else _STOP_TIMEOUT_S)
+            if is_written and code == 0:
                 self._classes.keep()
         except subprocess.TimeoutExpired:
             self._process.kill()

@@ -64,9 +64,14 @@ def test_an_archive_that_others_can_write_is_not_used(home: Path) -> None:
     write(home)
     kept(home)[0].chmod(0o666)
     assert start(home).java_options == []
-    write(home, "new")
-    assert start(home).java_options
-    assert kept(home)[0].read_text() == "new"
+    write(home, "newer classes")
+    assert Path(start(home).java_options[0].partition("=")[2]).read_text() == "newer classes"
+
+
+def test_an_archive_that_was_cut_off_is_not_used(home: Path) -> None:
+    write(home)
+    kept(home)[0].write_text("class")
+    assert start(home).java_options == []
 
 
 def test_nothing_is_kept_of_a_java_that_wrote_nothing_or_was_killed(home: Path) -> None:
