@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.taskmanager",
         "offer slots of this host to a server elsewhere",
     ),
-    "cluster": ("sqlstream.client.commands.cluster", "say how other hosts join a server"),
+    "cluster": ("sqlstream.client.commands.cluster", "let other hosts join a server"),
     "token": ("sqlstream.client.commands.token", "say who may use a server, and in which role"),
     "config": (
         "sqlstream.client.commands.config",

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import TYPE_CHECKING
 
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of
+
+if TYPE_CHECKING:
+    from sqlstream.client.clusters.hosts import Host
+    from sqlstream.client.server.standalone import StandaloneCluster
 
 EPILOG = """\
 examples:
   sqlstream cluster token
   sqlstream cluster token --new
-  sqlstream cluster token --data-dir /srv/sqlstream | ssh worker1 'cat > join-token'
+  sqlstream cluster up --hosts hosts.txt --join head:6124
+  sqlstream cluster status --hosts hosts.txt
+  sqlstream cluster down --hosts hosts.txt
 
 `token` prints the word with which a host joins, and which lets it run tasks of all jobs: keep it as a password. --new makes
 another one at once, also of a running server; hosts that have joined stay until they start again. Without the folder "cluster" of
 the data directory the next server is another cluster.
+
+`up` starts a TaskManager on each host of a file by ssh, which must not ask for a password; `down` ends them, and `status` says
+where one runs. A line of the file is a name, or user@name, and if need be a number of slots. sqlstream is installed on all of
+them, where a shell finds it, or as --command says. The server runs on this host. Exit code 1: a host did not do it.
 """
 
 
@@ -23,11 +35,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     token = actions.add_parser("token", help="print the token with which hosts join")
     token.add_argument("--new", action="store_true", help="make another one; the one before counts no longer")
-    token.add_argument("--data-dir", metavar="DIRECTORY", help="the server's data directory")
-    add_configuration_arguments(token)
+    up = actions.add_parser("up", help="start a TaskManager on each host of a file")
+    up.add_argument(
+        "--join", metavar="HOST:PORT", required=True, help="where the server says that hosts join"
+    )
+    up.add_argument(
+        "--command", metavar="WORDS", default="sqlstream", help="how a shell of the hosts finds sqlstream"
+    )
+    down = actions.add_parser("down", help="end the TaskManagers of these hosts")
+    status = actions.add_parser("status", help="say on which of these hosts a TaskManager runs")
+    for action in (up, down, status):
+        action.add_argument("--hosts", metavar="FILE", required=True, help="a host a line, and its slots")
+    for action in (token, up):
+        action.add_argument("--data-dir", metavar="DIRECTORY", help="the server's data directory")
+        add_configuration_arguments(action)
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.action == "token":
+        print(_cluster(arguments).join_token(arguments.new))
+        return 0
+    from sqlstream.client.clusters import hosts
+
+    found = _hosts(arguments.hosts)
+    match arguments.action:
+        case "up":
+            token = str(_cluster(arguments).join_token())
+            answers = hosts.start(found, arguments.command, arguments.join, token, arguments.settings)
+        case "down":
+            answers = hosts.stop(found)
+        case _:
+            answers = hosts.ask(found)
+    for answer in answers:
+        print(f"{answer.host}: {answer.text}", file=sys.stdout if answer.is_done else sys.stderr)
+    return 0 if all(answer.is_done for answer in answers) else 1
+
+
+def _cluster(arguments: argparse.Namespace) -> StandaloneCluster:
     import os
 
     from sqlstream.client.clusters.server_file import data_directory
@@ -36,5 +80,18 @@ def execute(arguments: argparse.Namespace) -> int:
 
     directory = data_directory(arguments.data_dir or configuration_of(arguments).get("sqlstream.data-dir"))
     make_private_directory(directory)
-    print(StandaloneCluster(os.path.join(directory, "cluster")).join_token(arguments.new))
-    return 0
+    return StandaloneCluster(os.path.join(directory, "cluster"))
+
+
+def _hosts(path: str) -> tuple[Host, ...]:
+    from sqlstream.client.clusters.hosts import parse_hosts
+    from sqlstream.errors import UserError
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return parse_hosts(stream.read(1 << 20), path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(
+            "SS4084", f'could not read "{path}": {reason}', hint="give a file with a host a line"
+        ) from error

@@ -1,8 +1,9 @@
-"""A server whose TaskManagers join it: rows, and processes that are killed on either side."""
+"""A server whose TaskManagers join it: rows, processes that are killed on either side, and hosts that are reached by ssh."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -154,3 +155,87 @@ def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
         assert new != right
         refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=right))
         assert (refused.returncode, "does not count" in refused.stderr) == (2, True), refused.stderr
+
+
+SSH = """#!/bin/sh
+# Options, the host, and the words of a shell: as the real one, it joins these with blanks.
+while [ "$1" = -o ]; do shift 2; done
+host=$1; shift
+[ "$host" = unreachable ] && { echo "ssh: connect to host unreachable port 22: No route to host" >&2; exit 255; }
+export XDG_STATE_HOME="$FAKE_HOMES/$host" TMPDIR="$FAKE_HOMES/$host/tmp"
+mkdir -p "$TMPDIR"
+exec sh -c "$*"
+"""
+
+
+@pytest.mark.timeout(240)
+def test_task_managers_are_started_and_ended_by_ssh(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    hosts = tmp_path / "hosts.txt"
+    variables = environment(PATH=f"{ssh.parent}:{os.environ['PATH']}", FAKE_HOMES=str(tmp_path / "homes"))
+
+    def cluster(action: str, *words: str) -> tuple[int, list[str], str]:
+        done = sqlstream("cluster", action, "--hosts", str(hosts), *words, env=variables)
+        return done.returncode, [line.split(" (")[0] for line in done.stdout.splitlines()], done.stderr
+
+    with RunningServer(tmp_path / "data", *STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}") as server:
+        up = (
+            "--join",
+            join_address(server),
+            "--data-dir",
+            str(tmp_path / "data"),
+            "--command",
+            " ".join(SQLSTREAM),
+        )
+        hosts.write_text("one 3\nme@two 2  # the other\n")
+        try:
+            assert cluster("up", *up)[:2] == (0, ["one: started", "me@two: started"])
+            wait_until(lambda: slots(server) == 5)
+            assert cluster("up", *up)[:2] == (0, ["one: runs already", "me@two: runs already"])
+            assert cluster("status")[:2] == (0, ["one: runs", "me@two: runs"])
+            token = (tmp_path / "data" / "cluster" / "join-secret").read_text()
+            shown = [" ".join(words) for p in psutil.process_iter() if (words := _words(p))]
+            assert not any(token in words for words in shown)
+        finally:
+            assert cluster("down")[:2] == (0, ["one: ended", "me@two: ended"])
+        assert cluster("down")[:2] == (0, ["one: does not run", "me@two: does not run"])
+        code, said, errors = cluster("status")
+        assert (code, said, errors.splitlines()) == (1, [], ["one: does not run", "me@two: does not run"])
+        hosts.write_text("one\nunreachable\n")
+        code, said, errors = cluster("status")
+        assert (code, said) == (1, [])
+        code, _, errors = cluster("up", "--join", "127.0.0.1", *up[2:])
+        assert (code, "one: error[SS4003]" in errors) == (1, True), errors
+        assert "unreachable: ssh: connect to host unreachable port 22: No route to host" in errors
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("one two three", "line 1"),
+        ("\none 0", "line 2"),
+        ("-oProxyCommand=x", "line 1"),
+        ("a;b", "line 1"),
+        ("one\none", "stands twice"),
+        ("# nothing", "names no host"),
+    ],
+)
+def test_a_file_of_hosts_that_is_wrong_is_refused_with_its_line(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    hosts = tmp_path / "hosts.txt"
+    hosts.write_text(text)
+    refused = sqlstream("cluster", "status", "--hosts", str(hosts))
+    assert (refused.returncode, "SS4084" in refused.stderr, reason in refused.stderr) == (2, True, True), (
+        refused.stderr
+    )
