@@ -58,8 +58,9 @@ class ClusterSurroundings:
     lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
     name of the message and the job id when a client in another process submits or cancels a job. Jobs whose settings name no
     directory for their checkpoints have them below `checkpoint_directory`; empty: they take none. `on_checkpoint` is called with
-    the id of a job, on any thread, before a checkpoint of it counts as complete. `token` is what all processes of the cluster
-    show each other; empty: one is made for the life of this JobManager."""
+    the ids of a job and a checkpoint, on any thread, before that counts as complete. A job that is recovered leaves out
+    `checkpoint_ids_skipped` ids. `token` is what all processes of the cluster show each other; empty: one is made for the life of
+    this JobManager."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -69,5 +70,6 @@ class ClusterSurroundings:
     on_crash: Callable[[], None] = lambda: None
     on_client_change: Callable[[str, str], None] = lambda message, job_id: None
     checkpoint_directory: str = ""
-    on_checkpoint: Callable[[str], None] = lambda job_id: None
+    on_checkpoint: Callable[[str, int], None] = lambda job_id, checkpoint_id: None
+    checkpoint_ids_skipped: int = 0
     token: str = ""

@@ -197,6 +197,7 @@ class EmbeddedCluster:
                 enumerates=enumerates_splits,
                 checkpoint_directory=self._around.checkpoint_directory,
                 job_manager_id=self._cluster_id,
+                checkpoint_ids_skipped=self._around.checkpoint_ids_skipped,
             ),
             archive_max=value("jobstore.max-capacity"),
             slots_max=self._slots_max,

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -39,15 +40,21 @@ STEADY_AFTER_S = 60.0
 
 STOP_TIMEOUT_S = 5.0
 
+WATCH_S = 1.0
+"""How often a TaskManager that knows several servers looks whether another one leads."""
+
+CONNECT_TIMEOUT_S = 3.0
+
 INCARNATIONS = 1 << 20
 """More than one process registers: the next one takes its place at once."""
 
 
 @dataclass(frozen=True)
 class Joining:
-    """Whom to ask: `address` is HOST:PORT of the JobManager's door. `config` are the settings of the TaskManager."""
+    """Whom to ask: `addresses` are HOST:PORT of the doors of servers, of which the one that leads opens its own. `config` are the
+    settings of the TaskManager."""
 
-    address: str
+    addresses: tuple[str, ...]
     token: JoinToken
     config: Mapping[str, str]
 
@@ -63,6 +70,7 @@ class JoinedTaskManager:
         self._stopped = threading.Event()
         self._resource_id = f"taskmanager-{socket.gethostname()}-{random_id()[:8]}"
         self._started = 0
+        self._address = joining.addresses[0]
         self._directory = ProcessDirectory(tempfile.gettempdir(), "sqlstream-taskmanager-")
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -88,24 +96,42 @@ class JoinedTaskManager:
                 _hang_up(self._child)
 
     def _admission(self) -> tuple[Admission, TlsFiles]:
-        """What the cluster says, and the certificates to show. ExternalError SS6076 while nobody is there."""
+        """What the first cluster says that answers, and the certificates to show. ExternalError SS6076 while nobody is there."""
+        for address in self._joining.addresses[:-1]:
+            try:
+                return self._admission_of(address)
+            except ExternalError:
+                continue
+        return self._admission_of(self._joining.addresses[-1])
+
+    def _admission_of(self, address: str) -> tuple[Admission, TlsFiles]:
         joining = self._joining
         own = internal_tls(joining.config)
         if own is not None:
             read_identity(own)
         request = new_request(f"sqlstream taskmanager {socket.gethostname()}")
         host = options.get(joining.config, "taskmanager.host")
-        admission = ask_to_join(joining.address, joining.token, request.signing_request, host)
+        admission = ask_to_join(address, joining.token, request.signing_request, host)
+        self._address = address
         if admission.certificate:
             certificates = admission.certificate.encode(), admission.authority.encode()
             return admission, write_files(self._directory.path, request.key, *certificates)
         if own is None:
             raise UserError(
                 "SS4070",
-                f"the cluster at {joining.address} has certificates of its own, and this host names none",
+                f"the cluster at {address} has certificates of its own, and this host names none",
                 hint="give the files that the server has too: -D security.ssl.internal.enabled=true and its files",
             )
         return admission, own
+
+    def _watch_leaders(self, child: subprocess.Popen[bytes], is_over: threading.Event) -> None:
+        """Hang up when another server leads: it alone opens its door, and this TaskManager knows the one before."""
+        while not is_over.wait(WATCH_S):
+            for address in self._joining.addresses:
+                if address != self._address and _is_open(address):
+                    self._say(f"another server leads, at {address}")
+                    _hang_up(child)
+                    return
 
     def _run_one(self, admitted: tuple[Admission, TlsFiles]) -> None:
         admission, tls = admitted
@@ -125,12 +151,14 @@ class JoinedTaskManager:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.write(encode_options(told))
                 child.stdin.flush()
-        self._say(
-            f"{told.resource_id} joins {self._joining.address} with {told.slots} slots (process {child.pid})"
-        )
+        self._say(f"{told.resource_id} joins {self._address} with {told.slots} slots (process {child.pid})")
         renewal = threading.Timer(RENEW_AFTER_S, _hang_up, (child,))
         renewal.daemon = True
         renewal.start()
+        is_over = threading.Event()
+        if len(self._joining.addresses) > 1:
+            arguments = (child, is_over)
+            threading.Thread(target=self._watch_leaders, args=arguments, name="leaders", daemon=True).start()
         try:
             assert child.stdout is not None
             while line := child.stdout.readline(LINE_BYTES_MAX):
@@ -138,6 +166,7 @@ class JoinedTaskManager:
             code = _wait(child)
         finally:
             renewal.cancel()
+            is_over.set()
             with self._lock:
                 self._child = None
         if not self._stopped.is_set():
@@ -149,6 +178,15 @@ class JoinedTaskManager:
             return None
         denied = (*admission.places.denied, self._directory.path)
         return msgspec.structs.replace(admission.places, denied=denied)
+
+
+def _is_open(address: str) -> bool:
+    place = urlsplit(f"//{address}")
+    try:
+        with socket.create_connection((place.hostname, place.port), CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
 
 
 def _hang_up(child: subprocess.Popen[bytes]) -> None:

@@ -74,11 +74,11 @@ def execute(arguments: argparse.Namespace) -> int:
 def _cluster(arguments: argparse.Namespace) -> StandaloneCluster:
     import os
 
-    from sqlstream.client.clusters.server_file import data_directory
     from sqlstream.client.server.kept_file import make_private_directory
+    from sqlstream.client.server.server_config import shared_directory
     from sqlstream.client.server.standalone import StandaloneCluster
 
-    directory = data_directory(arguments.data_dir or configuration_of(arguments).get("sqlstream.data-dir"))
+    directory = shared_directory(configuration_of(arguments), arguments.data_dir)
     make_private_directory(directory)
     return StandaloneCluster(os.path.join(directory, "cluster"))
 

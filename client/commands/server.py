@@ -82,6 +82,8 @@ def serve(read_configuration: Callable[[], Configuration], task_managers: int | 
 
     server = Server(read_configuration(), task_managers)
     reload = _heed_signals(server)
+    if not server.lead(lambda: print("another server leads: this one waits to take its place", flush=True)):
+        return 0
     server.start()
     _collect_often()
     if server.is_logging_json:

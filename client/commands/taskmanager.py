@@ -33,7 +33,10 @@ it.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "--join", metavar="HOST:PORT", required=True, help="where the server says that hosts join"
+        "--join",
+        metavar="HOST:PORT,…",
+        required=True,
+        help="where the server, or each of several, says that hosts join",
     )
     parser.add_argument("--token-file", metavar="FILE", help="the file with the token to join")
     parser.add_argument(
@@ -52,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.slots is not None:
         arguments.settings.append(f"{SLOTS}={arguments.slots}")
     configuration = configuration_of(arguments)
-    joining = Joining(_address(arguments.join), _token(arguments.token_file), _settings(configuration))
+    joining = Joining(_addresses(arguments.join), _token(arguments.token_file), _settings(configuration))
     task_manager = JoinedTaskManager(joining, _say, _pass_on)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -76,6 +79,11 @@ def _settings(configuration: Configuration) -> dict[str, str]:
     found[LOG_LEVEL] = configuration.get(LOG_LEVEL)
     found["sqlstream.log.format"] = configuration.get("sqlstream.log.format")
     return found
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    """UserError SS4003 for what is no list of HOST:PORT."""
+    return tuple(dict.fromkeys(_address(part.strip()) for part in text.split(",")))
 
 
 def _address(text: str) -> str:

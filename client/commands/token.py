@@ -55,8 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _tokens(arguments: argparse.Namespace) -> Tokens:
-    from sqlstream.client.clusters.server_file import data_directory
+    from sqlstream.client.server.server_config import shared_directory
     from sqlstream.client.server.tokens import Tokens
 
-    given = arguments.data_dir or configuration_of(arguments).get("sqlstream.data-dir")
-    return Tokens(data_directory(given))
+    return Tokens(shared_directory(configuration_of(arguments), arguments.data_dir))

@@ -17,12 +17,14 @@ from sqlstream.runtime.host.whole_files import FILE_MODE
 
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
+    Where several servers share a place, catalog and jobs are in `fenced`, which only the leader has, and checkpoints, the cluster
+    and tokens in `shared`; otherwise both are the directory.
 
     catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = self.shared = self.fenced = path
         self._is_fresh = not os.path.lexists(path)
         make_private_directory(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -55,19 +57,19 @@ class DataDirectory:
 
     @property
     def catalog(self) -> str:
-        return self._of("catalog")
+        return os.path.join(self.fenced, "catalog")
 
     @property
     def checkpoints(self) -> str:
-        return self._of("checkpoints")
+        return os.path.join(self.shared, "checkpoints")
 
     @property
     def cluster(self) -> str:
-        return self._of("cluster")
+        return os.path.join(self.shared, "cluster")
 
     @property
     def jobs(self) -> str:
-        return self._of("jobs")
+        return os.path.join(self.fenced, "jobs")
 
     @property
     def logs(self) -> str:

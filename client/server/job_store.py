@@ -22,7 +22,7 @@ from sqlstream.client.server.kept_file import (
     unsealed,
     write_file,
 )
-from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.jobmanager import events
@@ -81,13 +81,25 @@ class _StoredRequest(msgspec.Struct, frozen=True):
     stop: events.SavepointRequested | None
 
 
+class _StoredPointer(msgspec.Struct, frozen=True):
+    version: Count
+    checkpoint_id: Int64
+
+
 class _StoredBlame(msgspec.Struct, frozen=True):
     version: Count
     servers: Count
 
 
 _Stored = TypeVar(
-    "_Stored", _StoredJob, _StoredCommits, _StoredEnding, _StoredEnd, _StoredRequest, _StoredBlame
+    "_Stored",
+    _StoredJob,
+    _StoredCommits,
+    _StoredEnding,
+    _StoredEnd,
+    _StoredRequest,
+    _StoredBlame,
+    _StoredPointer,
 )
 
 
@@ -97,7 +109,9 @@ class KeptJob:
     visible already, so the job must not run again before they were undone. `is_committed`: all of it is visible, and the job
     does not run again, whatever of its checkpoints is left. `end`: it was about to end so, for `error`, and what it has not
     committed may be removed already. `saved_mark` is the file that says that it has had a checkpoint of its own, empty when it
-    has not: then it may begin anew without one. `asked` is what somebody has asked for who was told that it was done: its end."""
+    has not: then it may begin anew without one. `newest_id` is that of the
+    newest of its checkpoints that counts, -1 where all do. `asked` is what somebody has asked for who was told that it was done:
+    its end."""
 
     graph: JobGraph
     submitted_ms: int
@@ -107,6 +121,7 @@ class KeptJob:
     end: JobStatus | None = None
     error: ErrorInfo | None = None
     saved_mark: str = ""
+    newest_id: int = -1
     asked: events.CancelRequested | events.SavepointRequested | None = None
 
 
@@ -114,17 +129,24 @@ class FileJobStore:
     """One file per job below `directory`, written before the job runs and removed when it has ended; the newest
     `ended_max` ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
 
+    With a `marks_directory` the directory is that of a server which leads others: another one may take it away. Then nothing is
+    done (ExternalError SS6077). A mark for each job, under a path that stays, says that it is kept; and the newest of its
+    checkpoints that counts is kept with it: one that is not noted here was completed by a server that did not lead any more.
+
     A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended, and of those
     that are known to have had a checkpoint."""
 
-    def __init__(self, directory: str, now_ms: Callable[[], int], ended_max: int) -> None:
+    def __init__(
+        self, directory: str, now_ms: Callable[[], int], ended_max: int, marks_directory: str = ""
+    ) -> None:
+        self._marks_directory = marks_directory
         self._ended_max = ended_max
         self._directory = directory
         self._ended_directory = os.path.join(directory, "ended")
         self._now_ms = now_ms
         self._suspended: frozenset[str] = frozenset()
         self._saved: set[str] = set()
-        for path in (directory, self._ended_directory):
+        for path in (directory, self._ended_directory, *filter(None, [marks_directory])):
             make_private_directory(path)
             remove_drafts(path)
 
@@ -137,29 +159,43 @@ class FileJobStore:
         known = _read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
         submitted_ms = known.submitted_ms if known is not None else self._now_ms()
         stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded)
+        if self._marks_directory:
+            write_file(self.kept_file(job_graph.job_id), b"", is_durable=not job_graph.is_query)
         write_file(path, _encode(stored), is_durable=not job_graph.is_query)
 
     def remove(self, job_id: str, ended: events.EndedJob) -> None:
         """The job has ended. One that was suspended stays, unless it finished first."""
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
+        self.check_leads()
         self.put_ended(ended)
         self._saved.discard(job_id)
         for suffix in _OF_A_JOB:
             remove_file(self._path(job_id, suffix))
+        if self._marks_directory:
+            self.check_leads()
+            remove_file(self.kept_file(job_id))
 
     def kept_file(self, job_id: str) -> str:
-        return os.path.abspath(self._path(job_id, _GRAPH))
+        directory = self._marks_directory or self._directory
+        return os.path.abspath(os.path.join(directory, _checked(job_id) + _GRAPH))
+
+    def check_leads(self) -> None:
+        """ExternalError SS6077 when another server has taken the directory."""
+        if self._marks_directory and not os.path.isdir(self._directory):
+            raise ExternalError("SS6077", "this server leads no longer: another one has taken its jobs")
 
     # --- marks
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         """A query is lost with its client anyway. One that is suspended runs again: what is removed is hidden."""
+        self.check_leads()
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
 
     def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Not when the server itself ends the job, which is to run again."""
+        self.check_leads()
         job_id = request.job_id
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             stop = request if isinstance(request, events.SavepointRequested) else None
@@ -209,9 +245,13 @@ class FileJobStore:
         paths = self._paths(self._directory, _GRAPH + _ASIDE)
         return frozenset(os.path.basename(path).removesuffix(_GRAPH + _ASIDE) for path in paths)
 
-    def mark_saved(self, job_id: str) -> None:
+    def mark_saved(self, job_id: str, checkpoint_id: int) -> None:
         """The job has had a checkpoint of its own. Called on any thread, for each of them."""
-        if job_id not in self._saved and os.path.exists(self._path(job_id, _GRAPH)):
+        if self._marks_directory:
+            self.check_leads()
+            if os.path.exists(self._path(job_id, _GRAPH)):
+                write_file(self._path(job_id, _SAVED), _encode(_StoredPointer(FORMAT_VERSION, checkpoint_id)))
+        elif job_id not in self._saved and os.path.exists(self._path(job_id, _GRAPH)):
             write_file(self._path(job_id, _SAVED), b"")
             self._saved.add(job_id)
 
@@ -298,7 +338,9 @@ class FileJobStore:
             return None
         saved_path = self._path(graph.job_id, _SAVED)
         saved_mark = os.path.abspath(saved_path) if os.path.exists(saved_path) else ""
-        job = KeptJob(graph, stored.submitted_ms, None, saved_mark=saved_mark)
+        job = KeptJob(
+            graph, stored.submitted_ms, None, saved_mark=saved_mark, newest_id=self._newest_id(saved_path)
+        )
         ending_path = self._path(graph.job_id, _ENDING)
         ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
         if ending is not None:
@@ -318,6 +360,12 @@ class FileJobStore:
             checkpoint_id=marked.checkpoint_id,
             is_committed=marked.is_committed,
         )
+
+    def _newest_id(self, saved_path: str) -> int:
+        if not self._marks_directory:
+            return -1
+        found = _read_or_set_aside(saved_path, _StoredPointer) if os.path.exists(saved_path) else None
+        return found.checkpoint_id if found is not None else 0
 
     def _asked(self, job_id: str) -> events.CancelRequested | events.SavepointRequested | None:
         path = self._path(job_id, _ASKED)
@@ -368,14 +416,17 @@ class KeptCommitter:
     def commit(
         self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...], is_last: bool = False
     ) -> None:
+        self._store.check_leads()
         if is_last:
             self._store.mark_committing(job_id, checkpoint_id, commits)
         self._committer.commit(job_id, checkpoint_id, commits, is_last)
 
     def remove_staged(self, job_id: str, staged: tuple[events.StagedRows, ...]) -> None:
+        self._store.check_leads()
         self._committer.remove_staged(job_id, staged)
 
     def abort(self, job_id: str, commits: tuple[events.SinkCommit, ...]) -> None:
+        self._store.check_leads()
         self._committer.abort(job_id, commits)
         aborted, marked = _keys(commits), self._store.marked(job_id)
         # What attempts before the last one left is removed after the last commit, whose mark stays.

@@ -229,7 +229,7 @@ def _reached(
 def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | ErrorInfo | Unreachable:
     """The path of what the job goes on from, empty when there is nothing; or why it can neither go on nor begin again."""
     try:
-        newest = checkpoints.retained(job.graph).newest()
+        newest = checkpoints.retained(job.graph, job.newest_id).newest()
     except SqlStreamError as error:
         if not _may_pass(error):
             return ErrorInfo.of(error)
@@ -362,14 +362,21 @@ class JobCheckpointStores:
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
-    def retained(self, graph: JobGraph) -> RetainedCheckpoints:
-        """What the job can go on from, after what crashes have left behind was removed; nothing for a job that takes none.
-        SqlStreamError when its store cannot be read."""
+    def retained(self, graph: JobGraph, newest_id: int = -1) -> RetainedCheckpoints:
+        """What the job can go on from, after what crashes have left behind was removed, and what is newer than `newest_id` (-1:
+        nothing is), which does not count; nothing for a job that takes none. SqlStreamError when its store cannot be read."""
         found = self._directory_of(graph)
         if found is None:
             return RetainedCheckpoints((), ())
         found.sweep()
-        return found.retained()
+        retained = found.retained()
+        if newest_id >= 0:
+            ids = [c.manifest.checkpoint_id for c in retained.checkpoints]
+            newer = [i for i in (*ids, *(f.checkpoint_id for f in retained.faults)) if i > newest_id]
+            for checkpoint_id in newer:
+                found.remove_aborted(checkpoint_id)
+            retained = found.retained() if newer else retained
+        return retained
 
     def remove_left(self, kept: Collection[str]) -> None:
         """Remove what is left below `directory` of jobs that have ended, and left no checkpoint: their server was killed while it

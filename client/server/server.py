@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from sqlstream import __version__
 from sqlstream.client.catalog.catalogs import kept_catalogs
 from sqlstream.client.clusters.server_file import ServerFile
 from sqlstream.client.configuration import Configuration
+from sqlstream.client.exit_codes import EXIT_FAILED
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.server.app import server_app
@@ -23,6 +25,8 @@ from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
+from sqlstream.client.server.kept_file import make_private_directory
+from sqlstream.client.server.leadership import Leadership
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
@@ -36,6 +40,7 @@ from sqlstream.messages.job_state import JobStatus
 from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.process_end import leave
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, install_handler, of_job
 from sqlstream.runtime.providers.providers import is_on_one_host
@@ -62,6 +67,7 @@ class Server:
         self.stopped = threading.Event()
         self.is_broken = False
         self.join_address = ""
+        self._leadership: Leadership | None = None
 
     @property
     def data_directory(self) -> str:
@@ -72,6 +78,16 @@ class Server:
         """The file of the first token; None when no token is required."""
         return self._tokens.first_token_path if self._config.is_token_required else None
 
+    def lead(self, on_waiting: Callable[[], None]) -> bool:
+        """Return when this server leads those that it shares a place with, and at once when there are none; False when it was
+        stopped before. `on_waiting` is called when another one leads. ExternalError SS5001, UserError SS4012."""
+        found = self._config.leaders
+        if found is None:
+            return True
+        make_private_directory(os.path.dirname(found.directory))
+        self._leadership = Leadership(found.directory, found.lease_s, _leave_to_others)
+        return self._leadership.wait(self.stopped, on_waiting)
+
     def start(self) -> None:
         """Return when requests are answered. What has been started is stopped again when another part cannot start."""
         with contextlib.ExitStack() as ends:
@@ -80,10 +96,17 @@ class Server:
 
     def _start(self, ends: contextlib.ExitStack) -> None:
         config = self._config
+        if self._leadership is not None:
+            # The last of all: the next one leads as soon as nothing is left of this one.
+            ends.callback(self._leadership.stop)
         self._directory = ends.enter_context(DataDirectory(config.data_directory))
+        if self._leadership is not None:
+            self._directory.shared, self._directory.fenced = self._leadership.root, self._leadership.directory
         sockets = self._listen(ends)
         self._start_log(ends)
-        self._tokens = Tokens(config.data_directory)
+        if self._leadership is not None:
+            logger.info('this server leads, in "%s"', self._leadership.directory)
+        self._tokens = Tokens(self._directory.shared)
         if config.is_token_required:
             made = self._tokens.ensure_first()
             if made:
@@ -174,7 +197,7 @@ class Server:
     def _start_cluster(self, ends: contextlib.ExitStack) -> None:
         config = self._config
         # Who may run statements is not to read tokens, nor write them, as tables.
-        denied = (os.path.realpath(config.data_directory),)
+        denied = tuple({os.path.realpath(path) for path in (config.data_directory, self._directory.shared)})
         self._places = FilePlaces(
             config.file_roots, denied, config.has_database_servers, config.has_private_addresses
         )
@@ -182,6 +205,7 @@ class Server:
             self._directory.jobs,
             now_ms,
             self._configuration.get("jobstore.max-capacity"),
+            os.path.join(self._directory.shared, "kept") if self._leadership is not None else "",
         )
         committer = ConnectorCommitter(files_at(self._places))
         # Executors on other hosts do not see it: their jobs name a directory that they share.
@@ -198,6 +222,7 @@ class Server:
             lambda message, job_id: self._audit.control(message, job_id),
             directory,
             self._store.mark_saved,
+            IDS_SKIPPED if self._leadership is not None else 0,
         )
         settings = {
             **self._configuration.for_jobs,
@@ -294,6 +319,20 @@ class Server:
         """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""
         logger.info("the server stops")
         self._ends.close()
+
+
+IDS_SKIPPED = 1000
+"""Under the ids of checkpoints that follow the newest one a leader that was paused may still write what it had begun."""
+
+
+def _leave_to_others() -> None:
+    """End the process, with no more than a word: what it would clean up belongs to the server that leads now."""
+    print(
+        "error[SS6077]: this server leads no longer: another one has taken its jobs",
+        file=sys.stderr,
+        flush=True,
+    )
+    leave(EXIT_FAILED, 0)
 
 
 def log_printed_lines(job_id: str, lines: list[str], is_error: bool) -> None:

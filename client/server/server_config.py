@@ -39,6 +39,14 @@ class TlsFiles:
 
 
 @dataclasses.dataclass(frozen=True)
+class Leaders:
+    """Several servers of which one leads: what they share is below `directory`."""
+
+    directory: str
+    lease_s: float
+
+
+@dataclasses.dataclass(frozen=True)
 class ServerConfig:
     """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port."""
 
@@ -61,6 +69,7 @@ class ServerConfig:
     log_format: str
     log_file_bytes_max: int
     log_files_max: int
+    leaders: Leaders | None
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -106,6 +115,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         log_format=configuration.get("sqlstream.log.format"),
         log_file_bytes_max=configuration.get("sqlstream.log.file.max-size"),
         log_files_max=configuration.get("sqlstream.log.file.max-num"),
+        leaders=leaders(configuration),
     )
 
 
@@ -179,6 +189,43 @@ def tls_files(configuration: Configuration) -> TlsFiles | None:
                 "SS4002", f'option "{key}" names "{path}", which is no file', hint="give a PEM file"
             )
     return found
+
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def leaders(configuration: Configuration) -> Leaders | None:
+    """UserError SS4002 when the place that servers share is missing or no directory can have the name."""
+    if configuration.get("high-availability.type").upper() == "NONE":
+        return None
+    directory, cluster_id = (
+        configuration.get(f"high-availability.{key}") for key in ("storageDir", "cluster-id")
+    )
+    if not directory or "://" in directory.removeprefix("file://"):
+        raise UserError(
+            "SS4002",
+            f'option "high-availability.storageDir" is "{directory}", but high-availability.type is filesystem',
+            hint="give a directory that all servers reach under the same path",
+        )
+    if _CLUSTER_ID.fullmatch(cluster_id) is None:
+        raise UserError(
+            "SS4002",
+            f'option "high-availability.cluster-id" is "{cluster_id}"',
+            hint="take letters, digits, - and _, 64 of them at most",
+        )
+    root = os.path.join(os.path.abspath(directory.removeprefix("file://")), cluster_id)
+    return Leaders(root, configuration.get("high-availability.lease-duration") / 1000)
+
+
+def shared_directory(configuration: Configuration, given: str | None = None) -> str:
+    """Where tokens and the cluster's authority are: the data directory, `given` or that of the settings, unless servers share
+    them."""
+    found = leaders(configuration)
+    return (
+        found.directory
+        if found is not None
+        else data_directory(given or configuration.get("sqlstream.data-dir"))
+    )
 
 
 def file_roots(text: str) -> tuple[str, ...]:

@@ -45,19 +45,19 @@ logger = logging.getLogger(__name__)
 
 class CheckpointStore:
     """Stores, loads and removes checkpoints in directories of the local disk or of S3, whichever their paths name; `config` has
-    the settings of the job, by which a store is reached. `on_complete` is called with the id of a job once a checkpoint of it is
-    in the store, which counts only when that returns. Errors are SqlStreamError. No state.
+    the settings of the job, by which a store is reached. `on_complete` is called with the ids of a job and a checkpoint once that
+    is in the store, which counts only when that returns. Errors are SqlStreamError. No state.
 
     `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 
-    def __init__(self, on_complete: Callable[[str], None] = lambda job_id: None) -> None:
+    def __init__(self, on_complete: Callable[[str, int], None] = lambda job_id, checkpoint_id: None) -> None:
         self._on_complete = on_complete
 
     def store(self, directory: str, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
         path = _directory(directory, manifest.config).store(manifest)
         if not manifest.kind.is_savepoint:
-            self._on_complete(manifest.job_id)
+            self._on_complete(manifest.job_id, manifest.checkpoint_id)
         return path
 
     def load(self, path: str, config: Mapping[str, str]) -> StoredCheckpoint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlstream.errors import ErrorInfo, InternalError
@@ -63,6 +64,8 @@ class JobMaster:
         sources = JobSources(job_graph, config.enumerates)
         output = JobOutput(self.graph, self._emit)
         settings = checkpoint_settings(job_graph, config.checkpoint_directory)
+        if config.is_recovered:
+            settings = replace(settings, ids_skipped=config.checkpoint_ids_skipped)
         known = restored_checkpoints(restored, job_graph, settings.directory)
         self.checkpoints = JobCheckpoints(
             settings, self.graph, output.commits, sources, self._emit, self.story, now_ms, known

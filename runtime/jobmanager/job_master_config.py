@@ -22,7 +22,8 @@ class JobMasterConfig:
     each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
     assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`. A job
     that `is_recovered` has run under an earlier JobManager. `job_manager_id` is another one for each JobManager that TaskManagers
-    can meet: what an earlier one has deployed under the same job is never taken for what this one has."""
+    can meet: what an earlier one has deployed under the same job is never taken for what this one has. A job
+    that is recovered leaves out `checkpoint_ids_skipped` ids: an earlier JobManager that still runs may write under them."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -33,6 +34,7 @@ class JobMasterConfig:
     checkpoint_directory: str = ""
     is_recovered: bool = False
     job_manager_id: str = ""
+    checkpoint_ids_skipped: int = 0
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:
         if job.is_query:

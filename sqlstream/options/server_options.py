@@ -31,6 +31,20 @@ _ENDPOINTS = (
     ConfigOption("rest.bind-port", _S, "", "Ports to try for the JobManager's REST instead of its port.", scope=_SERVER),
 )  # fmt: skip
 
+_LEADERS = (
+    ConfigOption("high-availability.type", _E, "NONE",
+                 "Whether several servers share high-availability.storageDir, of which one leads and the others wait.",
+                 choices=("NONE", "filesystem"), refused=("ZOOKEEPER", "kubernetes"), scope=_SERVER,
+                 deprecated=("high-availability", "high-availability.mode")),
+    ConfigOption("high-availability.storageDir", _S, "",
+                 "The directory that all servers reach, with jobs, catalog, tokens, the cluster's authority and checkpoints.",
+                 scope=_SERVER),
+    ConfigOption("high-availability.cluster-id", _S, "default", "The folder of these servers below that directory.",
+                 scope=_SERVER, deprecated=("high-availability.zookeeper.path.namespace",)),
+    ConfigOption("high-availability.lease-duration", _D, "5 s",
+                 "How long a server that leads may say nothing before another one does.", minimum=500, scope=_SERVER),
+)  # fmt: skip
+
 _FLAME_GRAPHS = (
     ConfigOption("rest.flamegraph.enabled", _B, "true",
                  "Sample the stacks of tasks when somebody asks for a flame graph; nothing is sampled else.", scope=_SERVER),
@@ -133,4 +147,11 @@ _KEPT = (
                  minimum=0, maximum=1000, scope=_SERVER),
 )  # fmt: skip
 
-SERVER_OPTIONS: tuple[ConfigOption, ...] = (*_ENDPOINTS, *_FLAME_GRAPHS, *_LIMITS, *_SECURITY, *_KEPT)
+SERVER_OPTIONS: tuple[ConfigOption, ...] = (
+    *_ENDPOINTS,
+    *_LEADERS,
+    *_FLAME_GRAPHS,
+    *_LIMITS,
+    *_SECURITY,
+    *_KEPT,
+)

@@ -2,105 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, children_of, environment, sqlstream
+from command_harness import SQLSTREAM, environment, sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
+from standalone_harness import STANDALONE, free_port, join_address, slots, start_copy, workers, written
 
-STANDALONE = (
-    "-D", "execution.target=standalone", "-D", "jobmanager.join.port=0", "-D", "heartbeat.interval=500 ms",
-    "-D", "heartbeat.timeout=10 min",
-)  # fmt: skip
 ROWS = 3000
-
-
-class Worker:
-    """A `sqlstream taskmanager` that is killed at the end, unless it has ended."""
-
-    def __init__(self, directory: Path, address: str, *words: str) -> None:
-        self.output = directory.with_suffix(".out")
-        with open(self.output, "wb") as output:
-            self.process = subprocess.Popen(
-                [*SQLSTREAM, "taskmanager", "--join", address, "--slots", "1", *words],
-                cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-
-    @property
-    def child(self) -> psutil.Process | None:
-        return next(iter(children_of(self.process.pid)), None)
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(60)
-
-
-@contextlib.contextmanager
-def workers(directory: Path, address: str, count: int) -> Iterator[list[Worker]]:
-    token = directory / "join-token"
-    token.write_text(sqlstream("cluster", "token", "--data-dir", str(directory / "data")).stdout)
-    started: list[Worker] = []
-    try:
-        for number in range(count):
-            started.append(Worker(directory / f"worker{number}", address, "--token-file", str(token)))
-        yield started
-    finally:
-        for worker in started:
-            children = children_of(worker.process.pid) if worker.process.poll() is None else []
-            worker.process.kill()
-            worker.process.wait()
-            for child in children:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    child.wait(60)
-
-
-def join_address(server: RunningServer) -> str:
-    return next(line for line in server.greeting if "join at" in line).split()[2].rstrip(";")
-
-
-def slots(server: RunningServer) -> int:
-    return sum(found["slotsNumber"] for found in server.get("/taskmanagers")["taskmanagers"])
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def start_copy(server: RunningServer, directory: Path) -> str:
-    """A job of two subtasks that hands ROWS rows on by an exchange, 500 each second; its id."""
-    session = server.open_session()
-    for text in (
-        "SET 'parallelism.default' = '2'",
-        "SET 'execution.checkpointing.interval' = '300 ms'",
-        "SET 'restart-strategy.type' = 'fixed-delay'",
-        "SET 'restart-strategy.fixed-delay.attempts' = '100'",
-        "SET 'restart-strategy.fixed-delay.delay' = '100 ms'",
-        f"""CREATE TABLE g (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '250',
-            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{ROWS}')""",
-        f"CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{directory / 'out'}')",
-    ):
-        server.execute(session, text)
-    return server.insert(
-        session,
-        """INSERT INTO o SELECT n FROM (
-        SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS place FROM g) WHERE place = 1""",
-    )
-
-
-def written(directory: Path) -> list[int]:
-    files = [p for p in (directory / "out").rglob("part-*") if ".staging" not in str(p)]
-    return sorted(int(line) for p in files for line in p.read_text().split())
 
 
 @pytest.mark.timeout(300)
@@ -112,7 +25,7 @@ def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_ki
         workers(tmp_path, join_address(server), 2) as joined,
     ):
         wait_until(lambda: slots(server) == 2)
-        job = start_copy(server, tmp_path)
+        job = start_copy(server, tmp_path, ROWS)
         server.wait_for(job, "RUNNING")
         wait_until(lambda: bool(written(tmp_path)))
         first = joined[0].child

@@ -132,7 +132,7 @@ class CheckpointCoordinator:
         self.pending: dict[int, PendingCheckpoint] = {}
         self.history = CheckpointHistory()
         self.newest_completed_id = last_id
-        self._next_id = last_id + 1
+        self._next_id = last_id + 1 + settings.ids_skipped
         self._begun_ms = now_ms
         self._ended_ms: int | None = None
         self._hurried_ms: int | None = None

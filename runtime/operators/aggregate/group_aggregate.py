@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from sqlstream import config as options
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
@@ -32,7 +33,7 @@ from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
 from sqlstream.types import LogicalType
 
 _ROWS_MIN = 32_768
-"""So many partials are emitted at once."""
+"""So many partials are emitted at once, or as many as a source puts in a batch where these are fewer."""
 _BYTES_MIN = 8 << 20
 _WAIT_MS = 100
 """How long partials may be held while the task has other work."""
@@ -145,6 +146,7 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._held = context.state.add(HeldPartials(spec, types))
         self._held_since_ms = 0
+        self._rows_min = min(_ROWS_MIN, options.get(context.config, "execution.batch-rows"))
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._aggregate(batch, output)
@@ -157,7 +159,7 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         if not self._held.rows:
             self._held_since_ms = self.context.now_ms()
         self._held.append(batch, groups, keys, len(first_rows))
-        if self._held.rows >= _ROWS_MIN or self._held.nbytes() >= _BYTES_MIN:
+        if self._held.rows >= self._rows_min or self._held.nbytes() >= _BYTES_MIN:
             self.flush(output)
 
     def flush(self, output: Output) -> None:

@@ -287,11 +287,11 @@ class Unsteady(JobCheckpointStores):
         super().__init__(directory)
         self._failures = failures
 
-    def retained(self, graph: JobGraph) -> RetainedCheckpoints:
+    def retained(self, graph: JobGraph, newest_id: int = -1) -> RetainedCheckpoints:
         self._failures -= 1
         if self._failures >= 0:
             raise ExternalError("SS5001", "no route to the store")
-        return super().retained(graph)
+        return super().retained(graph, newest_id)
 
 
 def test_a_store_that_cannot_be_reached_at_first_is_asked_again(

@@ -1,0 +1,99 @@
+"""A server with `execution.target` = standalone and TaskManagers that join it, as tests start them, and a job to watch."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from command_harness import ROOT, SQLSTREAM, children_of, environment, sqlstream
+from server_harness import RunningServer
+
+STANDALONE = (
+    "-D", "execution.target=standalone", "-D", "jobmanager.join.port=0", "-D", "heartbeat.interval=500 ms",
+    "-D", "heartbeat.timeout=10 min",
+)  # fmt: skip
+
+
+class Worker:
+    """A `sqlstream taskmanager` that is killed at the end, unless it has ended."""
+
+    def __init__(self, directory: Path, address: str, *words: str) -> None:
+        self.output = directory.with_suffix(".out")
+        with open(self.output, "wb") as output:
+            self.process = subprocess.Popen(
+                [*SQLSTREAM, "taskmanager", "--join", address, "--slots", "1", *words],
+                cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    @property
+    def child(self) -> psutil.Process | None:
+        return next(iter(children_of(self.process.pid)), None)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def workers(directory: Path, address: str, count: int, *settings: str) -> Iterator[list[Worker]]:
+    """So many TaskManagers that join at `address`; `settings` say where the cluster's token is, beside the data directory."""
+    token = directory / "join-token"
+    token.write_text(sqlstream("cluster", "token", "--data-dir", str(directory / "data"), *settings).stdout)
+    started: list[Worker] = []
+    try:
+        for number in range(count):
+            started.append(Worker(directory / f"worker{number}", address, "--token-file", str(token)))
+        yield started
+    finally:
+        for worker in started:
+            children = children_of(worker.process.pid) if worker.process.poll() is None else []
+            worker.process.kill()
+            worker.process.wait()
+            for child in children:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.wait(60)
+
+
+def join_address(server: RunningServer) -> str:
+    return next(line for line in server.greeting if "join at" in line).split()[2].rstrip(";")
+
+
+def slots(server: RunningServer) -> int:
+    return sum(found["slotsNumber"] for found in server.get("/taskmanagers")["taskmanagers"])
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_copy(server: RunningServer, directory: Path, rows: int) -> str:
+    """A job of two subtasks that hands so many rows on by an exchange, 500 each second; its id."""
+    session = server.open_session()
+    for text in (
+        "SET 'parallelism.default' = '2'",
+        "SET 'execution.checkpointing.interval' = '300 ms'",
+        "SET 'restart-strategy.type' = 'fixed-delay'",
+        "SET 'restart-strategy.fixed-delay.attempts' = '100'",
+        "SET 'restart-strategy.fixed-delay.delay' = '100 ms'",
+        f"""CREATE TABLE g (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '250',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')""",
+        f"CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{directory / 'out'}')",
+    ):
+        server.execute(session, text)
+    return server.insert(
+        session,
+        """INSERT INTO o SELECT n FROM (
+        SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS place FROM g) WHERE place = 1""",
+    )
+
+
+def written(directory: Path) -> list[int]:
+    files = [p for p in (directory / "out").rglob("part-*") if ".staging" not in str(p)]
+    return sorted(int(line) for p in files for line in p.read_text().split())
