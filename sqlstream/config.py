@@ -298,5 +298,10 @@ def _kept_option(key: str) -> ConfigOption | None:
 
 
 def get(config: Mapping[str, str], key: str) -> Any:
-    """The parsed value in force: the value that was SET, else the default."""
-    return option(key).parse(config.get(key, OPTIONS[key].default))
+    """The parsed value in force: the value that was SET, else the default. A job that was kept by an earlier release has names
+    that are deprecated by now."""
+    found = option(key)
+    for name in (key, *found.deprecated):
+        if name in config:
+            return found.parse(config[name])
+    return found.parse(found.default)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -25,12 +26,14 @@ from sqlstream.runtime.net.endpoint import TlsFiles, internal_tls, read_identity
 from sqlstream.runtime.net.joining import Admission, JoinToken, ask_to_join
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, PassOn
 from sqlstream.runtime.providers.early_children import start_child
+from sqlstream.runtime.providers.local import end_within, hang_up, tell
 from sqlstream.runtime.taskmanager.task_manager_options import encode_options, options_of
 
 logger = logging.getLogger(__name__)
 
-RENEW_AFTER_S = CERTIFICATE_DAYS * 86_400 * 2 / 3
-"""A TaskManager gets a new process, with a new certificate, after so long."""
+RENEW_AFTER_S = (CERTIFICATE_DAYS * 86_400 / 2, CERTIFICATE_DAYS * 86_400 * 2 / 3)
+"""A TaskManager gets a new process, with a new certificate, after some time between these: those that start together do not end
+together."""
 
 WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 """How long to wait before the next try, and after the last of these always as long as that."""
@@ -52,11 +55,12 @@ INCARNATIONS = 1 << 20
 @dataclass(frozen=True)
 class Joining:
     """Whom to ask: `addresses` are HOST:PORT of the doors of servers, of which the one that leads opens its own. `config` are the
-    settings of the TaskManager."""
+    settings of the TaskManager. No table may lie in `secret_files`."""
 
     addresses: tuple[str, ...]
     token: JoinToken
     config: Mapping[str, str]
+    secret_files: tuple[str, ...] = ()
 
 
 class JoinedTaskManager:
@@ -82,8 +86,9 @@ class JoinedTaskManager:
             started_s = steady_s()
             try:
                 self._run_one(self._admission())
-            except ExternalError as error:
-                self._say(f"{error.message}; it is tried again")
+            except (ExternalError, OSError) as error:
+                reason = error.message if isinstance(error, ExternalError) else error.strerror or str(error)
+                self._say(f"{reason}; it is tried again")
             failures = 0 if steady_s() - started_s > STEADY_AFTER_S else failures + 1
             if failures:
                 self._stopped.wait(WAITS_S[min(failures, len(WAITS_S)) - 1])
@@ -93,7 +98,7 @@ class JoinedTaskManager:
         self._stopped.set()
         with self._lock:
             if self._child is not None:
-                _hang_up(self._child)
+                _end(self._child)
 
     def _admission(self) -> tuple[Admission, TlsFiles]:
         """What the first cluster says that answers, and the certificates to show. ExternalError SS6076 while nobody is there."""
@@ -130,7 +135,7 @@ class JoinedTaskManager:
             for address in self._joining.addresses:
                 if address != self._address and _is_open(address):
                     self._say(f"another server leads, at {address}")
-                    _hang_up(child)
+                    _end(child)
                     return
 
     def _run_one(self, admitted: tuple[Admission, TlsFiles]) -> None:
@@ -147,12 +152,9 @@ class JoinedTaskManager:
                 return
             child = self._child = start_child()
             self._started += 1
-            assert child.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.write(encode_options(told))
-                child.stdin.flush()
+            tell(child, encode_options(told))
         self._say(f"{told.resource_id} joins {self._address} with {told.slots} slots (process {child.pid})")
-        renewal = threading.Timer(RENEW_AFTER_S, _hang_up, (child,))
+        renewal = threading.Timer(random.uniform(*RENEW_AFTER_S), _end, (child,))
         renewal.daemon = True
         renewal.start()
         is_over = threading.Event()
@@ -163,7 +165,8 @@ class JoinedTaskManager:
             assert child.stdout is not None
             while line := child.stdout.readline(LINE_BYTES_MAX):
                 self._pass_on(line.decode("utf-8", "replace"))
-            code = _wait(child)
+            end_within(child, STOP_TIMEOUT_S)
+            code = child.returncode
         finally:
             renewal.cancel()
             is_over.set()
@@ -173,10 +176,16 @@ class JoinedTaskManager:
             self._say(f"{told.resource_id} ended with {_how(code)}")
 
     def _places(self, admission: Admission) -> FilePlaces | None:
-        """Where the server says, but not where the key of this TaskManager is."""
+        """Where the server says, but not where keys and tokens of this host are."""
         if admission.places is None:
             return None
-        denied = (*admission.places.denied, self._directory.path)
+        own = internal_tls(self._joining.config)
+        secrets = (
+            self._directory.path,
+            *self._joining.secret_files,
+            *((own.key,) if own is not None else ()),
+        )
+        denied = (*admission.places.denied, *(os.path.realpath(path) for path in secrets))
         return msgspec.structs.replace(admission.places, denied=denied)
 
 
@@ -189,21 +198,12 @@ def _is_open(address: str) -> bool:
         return False
 
 
-def _hang_up(child: subprocess.Popen[bytes]) -> None:
-    """It ends when its input does."""
-    assert child.stdin is not None
-    with contextlib.suppress(BrokenPipeError, OSError):
-        child.stdin.close()
-
-
-def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Its output has ended, and so should it."""
-    with child:
-        try:
-            return child.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            return child.wait()
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Tell it to end, and kill it when it does not: returns at once."""
+    hang_up(child)
+    threading.Thread(
+        target=end_within, args=(child, STOP_TIMEOUT_S), name="end-taskmanager", daemon=True
+    ).start()
 
 
 def _how(code: int) -> str:

@@ -62,6 +62,12 @@ class LocalClusterClient:
         """`config` holds the settings of the cluster. `print_lines` receives the lines of connector `print`; by default they go
         to standard output and error."""
         self._config = dict(config or {})
+        if options.get(self._config, "execution.target") == "standalone":
+            raise UserError(
+                "SS4003",
+                "TaskManagers join a server, and not a command",
+                hint="start sqlstream server, and use sqlstream submit, or give this command execution.target = local",
+            )
         self._is_on_spark = options.get(self._config, "execution.target") == "spark"
         self._task_managers = task_managers
         self._print_lines = print_lines

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import signal
 import sys
-from types import FrameType
+import threading
 from typing import TYPE_CHECKING
 
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
 
 if TYPE_CHECKING:
+    from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager
     from sqlstream.client.configuration import Configuration
     from sqlstream.runtime.net.joining import JoinToken
 
@@ -55,18 +57,42 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.slots is not None:
         arguments.settings.append(f"{SLOTS}={arguments.slots}")
     configuration = configuration_of(arguments)
-    joining = Joining(_addresses(arguments.join), _token(arguments.token_file), _settings(configuration))
-    task_manager = JoinedTaskManager(joining, _say, _pass_on)
+    files = (arguments.token_file,) if arguments.token_file is not None else ()
+    joining = Joining(
+        _addresses(arguments.join), _token(arguments.token_file), _settings(configuration), files
+    )
+    return _run(JoinedTaskManager(joining, _say, _pass_on))
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        task_manager.stop()
+
+def _run(task_manager: JoinedTaskManager) -> int:
+    """Run it until a signal comes, or the cluster refuses it. It runs on a thread: a signal may find this one anywhere, so that
+    its handler does no more than to wake it."""
+    heard, told = os.pipe()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            task_manager.run()
+        except BaseException as error:  # raised again where the command ends
+            failed.append(error)
+        finally:
+            os.write(told, b".")
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    task_manager.run()
+        signal.signal(number, lambda number, frame: os.write(told, b"."))
+    running = threading.Thread(target=run, name="taskmanager", daemon=True)
+    running.start()
+    while not select.select([heard], [], [], LOOK_S)[0]:
+        """A signal that another thread was given is handled here at the next look."""
+    task_manager.stop()
+    running.join(STOP_TIMEOUT_S)
+    if failed:
+        raise failed[0]
     return 0
 
 
+LOOK_S = 0.2
+STOP_TIMEOUT_S = 8.0
 SLOTS = "taskmanager.numberOfTaskSlots"
 LOG_LEVEL = "sqlstream.log.level"
 
@@ -114,7 +140,8 @@ def _token(path: str | None) -> JoinToken:
                 "there is no token to join the cluster",
                 hint=f"give --token-file FILE or {TOKEN_VARIABLE}; the server's host has it: sqlstream cluster token",
             )
-        return JoinToken.parse(os.environ[TOKEN_VARIABLE])
+        # Not for children, which run functions of users.
+        return JoinToken.parse(os.environ.pop(TOKEN_VARIABLE))
     try:
         with open(path, encoding="utf-8") as stream:
             return JoinToken.parse(stream.read(4096))

@@ -62,8 +62,11 @@ class HttpListener:
         tls: TlsFiles | None,
         on_end: Callable[[], None],
         places: Places | None = None,
+        is_behind_proxy: bool = True,
     ) -> None:
-        """UserError SS4002 when the files of TLS are not what they should be."""
+        """`is_behind_proxy`: a client of this machine may say in headers for whom it asks.
+
+        UserError SS4002 when the files of TLS are not what they should be."""
         self._sockets = sockets
         self._is_secure = tls is not None
         self._places = places or Places(PlaceLimits())
@@ -75,6 +78,7 @@ class HttpListener:
             lifespan="off",
             ws="none",
             server_header=False,
+            proxy_headers=is_behind_proxy,
             timeout_graceful_shutdown=GRACE_S,
             ssl_certfile=tls.certificate if tls is not None else None,
             ssl_keyfile=tls.key if tls is not None else None,

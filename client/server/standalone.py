@@ -17,8 +17,9 @@ from sqlstream.client.server.kept_file import make_private_directory, remove_dra
 from sqlstream.client.server.server_config import Endpoint, TlsFiles
 from sqlstream.errors import ExternalError
 from sqlstream.options.network_options import RPC_PORT
+from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.rooted_files import FilePlaces
-from sqlstream.runtime.net.authority import Authority
+from sqlstream.runtime.net.authority import Authority, locked
 from sqlstream.runtime.net.joining import BODY_BYTES_MAX, JOIN_PATH, Door, JoinToken, Refusal, addresses_of
 from sqlstream.runtime.providers.providers import STANDALONE, TARGET, standalone_host
 
@@ -70,9 +71,10 @@ class StandaloneCluster:
 
     def _kept(self, name: str, is_new: bool = False) -> str:
         path = os.path.join(self._directory, name)
-        if is_new or not os.path.exists(path):
-            write_file(path, secrets.token_urlsafe(SECRET_BYTES).encode())
         try:
+            with locked(self._directory):
+                if is_new or not os.path.exists(path):
+                    write_file(path, secrets.token_urlsafe(SECRET_BYTES).encode())
             with open(path, encoding="ascii") as stream:
                 return stream.read()
         except (OSError, UnicodeDecodeError) as error:
@@ -111,15 +113,20 @@ class OpenDoor:
         sockets = [listen(endpoint)]
         name = f"[{endpoint.name}]" if ":" in endpoint.name else endpoint.name
         self.address = f"{name}:{port_of(sockets[0])}"
-        self._http = HttpListener(_application(door), sockets, tls, on_end)
+        self._http = HttpListener(_application(door), sockets, tls, on_end, is_behind_proxy=False)
         self._http.start()
 
     def stop(self) -> None:
         self._http.stop()
 
 
+REFUSALS_LOGGED_S = 10.0
+"""How often the log tells of a TaskManager that may not join: anybody can ask."""
+
+
 def _application(door: Door) -> Any:
     """An ASGI application of one path."""
+    told_s = -REFUSALS_LOGGED_S
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         if (scope["method"], scope["path"]) != ("POST", JOIN_PATH):
@@ -134,7 +141,12 @@ def _application(door: Door) -> Any:
         peer = str(scope["client"][0])
         # A name is looked up, and a certificate signed: neither is to hold up the others.
         status, reply = await asyncio.to_thread(door.answer, body, peer)
+        nonlocal told_s
         if isinstance(reply, Refusal):
+            if steady_s() - told_s < REFUSALS_LOGGED_S:
+                await _send(send, status, reply)
+                return
+            told_s = steady_s()
             logger.warning("a TaskManager of %s may not join: %s", peer, reply.message)
         else:
             logger.info("a TaskManager of %s joins", peer)

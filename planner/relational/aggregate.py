@@ -105,7 +105,7 @@ ROW_COUNT_COLUMN = "$row_count"
 
 
 def plan_group_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode:
-    """LOCAL before the exchange and GLOBAL behind it, so that one row per group and batch crosses the network; one
+    """LOCAL before the exchange and GLOBAL behind it, so that few rows per group and batch cross the network; one
     phase where a call's accumulator cannot be sent."""
     source = inputs[0]
     is_retracting = not source.traits.is_insert_only

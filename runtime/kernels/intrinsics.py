@@ -407,8 +407,8 @@ def number_at(at, end, readable):  # type: ignore[no-untyped-def]
     if at < end and load_8(at) == np.uint64(46):
         point = at + 1
         at = point
-        if digits == np.uint64(0):
-            # Zeros before the first other digit do not count.
+        if digits == np.uint64(0) and count <= 19:
+            # With more digits the number has overflown, and may be zero again. Zeros before the first other digit do not count.
             count = 0
             while at < end and load_8(at) == np.uint64(48):
                 at += 1

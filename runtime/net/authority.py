@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import hashlib
 import ipaddress
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -25,7 +26,7 @@ AUTHORITY_DAYS = 3650
 """How long the authority itself counts; its end is that of the cluster's directory."""
 
 CERTIFICATE_DAYS = 90
-"""How long the certificate of a process counts. A TaskManager asks for another at each start and after two thirds."""
+"""How long the certificate of a TaskManager counts. It asks for another at each start, and after half to two thirds of this."""
 
 _CLOCKS_APART = datetime.timedelta(hours=24)
 """Clocks of hosts may differ: a certificate counts from so long before it was made."""
@@ -58,8 +59,9 @@ class Authority:
         in it is damaged."""
         self._directory = directory
         try:
-            if not os.path.exists(self.key_path):
-                self._make()
+            with locked(directory):
+                if not os.path.exists(self.key_path):
+                    self._make()
             with open(self.key_path, "rb") as stream:
                 key = serialization.load_pem_private_key(stream.read(), None)
             with open(self.certificate_path, "rb") as stream:
@@ -68,13 +70,20 @@ class Authority:
         except OSError as error:
             raise _unreadable(directory, error) from error
         except ValueError as error:
-            raise UserError(
-                "SS4070",
-                f'the authority of the cluster in "{directory}" is damaged',
-                hint="remove that directory: a new one is made at the next start, and TaskManagers need its new token",
-            ) from error
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
+            raise self._damaged() from error
+        if (
+            not isinstance(key, ec.EllipticCurvePrivateKey)
+            or key.public_key() != self._certificate.public_key()
+        ):
+            raise self._damaged()
         self._key = key
+
+    def _damaged(self) -> UserError:
+        return UserError(
+            "SS4070",
+            f'the authority of the cluster in "{self._directory}" is damaged',
+            hint="remove that directory: a new one is made at the next start, and TaskManagers need its new token",
+        )
 
     @property
     def certificate_path(self) -> str:
@@ -89,7 +98,7 @@ class Authority:
         """By which a TaskManager knows the authority before it has its certificate."""
         return fingerprint_of(self._certificate.public_bytes(serialization.Encoding.DER))
 
-    def sign(self, signing_request: bytes, hosts: Sequence[str]) -> bytes:
+    def sign(self, signing_request: bytes, hosts: Sequence[str], days: int = CERTIFICATE_DAYS) -> bytes:
         """A certificate for the request, good for these names and addresses and no other; PEM. ValueError for what is no request,
         or one that was changed."""
         if len(signing_request) > REQUEST_BYTES_MAX:
@@ -104,7 +113,7 @@ class Authority:
         key = asked.public_key()
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise ValueError("the key of the request is none of an elliptic curve")
-        signed = self._builder(asked.subject, key, CERTIFICATE_DAYS)
+        signed = self._builder(asked.subject, key, days)
         signed = signed.add_extension(
             x509.SubjectAlternativeName([_alternative(host) for host in dict.fromkeys(hosts)]), critical=False
         ).add_extension(
@@ -113,11 +122,11 @@ class Authority:
         return signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def own_files(self, hosts: Sequence[str]) -> TlsFiles:
-        """A fresh certificate of this process for these hosts, as files of the directory."""
+        """A fresh certificate of this process for these hosts, as files of the directory. It counts as long as the authority,
+        whose key lies beside it: a server may run for years."""
         request = new_request("sqlstream jobmanager")
-        return write_files(
-            self._directory, request.key, self.sign(request.signing_request, hosts), self.certificate
-        )
+        certificate = self.sign(request.signing_request, hosts, AUTHORITY_DAYS)
+        return write_files(self._directory, request.key, certificate, self.certificate)
 
     def _make(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -143,6 +152,17 @@ class Authority:
             .not_valid_before(now - _CLOCKS_APART)
             .not_valid_after(now + datetime.timedelta(days=days))
         )
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """One process at a time, so that what one makes is not mixed with what another makes."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
 def write_files(directory: str, key: bytes, certificate: bytes, authority: bytes) -> TlsFiles:

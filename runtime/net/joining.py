@@ -28,6 +28,7 @@ BODY_BYTES_MAX = REQUEST_BYTES_MAX + 4096
 
 _TIMEOUT_S = 20.0
 _HOST_MAX = 253
+_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 _TOKEN = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
 
 
@@ -114,10 +115,15 @@ class Door:
             return 400, Refusal("SS4081", "the request to join the cluster cannot be read", _SAME_RELEASE)
         if not hmac.compare_digest(asked.secret.encode(), self._secret().encode()):
             return 403, Refusal("SS4080", "the token does not count (any more)", _NEW_TOKEN)
+        peer = _plain(peer)
         host = asked.host or peer
         if self._has_own_certificates:
             return 200, Admission(self._job_manager, self._token, "", "", host, self._places)
-        if not self._is_of(host, peer):
+        try:
+            is_of_host = self._is_of(host, peer)
+        except OSError:
+            return 503, Refusal("SS6076", f'the name "{host[:_HOST_MAX]}" cannot be looked up now')
+        if not is_of_host:
             return 403, Refusal(
                 "SS4082",
                 f'the TaskManager asks from {peer}, which is no address of "{host[:_HOST_MAX]}"',
@@ -136,7 +142,7 @@ class Door:
         """Whether the peer may have a certificate for the host: else it could take the place of another."""
         if host == peer:
             return True
-        return len(host) <= _HOST_MAX and _plain(peer) in self._find_addresses(host)
+        return _HOST.fullmatch(host) is not None and peer in self._find_addresses(host)
 
 
 _SAME_RELEASE = "install the same release of sqlstream on all hosts"
@@ -144,10 +150,15 @@ _NEW_TOKEN = "take the one that counts from the host of the JobManager: sqlstrea
 
 
 def addresses_of(host: str) -> frozenset[str]:
-    """The addresses of a host's name, as this machine finds them; none for a name that is not known."""
+    """The addresses of a host's name, as this machine finds them; none for a name that is not known. OSError when it cannot
+    ask."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+    except OSError as error:
+        if error.errno == socket.EAI_AGAIN:
+            raise
+        return frozenset()
+    except UnicodeError:
         return frozenset()
     return frozenset(_plain(str(address[0])) for *_, address in found)
 
@@ -185,6 +196,8 @@ def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: st
         ) from error
     finally:
         connection.close()
+    if reply.status >= http.client.INTERNAL_SERVER_ERROR:
+        raise ExternalError("SS6076", f"the cluster at {address} cannot answer now: HTTP {reply.status}")
     try:
         if reply.status == http.client.OK:
             return msgspec.json.decode(data, type=Admission)

@@ -62,7 +62,7 @@ class LocalProvider:
                 ) from error
             child = self._children[resource_id] = _Child(process_started, ChildOutput(self._pass_on))
             # Under the lock: `stop` must not close the pipe during a write.
-            _tell(
+            tell(
                 child.process, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id))
             )
         name = f"watch-{resource_id}"
@@ -77,9 +77,11 @@ class LocalProvider:
         if is_lost:
             child.process.kill()
             return
-        _hang_up(child.process)
+        hang_up(child.process)
         name = f"end-{resource_id}"
-        threading.Thread(target=_end, args=(child.process, STOP_TIMEOUT_S), name=name, daemon=True).start()
+        threading.Thread(
+            target=end_within, args=(child.process, STOP_TIMEOUT_S), name=name, daemon=True
+        ).start()
 
     def registered(self, resource_id: str) -> None:
         """A child is up: its further output goes to the user."""
@@ -107,13 +109,13 @@ class LocalProvider:
             self._is_stopping = True
             children = [child.process for child in self._children.values()]
         for child in children:
-            _hang_up(child)
+            hang_up(child)
         deadline_s = steady_s() + STOP_TIMEOUT_S
         for child in children:
-            _end(child, max(0.0, deadline_s - steady_s()))
+            end_within(child, max(0.0, deadline_s - steady_s()))
 
 
-def _end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
+def end_within(child: subprocess.Popen[bytes], timeout_s: float) -> None:
     """Wait until a child that was told to end has ended, then kill it."""
     try:
         child.wait(timeout_s)
@@ -122,7 +124,7 @@ def _end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
         child.wait()
 
 
-def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
+def tell(child: subprocess.Popen[bytes], line: bytes) -> None:
     """Write a child's options to it. The thread that watches the child notices when it has died already."""
     assert child.stdin is not None
     try:
@@ -132,7 +134,7 @@ def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
         return
 
 
-def _hang_up(child: subprocess.Popen[bytes]) -> None:
+def hang_up(child: subprocess.Popen[bytes]) -> None:
     """Close a child's standard input. Options that a dead child has not read are dropped."""
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):

@@ -13,7 +13,7 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import STANDALONE, free_port, slots, start_copy, workers, written
 
-ROWS = 6000
+ROWS = 15_000
 
 
 class Place:

@@ -13,7 +13,7 @@ from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import STANDALONE, free_port, join_address, slots, start_copy, workers, written
 
-ROWS = 3000
+ROWS = 10_000
 
 
 @pytest.mark.timeout(300)
@@ -68,6 +68,33 @@ def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
         assert new != right
         refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=right))
         assert (refused.returncode, "does not count" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_task_manager_that_hangs_is_killed_and_a_key_is_no_table(tmp_path: Path) -> None:
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}")
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 1) as (worker,),
+    ):
+        wait_until(lambda: slots(server) == 1)
+        session = server.open_session()
+        path = tmp_path / "join-token"
+        server.execute(
+            session,
+            f"CREATE TABLE t (s STRING) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw')",
+        )
+        with pytest.raises(AssertionError, match="SS5030"):
+            server.execute(session, "SELECT s FROM t")
+        child = worker.child
+        assert child is not None
+        child.suspend()
+        assert worker.end() == 0
+        assert not child.is_running()
+
+
+def test_a_command_is_no_cluster_to_join() -> None:
+    refused = sqlstream("run", "-c", "SELECT 1", "-D", "execution.target=standalone")
+    assert (refused.returncode, "SS4003" in refused.stderr) == (2, True), refused.stderr
 
 
 SSH = """#!/bin/sh

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 import os
+import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+from command_harness import environment
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
@@ -130,3 +134,39 @@ def test_nobody_there_is_an_error_that_may_pass() -> None:
 def test_addresses_of_names() -> None:
     assert addresses_of("127.0.0.1") == {"127.0.0.1"}
     assert addresses_of("no such host.invalid") == frozenset()
+
+
+def test_two_processes_that_make_an_authority_at_once_have_the_same(tmp_path: Path) -> None:
+    script = "import sys; from sqlstream.runtime.net.authority import Authority; print(Authority(sys.argv[1]).fingerprint)"
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        words = [sys.executable, "-P", "-c", script, str(tmp_path / str(number))]
+        both = [
+            subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) for _ in range(2)
+        ]
+        prints = {process.communicate(timeout=60)[0] for process in both}
+        assert len(prints) == 1
+        assert prints != {""}
+
+
+def test_a_key_beside_the_certificate_of_another_is_damage(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Authority(str(tmp_path / name))
+    (tmp_path / "b" / "authority-key.pem").replace(tmp_path / "a" / "authority-key.pem")
+    with pytest.raises(UserError) as refused:
+        Authority(str(tmp_path / "a"))
+    assert refused.value.code == "SS4070"
+
+
+def test_names_that_stand_for_many_are_nobodys(tmp_path: Path) -> None:
+    at = Door(Authority(str(tmp_path)), lambda: SECRET, "w", "head", lambda host: frozenset({"10.0.0.2"}))
+    assert refusal(at.answer(body("*.example.com"), "10.0.0.2")) == (403, "SS4082")
+
+
+def test_a_name_that_cannot_be_looked_up_now_may_be_asked_for_again(tmp_path: Path) -> None:
+    def fails(host: str) -> frozenset[str]:
+        raise OSError(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    at = Door(Authority(str(tmp_path)), lambda: SECRET, "w", "head", fails)
+    assert refusal(at.answer(body("worker"), "10.0.0.2")) == (503, "SS6076")
