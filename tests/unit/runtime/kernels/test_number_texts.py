@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from sqlstream.runtime.kernels.buffers import view_texts
 from sqlstream.runtime.kernels.decimals import read_plain_decimals_into, read_plain_doubles_into
 
-DIGITS = st.text("0123456789", min_size=1, max_size=12)
+DIGITS = st.one_of(
+    st.text("0123456789", min_size=1, max_size=12),
+    st.text("0123456789", min_size=1, max_size=40),
+    # In 64 bits they are zero.
+    st.integers(1, 10**6).map(lambda factor: str(factor << 64)),
+)
 SIGNS = st.sampled_from(["", "-"])
 FRACTIONS = st.one_of(st.just(""), DIGITS.map(".{}".format))
 EXPONENTS = st.one_of(st.just(""), st.integers(-99, 99).map("e{}".format), st.just("E+07"))
