@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,10 +55,10 @@ INCARNATIONS = 1 << 20
 @dataclass(frozen=True)
 class Joining:
     """Whom to ask: `addresses` are HOST:PORT of the doors of servers, of which the one that leads opens its own. `config` are the
-    settings of the TaskManager. No table may lie in `secret_files`."""
+    settings of the TaskManager. `read_token` is called for each question. No table may lie in `secret_files`."""
 
     addresses: tuple[str, ...]
-    token: JoinToken
+    read_token: Callable[[], JoinToken]
     config: Mapping[str, str]
     secret_files: tuple[str, ...] = ()
 
@@ -80,18 +80,30 @@ class JoinedTaskManager:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Return after `stop`. UserError when the cluster refuses this host, whenever it does."""
-        failures = 0
+        """Return after `stop`. UserError when the cluster refuses this host at first. One that has been let in asks again,
+        whatever it is told: a token may have been renewed, and the file that it is in with it."""
+        failures = ends = 0
+        has_joined = False
         while not self._stopped.is_set():
-            started_s = steady_s()
             try:
-                self._run_one(self._admission())
-            except (ExternalError, OSError) as error:
-                reason = error.message if isinstance(error, ExternalError) else error.strerror or str(error)
+                admitted = self._admission()
+                failures, has_joined = 0, True
+                started_s = steady_s()
+                self._run_one(admitted)
+                # The first is replaced at once, and one that ends again and again ever later.
+                ends = 1 if steady_s() - started_s > STEADY_AFTER_S else ends + 1
+                self._wait(ends - 1)
+            except (UserError, ExternalError, OSError) as error:
+                if isinstance(error, UserError) and not has_joined:
+                    raise
+                reason = error.strerror or str(error) if isinstance(error, OSError) else error.message
                 self._say(f"{reason}; it is tried again")
-            failures = 0 if steady_s() - started_s > STEADY_AFTER_S else failures + 1
-            if failures:
-                self._stopped.wait(WAITS_S[min(failures, len(WAITS_S)) - 1])
+                failures += 1
+                self._wait(failures)
+
+    def _wait(self, times: int) -> None:
+        if times:
+            self._stopped.wait(WAITS_S[min(times, len(WAITS_S)) - 1])
 
     def stop(self) -> None:
         """End the TaskManager. Harmless when repeated."""
@@ -116,7 +128,7 @@ class JoinedTaskManager:
             read_identity(own)
         request = new_request(f"sqlstream taskmanager {socket.gethostname()}")
         host = options.get(joining.config, "taskmanager.host")
-        admission = ask_to_join(address, joining.token, request.signing_request, host)
+        admission = ask_to_join(address, joining.read_token(), request.signing_request, host)
         self._address = address
         if admission.certificate:
             certificates = admission.certificate.encode(), admission.authority.encode()

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  sqlstream cluster token
+  (umask 077; sqlstream cluster token > join-token)
   sqlstream cluster token --new
   sqlstream cluster up --hosts hosts.txt --join head:6124
   sqlstream cluster status --hosts hosts.txt
   sqlstream cluster down --hosts hosts.txt
 
 `token` prints the word with which a host joins, and which lets it run tasks of all jobs: keep it as a password. --new makes
-another one at once, also of a running server; hosts that have joined stay until they start again. Without the folder "cluster" of
-the data directory the next server is another cluster.
+another one at once, also of a running server; put it into the files of the hosts, which read them when a TaskManager is replaced.
+Without the folder "cluster" of the data directory the next server is another cluster.
 
 `up` starts a TaskManager on each host of a file by ssh, which must not ask for a password; `down` ends them, and `status` says
 where one runs. A line of the file is a name, or user@name, and if need be a number of slots. sqlstream is installed on all of

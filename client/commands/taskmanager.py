@@ -6,8 +6,10 @@ import argparse
 import os
 import select
 import signal
+import stat
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
@@ -59,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     files = (arguments.token_file,) if arguments.token_file is not None else ()
     joining = Joining(
-        _addresses(arguments.join), _token(arguments.token_file), _settings(configuration), files
+        _addresses(arguments.join), _token_reader(arguments.token_file), _settings(configuration), files
     )
     return _run(JoinedTaskManager(joining, _say, _pass_on))
 
@@ -129,19 +131,36 @@ def _address(text: str) -> str:
     )
 
 
-def _token(path: str | None) -> JoinToken:
+def _token_reader(path: str | None) -> Callable[[], JoinToken]:
+    """Reads the file each time: its token may have been renewed. UserError SS4080 when there is none."""
     from sqlstream.errors import UserError
     from sqlstream.runtime.net.joining import JoinToken
 
     if path is None:
-        if TOKEN_VARIABLE not in os.environ:
+        # Not for children, which run functions of users.
+        given = os.environ.pop(TOKEN_VARIABLE, None)
+        if given is None:
             raise UserError(
                 "SS4080",
                 "there is no token to join the cluster",
                 hint=f"give --token-file FILE or {TOKEN_VARIABLE}; the server's host has it: sqlstream cluster token",
             )
-        # Not for children, which run functions of users.
-        return JoinToken.parse(os.environ.pop(TOKEN_VARIABLE))
+        token = JoinToken.parse(given)
+        return lambda: token
+    _read_token(path)
+    if stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRGRP | stat.S_IROTH):
+        print(
+            f'others of this machine can read the token in "{path}": chmod 600 {path}',
+            file=sys.stderr,
+            flush=True,
+        )
+    return lambda: _read_token(path)
+
+
+def _read_token(path: str) -> JoinToken:
+    from sqlstream.errors import UserError
+    from sqlstream.runtime.net.joining import JoinToken
+
     try:
         with open(path, encoding="utf-8") as stream:
             return JoinToken.parse(stream.read(4096))

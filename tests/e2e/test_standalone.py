@@ -87,6 +87,12 @@ def test_a_task_manager_that_hangs_is_killed_and_a_key_is_no_table(tmp_path: Pat
             server.execute(session, "SELECT s FROM t")
         child = worker.child
         assert child is not None
+        # Hosts that have joined go on when the token is renewed, with the file that has it.
+        path.write_text(sqlstream("cluster", "token", "--new", "--data-dir", str(tmp_path / "data")).stdout)
+        child.kill()
+        wait_until(lambda: worker.child not in (None, child) and slots(server) == 1)
+        child = worker.child
+        assert child is not None
         child.suspend()
         assert worker.end() == 0
         assert not child.is_running()
