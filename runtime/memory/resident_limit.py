@@ -125,11 +125,10 @@ class ResidentLimit:
     def keep(self) -> float:
         """Unmap what is too much; returns after how many seconds to look again."""
         with self._lock:
-            owners = [*self._owners]
-        live = [mapping for owner in owners for mapping in owner.live()]
-        is_scarce = sum(mapping.nbytes for mapping in live) > self.limit_bytes
-        for owner in owners:
-            owner.is_scarce = is_scarce
+            live = [mapping for owner in self._owners for mapping in owner.live()]
+            is_scarce = sum(mapping.nbytes for mapping in live) > self.limit_bytes
+            for owner in self._owners:
+                owner.is_scarce = is_scarce
         if not is_scarce:
             self._counted_s = None
             return IDLE_PAUSE_S
