@@ -103,7 +103,7 @@ def _settings(configuration: Configuration) -> dict[str, str]:
     found = configuration.for_jobs
     if not configuration.is_given(SLOTS):
         found[SLOTS] = str(os.cpu_count() or 1)
-    # Of the scope of servers, as the log of this process is.
+    # Given also where it is the default: without one a TaskManager says nothing.
     found[LOG_LEVEL] = configuration.get(LOG_LEVEL)
     found["sqlstream.log.format"] = configuration.get("sqlstream.log.format")
     return found

@@ -198,9 +198,8 @@ def leaders(configuration: Configuration) -> Leaders | None:
     """UserError SS4002 when the place that servers share is missing or no directory can have the name."""
     if configuration.get("high-availability.type").upper() == "NONE":
         return None
-    directory, cluster_id = (
-        configuration.get(f"high-availability.{key}") for key in ("storageDir", "cluster-id")
-    )
+    directory = configuration.get("high-availability.storageDir")
+    cluster_id = configuration.get("high-availability.cluster-id")
     if not directory or "://" in directory.removeprefix("file://"):
         raise UserError(
             "SS4002",

@@ -7,11 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 READERS = {"get", "setting", "value"}
 """Functions that give out the value of a setting by its key."""
 
-CONSTANTS = {"resend_ms"}
+CONSTANTS = {"resend_ms", "first_incarnation"}
 """Fields of a TaskExecutor that no setting decides."""
 
 

@@ -21,6 +21,11 @@ class Server:
     def __init__(self, configuration, task_managers):
         self.stopped, self.reloaded = threading.Event(), threading.Event()
 
+    join_address = ""
+
+    def lead(self, on_waiting):
+        return True
+
     def reload(self, configuration):
         print("reloaded")
         self.reloaded.set()
