@@ -42,6 +42,21 @@ def size(text: str) -> int:
     return found
 
 
+def text_of_file(path: str, what: str, code: str, bytes_max: int) -> str:
+    """The text of a small file that a word names, or the beginning of a larger one. UserError with this code when it cannot be
+    read; `what` says of what it is ("the token")."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read(bytes_max)
+    except (OSError, UnicodeDecodeError) as error:
+        from sqlstream.errors import UserError
+
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(
+            code, f'could not read {what} in "{path}": {reason}', hint="give a file that this user can read"
+        ) from error
+
+
 def add_script_arguments(parser: argparse.ArgumentParser, purpose: str) -> None:
     """FILE and -c, whose statements are there `purpose` ("to run")."""
     parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")

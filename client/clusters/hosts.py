@@ -18,7 +18,7 @@ TIMEOUT_S = 60.0
 _HOST = re.compile(r"[A-Za-z0-9_.@:\[\]-]+")
 _DIRECTORY = '"${XDG_STATE_HOME:-$HOME/.local/state}/sqlstream/taskmanager"'
 
-# Each begins with what finds the process that an earlier call has started: a pid that another process has since has other words.
+# Each script begins with what finds the process of an earlier call: a pid that another process has since has other words.
 _FIND = f"""
 set -eu
 umask 077
@@ -109,17 +109,17 @@ def start(
 
     def script(host: Host) -> str:
         slots = f"--slots {host.slots}" if host.slots is not None else ""
-        return _FIND + _UP.format(command=command, join=shlex.quote(join), more=f"{slots} {given}")
+        return _UP.format(command=command, join=shlex.quote(join), more=f"{slots} {given}")
 
     return _on_all(hosts, script, token)
 
 
 def stop(hosts: Sequence[Host]) -> list[Answer]:
-    return _on_all(hosts, lambda host: _FIND + _DOWN)
+    return _on_all(hosts, lambda host: _DOWN)
 
 
 def ask(hosts: Sequence[Host]) -> list[Answer]:
-    return _on_all(hosts, lambda host: _FIND + _STATUS)
+    return _on_all(hosts, lambda host: _STATUS)
 
 
 def _on_all(hosts: Sequence[Host], script: Callable[[Host], str], given: str = "") -> list[Answer]:
@@ -130,7 +130,7 @@ def _on_all(hosts: Sequence[Host], script: Callable[[Host], str], given: str = "
 def _on(host: Host, script: str, given: str) -> Answer:
     try:
         done = subprocess.run(
-            [*SSH, host.name, "sh", "-c", shlex.quote(script)],
+            [*SSH, host.name, "sh", "-c", shlex.quote(_FIND + script)],
             input=given, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S,
         )  # fmt: skip
     except FileNotFoundError as error:

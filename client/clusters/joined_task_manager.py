@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import socket
@@ -28,8 +27,6 @@ from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, PassOn
 from sqlstream.runtime.providers.early_children import start_child
 from sqlstream.runtime.providers.local import end_within, hang_up, tell
 from sqlstream.runtime.taskmanager.task_manager_options import encode_options, options_of
-
-logger = logging.getLogger(__name__)
 
 RENEW_AFTER_S = (CERTIFICATE_DAYS * 86_400 / 2, CERTIFICATE_DAYS * 86_400 * 2 / 3)
 """A TaskManager gets a new process, with a new certificate, after some time between these: those that start together do not end

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from sqlstream.client.arguments import add_configuration_arguments, configuration_of
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of, text_of_file
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.hosts import Host
@@ -85,13 +85,5 @@ def _cluster(arguments: argparse.Namespace) -> StandaloneCluster:
 
 def _hosts(path: str) -> tuple[Host, ...]:
     from sqlstream.client.clusters.hosts import parse_hosts
-    from sqlstream.errors import UserError
 
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return parse_hosts(stream.read(1 << 20), path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UserError(
-            "SS4084", f'could not read "{path}": {reason}', hint="give a file with a host a line"
-        ) from error
+    return parse_hosts(text_of_file(path, "the hosts", "SS4084", 1 << 20), path)

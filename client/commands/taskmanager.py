@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count, text_of_file
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0 when it was stopped, 2 when the cluster refuses this host or a setting is wrong."""
     from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joining
+    from sqlstream.runtime.providers.child_output import print_errors
 
     if arguments.slots is not None:
         arguments.settings.append(f"{SLOTS}={arguments.slots}")
@@ -63,7 +64,7 @@ def execute(arguments: argparse.Namespace) -> int:
     joining = Joining(
         _addresses(arguments.join), _token_reader(arguments.token_file), _settings(configuration), files
     )
-    return _run(JoinedTaskManager(joining, _say, _pass_on))
+    return _run(JoinedTaskManager(joining, _say, print_errors))
 
 
 def _run(task_manager: JoinedTaskManager) -> int:
@@ -158,25 +159,10 @@ def _token_reader(path: str | None) -> Callable[[], JoinToken]:
 
 
 def _read_token(path: str) -> JoinToken:
-    from sqlstream.errors import UserError
     from sqlstream.runtime.net.joining import JoinToken
 
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return JoinToken.parse(stream.read(4096))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UserError(
-            "SS4080",
-            f'could not read the token in "{path}": {reason}',
-            hint="give a file that this user can read",
-        ) from error
+    return JoinToken.parse(text_of_file(path, "the token", "SS4080", 4096))
 
 
 def _say(text: str) -> None:
     print(text, flush=True)
-
-
-def _pass_on(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -18,13 +18,13 @@ from sqlstream.runtime.host.whole_files import FILE_MODE
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
     Where several servers share a place, catalog and jobs are in `fenced`, which only the leader has, and checkpoints, the cluster
-    and tokens in `shared`; otherwise both are the directory.
+    and tokens in `shared`; both are the directory unless they are given.
 
     catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = self.shared = self.fenced = path
+    def __init__(self, path: str, shared: str = "", fenced: str = "") -> None:
+        self.path, self.shared, self.fenced = path, shared or path, fenced or path
         self._is_fresh = not os.path.lexists(path)
         make_private_directory(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC

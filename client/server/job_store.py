@@ -155,6 +155,7 @@ class FileJobStore:
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk. A job
         that is kept already, under an earlier server or with another parallelism, is as old as it was."""
+        self.check_leads()
         path = self._path(job_graph.job_id, _GRAPH)
         known = _read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
         submitted_ms = known.submitted_ms if known is not None else self._now_ms()
@@ -338,9 +339,12 @@ class FileJobStore:
             return None
         saved_path = self._path(graph.job_id, _SAVED)
         saved_mark = os.path.abspath(saved_path) if os.path.exists(saved_path) else ""
-        job = KeptJob(
-            graph, stored.submitted_ms, None, saved_mark=saved_mark, newest_id=self._newest_id(saved_path)
-        )
+        newest_id = self._newest_id(saved_path)
+        if newest_id is None:
+            # None of its checkpoints would count, and to go on from none is to write all rows again.
+            _set_aside(path, "the newest of its checkpoints is not known")
+            return None
+        job = KeptJob(graph, stored.submitted_ms, None, saved_mark=saved_mark, newest_id=newest_id)
         ending_path = self._path(graph.job_id, _ENDING)
         ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
         if ending is not None:
@@ -361,11 +365,14 @@ class FileJobStore:
             is_committed=marked.is_committed,
         )
 
-    def _newest_id(self, saved_path: str) -> int:
+    def _newest_id(self, saved_path: str) -> int | None:
+        """None when it cannot be read."""
         if not self._marks_directory:
             return -1
-        found = _read_or_set_aside(saved_path, _StoredPointer) if os.path.exists(saved_path) else None
-        return found.checkpoint_id if found is not None else 0
+        if not os.path.exists(saved_path):
+            return 0
+        found = _read_or_set_aside(saved_path, _StoredPointer)
+        return found.checkpoint_id if found is not None else None
 
     def _asked(self, job_id: str) -> events.CancelRequested | events.SavepointRequested | None:
         path = self._path(job_id, _ASKED)

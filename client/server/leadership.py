@@ -66,7 +66,7 @@ class Leadership:
         since_s = self._now_s()
         while not is_stopped.is_set():
             found = self._current()
-            state = (found, self._read(found, BEAT))
+            state = (found, self._beat_of(found))
             if state != seen:
                 if seen is None and not self._is_free(found):
                     on_waiting()
@@ -102,9 +102,9 @@ class Leadership:
     def _is_free(self, epoch: str) -> bool:
         return epoch == _FIRST or os.path.exists(os.path.join(self._epochs, epoch, RELEASED))
 
-    def _read(self, epoch: str, name: str) -> bytes:
+    def _beat_of(self, epoch: str) -> bytes:
         try:
-            with open(os.path.join(self._epochs, epoch, name), "rb") as stream:
+            with open(os.path.join(self._epochs, epoch, BEAT), "rb") as stream:
                 return stream.read(64)
         except OSError:
             return b""
@@ -114,7 +114,6 @@ class Leadership:
         number = int(epoch.split("-")[1]) + 1
         name = f"epoch-{number}-{self._name}"
         path = os.path.join(self._epochs, name)
-        renewed_s = self._now_s()
         try:
             os.rename(os.path.join(self._epochs, epoch), path)
         except FileNotFoundError:
@@ -127,7 +126,6 @@ class Leadership:
             return False
         remove_file(os.path.join(path, RELEASED))
         self.directory = path
-        self._renewed_s = renewed_s
         self._beat(0)
         return True
 

@@ -96,16 +96,9 @@ class Server:
 
     def _start(self, ends: contextlib.ExitStack) -> None:
         config = self._config
-        if self._leadership is not None:
-            # The last of all: the next one leads as soon as nothing is left of this one.
-            ends.callback(self._leadership.stop)
-        self._directory = ends.enter_context(DataDirectory(config.data_directory))
-        if self._leadership is not None:
-            self._directory.shared, self._directory.fenced = self._leadership.root, self._leadership.directory
+        self._directory = self._open_directory(ends)
         sockets = self._listen(ends)
         self._start_log(ends)
-        if self._leadership is not None:
-            logger.info('this server leads, in "%s"', self._leadership.directory)
         self._tokens = Tokens(self._directory.shared)
         if config.is_token_required:
             made = self._tokens.ensure_first()
@@ -168,6 +161,14 @@ class Server:
         )
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
 
+    def _open_directory(self, ends: contextlib.ExitStack) -> DataDirectory:
+        path, leadership = self._config.data_directory, self._leadership
+        if leadership is None:
+            return ends.enter_context(DataDirectory(path))
+        # The last of all: the next one leads as soon as nothing is left of this one.
+        ends.callback(leadership.stop)
+        return ends.enter_context(DataDirectory(path, leadership.root, leadership.directory))
+
     def _listen(self, ends: contextlib.ExitStack) -> list[socket.socket]:
         config = self._config
         sockets = []
@@ -188,6 +189,8 @@ class Server:
         ends.callback(logging.getLogger().removeHandler, self._log_handler)
         for note in self._configuration.notes:
             logger.warning(note)
+        if self._leadership is not None:
+            logger.info('this server leads, in "%s"', self._leadership.directory)
 
     def _log_files(self, directory: str, name: str, ends: contextlib.ExitStack) -> LogFiles:
         files = LogFiles(directory, self._config.log_file_bytes_max, self._config.log_files_max, name)

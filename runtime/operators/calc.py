@@ -13,7 +13,7 @@ from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.compiled import FilteredProjections
 from sqlstream.runtime.kernels.buffers import to_array, view_buffer
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
-from sqlstream.runtime.operators.held_rows import HeldRows
+from sqlstream.runtime.operators.held_rows import HeldRows, HoldingOperator
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.update_pairs import filtered_kinds, moved_kinds
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
@@ -24,7 +24,7 @@ _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
 
 
-class Calc(Operator[CalcSpec]):
+class Calc(HoldingOperator[CalcSpec]):
     """Keep the rows whose condition is TRUE and compute the projections over them.
 
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
@@ -127,22 +127,11 @@ class Calc(Operator[CalcSpec]):
             output.emit(held)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        self.flush(output)
         self._watermark_ms = watermark_ms
-        return watermark_ms
-
-    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        self.flush(output)
-        return is_idle
+        return super().on_watermark(watermark_ms, output)
 
     def next_processing_time_ms(self) -> int | None:
         return self._held_since_ms + _WAIT_MS if self._held.rows else None
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self.flush(output)
-
-    def on_finish(self, output: Output) -> None:
-        self.flush(output)
 
 
 def _columns(rows: DeferredRows, numbers: frozenset[int]) -> list[pa.Array | None]:

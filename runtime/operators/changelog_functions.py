@@ -10,6 +10,7 @@ from sqlstream.arrow import row_kinds, to_arrow_schema, with_row_kinds, without_
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats.file_rows import quoted
+from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
@@ -17,7 +18,7 @@ from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSp
 INVALID = "numInvalidOperations"
 
 
-class FromChangelog(Operator[FromChangelogSpec]):
+class FromChangelog(HoldingOperator[FromChangelogSpec]):
     """Looks the operations of a batch up at once. A -U at its end waits for the next batch, which may begin with its +U, but not
     longer than until `flush`. State: none that is saved; that -U."""
 
@@ -57,17 +58,6 @@ class FromChangelog(Operator[FromChangelogSpec]):
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             output.emit(with_row_kinds(waiting, RowKind.DELETE))
-
-    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        self.flush(output)
-        return watermark_ms
-
-    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        self.flush(output)
-        return is_idle
-
-    def on_finish(self, output: Output) -> None:
-        self.flush(output)
 
     def _check(self, texts: pa.Array, places: pa.Array) -> None:
         if self.spec.skips_invalid:

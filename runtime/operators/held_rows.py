@@ -1,4 +1,4 @@
-"""Small batches that an operator holds to work on them as one."""
+"""Small batches that an operator holds to work on them as one, and when it emits them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from sqlstream.runtime.operators.operator import Operator, Output, SpecT
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
@@ -57,3 +58,21 @@ class HeldRows(SavedWhole, NeverExpires):
 
     def nbytes(self) -> int:
         return self.bytes
+
+
+class HoldingOperator(Operator[SpecT]):
+    """An operator that holds rows which `flush` emits: before whatever must not overtake them."""
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.flush(output)
+        return watermark_ms
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        self.flush(output)
+        return is_idle
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self.flush(output)
+
+    def on_finish(self, output: Output) -> None:
+        self.flush(output)

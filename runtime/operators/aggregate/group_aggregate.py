@@ -22,6 +22,7 @@ from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.equal_values import batch_groups, key_groups
+from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
@@ -131,7 +132,7 @@ class HeldPartials(SavedWhole, NeverExpires):
         return self._key_bytes + self._row_counts.nbytes + accumulators
 
 
-class LocalGroupAggregate(Operator[GroupAggregateSpec]):
+class LocalGroupAggregate(HoldingOperator[GroupAggregateSpec]):
     """Turns each batch into one partial per key.
 
     Few partials are held and emitted as one batch, because what GLOBAL and an exchange cost is mostly per batch: for at most
@@ -166,22 +167,8 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         if self._held.rows:
             output.emit(pa.RecordBatch.from_arrays(self._held.take(), schema=self._schema))
 
-    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        self.flush(output)
-        return watermark_ms
-
-    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        self.flush(output)
-        return is_idle
-
     def next_processing_time_ms(self) -> int | None:
         return self._held_since_ms + _WAIT_MS if self._held.rows else None
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self.flush(output)
-
-    def on_finish(self, output: Output) -> None:
-        self.flush(output)
 
 
 class GroupAggregate(Operator[GroupAggregateSpec]):

@@ -207,3 +207,41 @@ def test_a_job_that_cannot_be_written_is_an_error_that_names_the_file(
     with pytest.raises(ExternalError, match=r"could not write .*a\.job") as caught:
         keep(store, make_job("a"))
     assert caught.value.code == "SS5001"
+
+
+def led_store(path: Path) -> FileJobStore:
+    """That of a server which leads others."""
+    return FileJobStore(
+        str(path / "epoch-1-a"), lambda: 0, ended_max=ENDED_MAX, marks_directory=str(path / "kept")
+    )
+
+
+def test_of_a_server_that_leads_the_newest_checkpoint_is_the_one_that_is_noted(
+    tmp_path: Path, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, job = led_store(tmp_path), make_job("a")
+    keep(store, job)
+    assert [kept.newest_id for kept in store.kept()] == [0]
+    store.mark_saved("a", 7)
+    assert [kept.newest_id for kept in led_store(tmp_path).kept()] == [7]
+    (tmp_path / "epoch-1-a" / "a.saved").write_bytes(b"damaged")
+    # None of its checkpoints would count, and all would be removed.
+    assert led_store(tmp_path).kept() == ()
+    assert "the newest of its checkpoints is not known" in caplog.text
+
+
+def test_a_server_whose_place_was_taken_changes_nothing(
+    tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
+) -> None:
+    store = led_store(tmp_path)
+    keep(store, make_job("a"))
+    (tmp_path / "epoch-1-a").rename(tmp_path / "epoch-2-b")
+    for change in (
+        lambda: keep(store, make_job("b")),
+        lambda: store.mark_saved("a", 1),
+        lambda: store.mark_ending("a", JobStatus.FAILED, None),
+        lambda: store.remove("a", make_ended("a", JobStatus.FINISHED)),
+    ):
+        with pytest.raises(ExternalError, match="leads no longer"):
+            change()
+    assert os.listdir(tmp_path / "kept") == ["a.job"]
