@@ -209,6 +209,24 @@ def equal_bytes(left, right, length):  # type: ignore[no-untyped-def]
     return difference == np.uint64(0)
 
 
+def _copy(width: int, ir: Any, builder: Any, target: Any, source: Any) -> None:
+    pointer = ir.VectorType(ir.IntType(8), width).as_pointer()
+    loaded = builder.load(builder.inttoptr(source, pointer), align=1, typ=pointer.pointee)
+    builder.store(loaded, builder.inttoptr(target, pointer), align=1)
+
+
+@instruction("void(int64, int64)")
+def copy_16(ir: Any, builder: Any, target: Any, source: Any) -> None:
+    """Copy 16 bytes between two addresses by one unaligned vector load and store."""
+    _copy(16, ir, builder, target, source)
+
+
+@instruction("void(int64, int64)")
+def copy_32(ir: Any, builder: Any, target: Any, source: Any) -> None:
+    """As `copy_16`, of 32 bytes."""
+    _copy(32, ir, builder, target, source)
+
+
 @inlined
 def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
     """Copy bytes between ranges that do not overlap."""

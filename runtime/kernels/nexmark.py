@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from sqlstream.runtime.kernels.intrinsics import GOLDEN, mix
-from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, instruction, kernel
+from sqlstream.runtime.kernels.intrinsics import GOLDEN, copy_16, copy_32, mix
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, kernel
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -30,23 +30,6 @@ HOT_BLOCK = 100
 # How far past the last id that exists a random id may lie.
 LEAD = 10
 PRICE_DIGIT_BITS = 10
-
-
-def _copy(width: int, ir: Any, builder: Any, target: Any, source: Any) -> None:
-    """Copy `width` bytes between two addresses by one unaligned vector load and store."""
-    pointer = ir.VectorType(ir.IntType(8), width).as_pointer()
-    to, origin = (builder.inttoptr(address, pointer) for address in (target, source))
-    builder.store(builder.load(origin, align=1), to, align=1)
-
-
-@instruction("void(int64, int64)")
-def _copy_16(ir: Any, builder: Any, target: Any, source: Any) -> None:
-    _copy(16, ir, builder, target, source)
-
-
-@instruction("void(int64, int64)")
-def _copy_32(ir: Any, builder: Any, target: Any, source: Any) -> None:
-    _copy(32, ir, builder, target, source)
 
 
 @always_inlined
@@ -226,7 +209,7 @@ def copy_picks(picks: Any, pool: Any, width: int, offsets: Any, data: Any) -> No
     for i in range(len(picks)):
         to, origin = target + offsets[i], source + picks[i] * width
         for block in range(0, width, 16):
-            _copy_16(to + block, origin + block)
+            copy_16(to + block, origin + block)
 
 
 @kernel(f"void(int64[::1], uint64, {READ_BYTES}, int64, int32[::1], int64, uint8[::1])")
@@ -237,7 +220,7 @@ def copy_text(numbers: Any, key: int, pool: Any, starts: int, offsets: Any, widt
         to = target + offsets[i]
         origin = source + below(draw(key, numbers[i]) & _LOW_HALF, starts)
         for block in range(0, width, 32):
-            _copy_32(to + block, origin + block)
+            copy_32(to + block, origin + block)
 
 
 @kernel("void(int64[::1], uint64, int64, uint8[::1])")

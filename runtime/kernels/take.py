@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_bitmap, view_buffer
 from sqlstream.runtime.kernels.intrinsics import (
+    copy_32,
     copy_bytes,
     is_set,
     load_8,
@@ -18,17 +17,9 @@ from sqlstream.runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
-from sqlstream.runtime.native.kernel import instruction, kernel
+from sqlstream.runtime.native.kernel import kernel
 
 _INT32_MAX = 2**31 - 1
-
-
-@instruction("void(int64, int64)")
-def _copy_32(ir: Any, builder: Any, target: Any, source: Any) -> None:
-    """Copy 32 bytes."""
-    pointer = ir.VectorType(ir.IntType(64), 4).as_pointer()
-    loaded = builder.load(builder.inttoptr(source, pointer), align=1, typ=pointer.pointee)
-    builder.store(loaded, builder.inttoptr(target, pointer), align=1)
 
 
 def take_rows(array: pa.Array, positions: np.ndarray) -> pa.Array:
@@ -168,11 +159,11 @@ def _copy_values(place, data, readable, positions, ends, out):  # type: ignore[n
         if end + 32 <= writable and source + (end - target) + 32 <= readable:
             # Whole vectors: what they write behind the value, the next one overwrites. Few values differ in their number of
             # vectors, so that the loop is predicted.
-            _copy_32(target, source)
+            copy_32(target, source)
             while target + 32 < end:
                 target += 32
                 source += 32
-                _copy_32(target, source)
+                copy_32(target, source)
         else:
             copy_bytes(target, source, end - target)
 

@@ -10,11 +10,10 @@ The place of a record, an int64, has its size in the highest 12 bits (in words o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sqlstream.runtime.kernels.intrinsics import (
+    copy_32,
     copy_bytes,
     load_8,
     load_32,
@@ -24,7 +23,7 @@ from sqlstream.runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
-from sqlstream.runtime.native.kernel import always_inlined, inlined, instruction, kernel
+from sqlstream.runtime.native.kernel import always_inlined, inlined, kernel
 
 BLOCK = 64
 """Rows that are worked on column by column; their records fit the processor's first two caches."""
@@ -49,14 +48,6 @@ _SIZE_WORDS_MAX = (1 << 12) - 1
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
-@instruction("void(int64, int64)")
-def _copy_32(ir: Any, builder: Any, target: Any, source: Any) -> Any:
-    """Copy 32 bytes."""
-    pointer = ir.VectorType(ir.IntType(64), 4).as_pointer()
-    loaded = builder.load(builder.inttoptr(source, pointer), align=1, typ=pointer.pointee)
-    builder.store(loaded, builder.inttoptr(target, pointer), align=1)
-
-
 @inlined
 def _copy(target, source, length):  # type: ignore[no-untyped-def]
     if length < 32:
@@ -64,9 +55,9 @@ def _copy(target, source, length):  # type: ignore[no-untyped-def]
         return
     at = 0
     while at + 32 <= length:
-        _copy_32(target + at, source + at)
+        copy_32(target + at, source + at)
         at += 32
-    _copy_32(target + length - 32, source + length - 32)
+    copy_32(target + length - 32, source + length - 32)
 
 
 @always_inlined
