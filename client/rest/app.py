@@ -144,18 +144,33 @@ class MetricFamilies:
     def add(self, scope: str, labels: Labels, metrics: Metrics) -> None:
         """The figures of one holder, all with its labels. Counters keep Flink's names, without `_total`, for the dashboards that
         look for them."""
-        text = ",".join(f'{name}="{filtered(value)}"' for name, value in labels.items())
+        text = _label_text(labels)
         for metric, value in metrics.items():
-            name = f"flink_{scope}_{filtered(metric)}"
-            self._help.setdefault(name, f"{metric} (scope: {scope})")
-            self._types.setdefault(name, "counter" if is_counter(metric) else "gauge")
-            self._samples.setdefault(name, []).append(f"{name}{{{text},}} {float(value)}")
+            if (of_split := _OF_SPLIT.fullmatch(metric)) is not None:
+                own = _label_text(labels | {"split": of_split[1]})
+                self._add(f"{scope}_split", of_split[2], own, value)
+            else:
+                self._add(scope, metric, text, value)
+
+    def _add(self, scope: str, metric: str, labels: str, value: float) -> None:
+        name = f"flink_{scope}_{filtered(metric)}"
+        self._help.setdefault(name, f"{metric} (scope: {scope})")
+        self._types.setdefault(name, "counter" if is_counter(metric) else "gauge")
+        self._samples.setdefault(name, []).append(f"{name}{{{labels},}} {float(value)}")
 
     def text(self) -> str:
         lines: list[str] = []
         for name, samples in self._samples.items():
             lines += (f"# HELP {name} {self._help[name]}", f"# TYPE {name} {self._types[name]}", *samples)
         return "\n".join(lines) + "\n"
+
+
+_OF_SPLIT = re.compile(r"split\.(.+)\.(watermark\.currentWatermark|pendingRecords|isIdle)")
+"""A figure of one split of a source, which is a label."""
+
+
+def _label_text(labels: Labels) -> str:
+    return ",".join(f'{name}="{filtered(value)}"' for name, value in labels.items())
 
 
 def is_counter(metric: str) -> bool:

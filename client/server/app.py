@@ -21,17 +21,23 @@ from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.log_files import Cursor, LogFiles
 from sqlstream.errors import SqlStreamError
 
-HEALTH_PATHS = ("/health", "/ready")
+HEALTH_PATHS = ("/health", "/ready", "/version")
 
 
-def health_routes(ask_job_manager: Callable[[], object], is_stopping: Callable[[], bool]) -> APIRouter:
-    """`/health` is answered while requests are; `/ready` with 200 while the JobManager answers too, else with 503. Neither says
-    more than that."""
+def health_routes(
+    ask_job_manager: Callable[[], object], is_stopping: Callable[[], bool], info: ServerInfo
+) -> APIRouter:
+    """`/health` is answered while requests are; `/ready` with 200 while the JobManager answers too, else with 503; `/version` has
+    the release, and that of Flink whose protocol it speaks. They say no more than that."""
     router = APIRouter(tags=["health"])
 
     @router.get("/health")
     async def health() -> Response:
         return json_answer({"status": "OK"})
+
+    @router.get("/version")
+    async def version() -> Response:
+        return json_answer({"version": info.version, "flink-version": info.flink_version})
 
     @router.get("/ready")
     def ready() -> Response:
@@ -90,7 +96,7 @@ def server_app(
     )
     install_errors(app)
 
-    add_routes(app, health_routes(cluster.jobs, is_stopping).routes)
+    add_routes(app, health_routes(cluster.jobs, is_stopping, info).routes)
     add_routes(app, gateway_routes(service).routes)
     add_routes(app, console_routes(service.complete, info).routes)
     add_routes(app, job_log_routes(logs).routes)

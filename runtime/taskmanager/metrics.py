@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.messages.rpc import Metrics
 from sqlstream.runtime.host.clock import steady_s
+from sqlstream.spi.connector import SplitFigures
 
 RATE_WINDOW_S = 5.0
 """Over how long `…PerSecond` of records and bytes is averaged."""
@@ -25,6 +26,8 @@ class OperatorCounters:
         self.state_bytes = 0
         self.state_file_bytes = 0
         self.watermark_ms = WATERMARK_MIN
+        self.is_idle = False
+        self.splits: Metrics = {}
         self._named: dict[str, int] = {}
 
     def add_records_in(self, rows: int) -> None:
@@ -46,7 +49,35 @@ class OperatorCounters:
             figures["stateFileBytes"] = self.state_file_bytes
         if self.watermark_ms != WATERMARK_MIN:
             figures["currentOutputWatermark"] = self.watermark_ms
-        return figures | dict(self._named)
+        if self.is_idle:
+            figures["isIdle"] = 1
+        return figures | self.splits | dict(self._named)
+
+
+SPLITS_SHOWN_MAX = 32
+"""How many splits of a reader have figures of their own: those that are furthest behind."""
+
+
+def split_figures(splits: Sequence[SplitFigures]) -> Metrics:
+    """What is left to read of all splits together, where it is known, and the figures of each split behind its name.
+
+    >>> split_figures([SplitFigures("t-0", 5, 1_000), SplitFigures("t-1", 2, None, is_idle=True)])
+    {'pendingRecords': 7, 'split.t-0.watermark.currentWatermark': 1000, 'split.t-0.pendingRecords': 5, \
+'split.t-1.pendingRecords': 2, 'split.t-1.isIdle': 1}
+    """
+    figures: Metrics = {}
+    if known := [split.pending for split in splits if split.pending is not None]:
+        figures["pendingRecords"] = sum(known)
+    least = sorted(splits, key=lambda split: (split.is_idle, split.watermark_ms or WATERMARK_MIN))
+    for split in least[:SPLITS_SHOWN_MAX]:
+        name = f"split.{split.name}"
+        if split.watermark_ms is not None:
+            figures[f"{name}.watermark.currentWatermark"] = split.watermark_ms
+        if split.pending is not None:
+            figures[f"{name}.pendingRecords"] = split.pending
+        if split.is_idle:
+            figures[f"{name}.isIdle"] = 1
+    return figures
 
 
 class TaskTimes:

@@ -145,7 +145,7 @@ class ChainOutput:
     def emit_idle(self, is_idle: bool) -> None:
         if is_idle == self._is_idle:
             return
-        self._is_idle = is_idle
+        self._is_idle = self._counters.is_idle = is_idle
         for node in self._nodes:
             node.on_idle(is_idle)
         self._broadcast(WatermarkStatus(is_idle))

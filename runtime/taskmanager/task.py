@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from sqlstream import config
-from sqlstream.elements import WATERMARK_MIN
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import ErrorInfo, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import Metrics, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
@@ -44,12 +44,18 @@ class TaskFigures:
     """Reads the counters of a task, while its thread writes them. State: earlier readings, for rates; for one reader thread."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, times: TaskTimes, mailbox: Mailbox
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        opened: OpenedTask,
+        times: TaskTimes,
+        mailbox: Mailbox,
+        now_ms: Callable[[], int],
     ) -> None:
         self._descriptor = descriptor
         self._opened = opened
         self._times = times
         self._mailbox = mailbox
+        self._now_ms = now_ms
         self._rates: dict[int, Rates] = {_TASK: Rates()}
 
     def read(self) -> TaskMetrics:
@@ -68,11 +74,18 @@ class TaskFigures:
 
     def _figures(self, ratios: Metrics, rates: Callable[[int, Metrics], Metrics]) -> TaskMetrics:
         operators = {id: counters.read() for id, counters in list(self._opened.chain.counters.items())}
+        if isinstance(self._opened.loop.input, SourceInput) and operators:
+            next(iter(operators.values())).update(self._lag(operators))
         rated = {
             id: figures | rates(id, {name: figures[name] for name in ("numRecordsIn", "numRecordsOut")})
             for id, figures in operators.items()
         }
         return TaskMetrics(self._descriptor.execution_id, self._task_figures(operators, ratios, rates), rated)
+
+    def _lag(self, operators: dict[int, Metrics]) -> Metrics:
+        """How far the watermark that a source makes, by itself or by the operator behind it, is behind the clock."""
+        made = [f["currentOutputWatermark"] for f in operators.values() if "currentOutputWatermark" in f]
+        return {"watermarkLag": self._now_ms() - made[0]} if made and made[0] != WATERMARK_MAX else {}
 
     def _task_figures(
         self, operators: dict[int, Metrics], ratios: Metrics, rates: Callable[[int, Metrics], Metrics]
@@ -140,7 +153,7 @@ class Task:
         self._mailbox, self._cancellation, self._times = context.mailbox, context.cancellation, context.times
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
         self._opened = OpenedTask(descriptor, self._context)
-        self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
+        self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox, context.now_ms)
         self._state_measured_s = 0.0
         self._turn: threading.Lock | None = None
         self._thread = threading.Thread(target=self._run, name=descriptor.task_name, daemon=True)
@@ -284,6 +297,7 @@ class Task:
 
     def _measure_state(self) -> None:
         self._context.memory.measured(self._opened.chain.update_state_bytes())
+        self._opened.measure_source()
         self._state_measured_s = steady_s()
 
     # --- the end

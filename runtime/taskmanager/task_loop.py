@@ -163,6 +163,11 @@ class OpenedTask:
         assert isinstance(source, SourceInput)
         return source
 
+    def measure_source(self) -> None:
+        """Read how far a source is, beside its counters."""
+        if isinstance(self.loop.input, SourceInput):
+            next(iter(self.chain.counters.values())).splits = self.loop.input.measure()
+
     def committables(self) -> tuple[rpc.SinkCommittables, ...]:
         """What the sinks have prepared and no completed checkpoint has covered."""
         written = tuple(self.batch_query.committables) if self.batch_query is not None else ()

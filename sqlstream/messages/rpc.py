@@ -54,7 +54,8 @@ as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsP
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
-numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateFileBytes."""
+numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateFileBytes, isIdle. Of sources: watermarkLag, pendingRecords, and
+`split.NAME.…` for splits."""
 
 COUNTER = "num"
 """What the names of counters begin with; other figures, and `…PerSecond`, are of the present alone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -397,6 +397,24 @@ class AlignsSplits(MakesWatermarks, Protocol):
     def align(self, watermark_ms: int) -> None:
         """Until the next call, read no split whose watermark is above this one. Such a split is not idle. It is called between
         two polls, also with the same watermark again. A reader whose own watermark is above it is not polled."""
+
+
+class SplitFigures(NamedTuple):
+    """Where a reader is in one split. `pending` are the rows that are there and not read, None where that is not known;
+    `is_idle`: nobody waits for its watermark."""
+
+    name: str
+    pending: int | None = None
+    watermark_ms: int | None = None
+    is_idle: bool = False
+
+
+@runtime_checkable
+class MeasuresSplits(Protocol):
+    """A reader that knows how much is left to read, or which of its splits holds its watermark."""
+
+    def measure(self) -> Sequence[SplitFigures]:
+        """Its unfinished splits. Called between two polls, every second or so; it waits for nobody."""
 
 
 @runtime_checkable

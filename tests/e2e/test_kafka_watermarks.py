@@ -16,7 +16,7 @@ from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.specs.source import SourceWatermark
-from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceStatus
+from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, MeasuresSplits, SourceStatus
 from sqlstream.types import timestamp_ltz
 
 AT_MS = 1_714_564_800_000
@@ -55,10 +55,17 @@ def test_a_partition_without_messages_holds_the_watermark_until_it_is_idle(
     try:
         wait_until(lambda: not isinstance(reader.poll(), SourceStatus), TIMEOUT_S)
         assert reader.watermark_ms() == WATERMARK_MIN
+        assert isinstance(reader, MeasuresSplits)
+        # Both are read to their ends; that without messages has no watermark, and holds that of the table.
+        wait_until(lambda: reader.poll() and all(s.pending == 0 for s in reader.measure()), TIMEOUT_S)
+        first, second = (s.name for s in reader.measure() if s.watermark_ms), reader.measure()[1]
+        assert (list(first), second.watermark_ms, second.is_idle) == ([f"{topic}-0"], None, False)
         # The partition with messages has some again, as both would be idle else.
         clock[0] = 2_000
         cluster.send(topic, ['{"ts":"2024-05-01 12:00:00.000Z"}'])
         wait_until(lambda: not isinstance(reader.poll(), SourceStatus), TIMEOUT_S)
+        idle = [f"{topic}-1"] if idle_timeout_ms else []
+        assert [s.name for s in reader.measure() if s.is_idle] == idle
         assert reader.watermark_ms() == (AT_MS if idle_timeout_ms else WATERMARK_MIN)
     finally:
         reader.close()

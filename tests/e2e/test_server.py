@@ -275,7 +275,7 @@ def test_the_first_start_with_tokens_makes_one_in_a_file_and_tells_nobody(tmp_pa
         assert (tmp_path / "data" / "token").stat().st_mode & 0o777 == 0o600
         token = (tmp_path / "data" / "token").read_text().strip()
         assert server.request("GET", "/overview").status_code == 401
-        for path in ("/health", "/ready"):
+        for path in ("/health", "/ready", "/version"):
             for rest in (False, True):
                 assert server.request("GET", path, rest=rest).status_code == 200, path
         server.headers = {"Authorization": f"Bearer {token}"}

@@ -209,6 +209,14 @@ class Consumer:
         library().commit(self._consumer, listed, 1)
         library().topic_partition_list_destroy(listed)
 
+    def end_of(self, partition: Partition) -> int | None:
+        """The offset behind the last message that a broker has told of; None while none has."""
+        begin, end = ctypes.c_int64(-1), ctypes.c_int64(-1)
+        error = library().get_watermark_offsets(
+            self._consumer, partition.topic.encode(), partition.number, ctypes.byref(begin), ctypes.byref(end)
+        )
+        return int(end.value) if not error and end.value >= 0 else None
+
     def close(self) -> None:
         if self._consumer:
             library().queue_io_event_enable(self._queue, -1, None, 0)

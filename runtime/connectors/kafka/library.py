@@ -114,6 +114,10 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "topic_partition_list_destroy": ([_LIST], None),
     "incremental_assign": ([c_void_p, _LIST], c_void_p),
     "incremental_unassign": ([c_void_p, _LIST], c_void_p),
+    "get_watermark_offsets": (
+        [c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64)],
+        c_int,
+    ),
     "commit": ([c_void_p, _LIST, c_int], c_int),
     "error_string": ([c_void_p], c_char_p),
     "error_code": ([c_void_p], c_int),

@@ -17,7 +17,7 @@ from sqlstream.runtime.connectors.kafka.rows import MessageRows
 from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
+from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus, SplitFigures
 
 _ROWS_MAX = 65_536
 _AWAITING_MS = 1_000
@@ -239,13 +239,28 @@ class KafkaReader:
         if self._watermarks is None:
             return
         splits = list(self._splits.values())
-        if self._idle_timeout_ms > 0:
-            since_ms = self._context.now_ms() - self._idle_timeout_ms
-            splits = [
-                s for s in splits if s.active_ms > since_ms or s.watermark_ms > self._aligned_ms
-            ] or splits
+        splits = [split for split in splits if not self._counts_as_idle(split)] or splits
         progress = (split.watermark_ms for split in splits)
         self._watermark_ms = max(self._watermark_ms, min(progress, default=self._finished_ms))
+
+    def _counts_as_idle(self, split: Split) -> bool:
+        """Whether it has had no messages for long, unless that is because it is not fetched."""
+        since_ms = self._context.now_ms() - self._idle_timeout_ms
+        return (
+            self._idle_timeout_ms > 0
+            and split.active_ms <= since_ms
+            and split.watermark_ms <= self._aligned_ms
+        )
+
+    def measure(self) -> list[SplitFigures]:
+        return [self._figures_of(partition, split) for partition, split in self._splits.items()]
+
+    def _figures_of(self, partition: Partition, split: Split) -> SplitFigures:
+        end = split.end if split.end is not None else self._consumer.end_of(partition)
+        pending = max(0, end - split.offset) if end is not None and split.offset >= 0 else None
+        watermark_ms = split.watermark_ms if split.watermark_ms != WATERMARK_MIN else None
+        name = f"{partition.topic}-{partition.number}"
+        return SplitFigures(name, pending, watermark_ms, self._counts_as_idle(split))
 
     @property
     def is_idle(self) -> bool:

@@ -10,15 +10,18 @@ from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
 from sqlstream.errors import JobError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.rpc import Metrics
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
+from sqlstream.runtime.taskmanager.metrics import split_figures
 from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.spi.connector import (
     AssignedSplits,
     MakesWatermarks,
+    MeasuresSplits,
     NotesCheckpoints,
     SourceReader,
     SourceStatus,
@@ -131,6 +134,7 @@ class SourceInput:
         self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
         self._is_idle = False
         self._noting = head.reader if isinstance(head.reader, NotesCheckpoints) else None
+        self._measuring = head.reader if isinstance(head.reader, MeasuresSplits) else None
         self._positions: dict[int, list[dict[str, Any]]] = {}
         self._output = output
         self._count_rows = count_rows
@@ -207,6 +211,10 @@ class SourceInput:
     def position(self) -> SubtaskState:
         number = self._assignment if self._splits is None else self._splits.number
         return SubtaskState(splits=tuple(self._reader.snapshot()), assignment=number)
+
+    def measure(self) -> Metrics:
+        """How far the reader is, where it can say so."""
+        return split_figures(self._measuring.measure()) if self._measuring is not None else {}
 
     def on_assigned(self, number: int, assigned: AssignedSplits) -> None:
         """Further splits have come."""

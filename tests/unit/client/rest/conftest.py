@@ -88,7 +88,8 @@ DIVISION = ErrorInfo("SS5003", "division by zero", FailureReason.USER_DATA, vert
 
 
 def details(job_id, status, state, error=None):
-    own = subtask(0, "source", state, SOURCE_FIGURES, {0: {"numRecordsIn": 100, "numRecordsOut": 100}}, error)
+    read = {"numRecordsIn": 100, "numRecordsOut": 100, "split.my.topic-0.pendingRecords": 7}
+    own = subtask(0, "source", state, SOURCE_FIGURES, {0: read}, error)
     second = subtask(1, "source", state, {**SOURCE_FIGURES, "numRecordsOut": 50})
     sink = subtask(0, "sink", state, SINK_FIGURES)
     timestamps = {"INITIALIZING": START_MS, "CREATED": START_MS, "RUNNING": START_MS + 15}

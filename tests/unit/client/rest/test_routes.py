@@ -275,6 +275,9 @@ def test_prometheus_reads_metrics_under_the_names_of_flinks_reporter(rest, clust
         and line.endswith("} 100.0")
         for line in lines
     )
+    (pending,) = [line for line in lines if line.startswith("flink_taskmanager_job_task_operator_split_")]
+    assert pending.startswith("flink_taskmanager_job_task_operator_split_pendingRecords{")
+    assert pending.endswith(',split="my_topic_0",} 7.0')
     assert "# TYPE flink_taskmanager_job_task_busyTimeMsPerSecond gauge" in lines
     assert "# TYPE flink_taskmanager_job_task_operator_numRecordsIn counter" in lines
     assert "# TYPE flink_jobmanager_numRunningJobs gauge" in lines
