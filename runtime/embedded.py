@@ -37,6 +37,7 @@ from sqlstream.runtime.jobmanager.events import (
 from sqlstream.runtime.jobmanager.instruction_executor import JobManagerServices
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.resources.hosts import BlocklistConfig, load_balance_of
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
@@ -190,6 +191,12 @@ class EmbeddedCluster:
                 resource_manager_id=self._cluster_id,
                 provisioning=self._provisioning,
                 owner_slots_max=value("slotmanager.number-of-slots.max-per-user"),
+                load_balance=load_balance_of(self._config),
+                blocklist=BlocklistConfig(
+                    value("cluster.blocklist.failures"),
+                    value("cluster.blocklist.window"),
+                    value("cluster.blocklist.duration"),
+                ),
             ),
             JobMasterConfig(
                 result_address=self._task_managers.result_address,

@@ -14,6 +14,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS, STORE_OPTIONS
 from sqlstream.options.flink_keys import flink_keys, foreign_option
 from sqlstream.options.network_options import NETWORK_OPTIONS
+from sqlstream.options.scheduling_options import SCHEDULING_OPTIONS
 from sqlstream.options.server_options import SERVER_OPTIONS
 from sqlstream.options.state_options import STATE_OPTIONS
 from sqlstream.spark import is_spark_key
@@ -211,6 +212,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      scope=Scope.CLUSTER),
         *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
+        *SCHEDULING_OPTIONS,
         *SERVER_OPTIONS,
         *STATE_OPTIONS,
         *STORE_OPTIONS,

@@ -45,6 +45,7 @@ def task_manager_summary(
         free_resource=_resources(found, found.free_slots, network_bytes),
         hardware=messages.Hardware(found.cores, found.memory_bytes),
         memory_configuration=messages.MemoryConfiguration(network_bytes),
+        blocked=found.is_blocked,
     )
 
 

@@ -344,6 +344,12 @@ class GiveUpTaskManager(msgspec.Struct, frozen=True):
     task_manager_id: str
 
 
+class TaskFailed(msgspec.Struct, frozen=True):
+    """To the ResourceManager: a task has failed in this TaskManager, for a reason that may be that of its host."""
+
+    task_manager_id: str
+
+
 class StartEnumerator(msgspec.Struct, frozen=True):
     """Find the splits of this source, on and on if it has no end; answered by SplitsDiscovered or DiscoveryFailed. One that has
     been started before in this `run` looks at once, and goes on from what it has found; another run takes its place, and goes on
@@ -517,6 +523,7 @@ JobMasterInstruction = (
     | KeepSlots
     | ReleaseSlots
     | GiveUpTaskManager
+    | TaskFailed
     | StartEnumerator
     | GiveBackSplits
     | StopEnumerators
@@ -533,7 +540,7 @@ JobMasterInstruction = (
     | JobFinished
 )
 ResourceManagerInstruction = (
-    Send | TaskManagerLost | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager
+    Send | TaskManagerLost | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager | Noted
 )
 JobManagerInstruction = (
     Send

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from msgspec.structs import replace
@@ -57,13 +58,13 @@ class JobManager:
         self._on_broken = on_broken
         self._owners: dict[int, str] = {}
         self.at_work_for = ""
+        self.resource_manager = ResourceManager(config.resource_manager)
         self.dispatcher = Dispatcher(
-            config.job_master,
+            replace_fields(config.job_master, describe_slots=self.resource_manager.describe_slots),
             config.archive_max,
             config.slots_max,
             config.resource_manager.heartbeat_timeout_ms,
         )
-        self.resource_manager = ResourceManager(config.resource_manager)
         self._metrics_sequence: dict[str, int] = {}
         self._now_ms = 0
 
@@ -159,6 +160,8 @@ class JobManager:
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
             case events.GiveUpTaskManager(task_manager_id):
                 return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
+            case events.TaskFailed(task_manager_id):
+                return list(self.resource_manager.on_task_failed(task_manager_id, now_ms))
             case events.TaskManagerLost(task_manager_id, error):
                 self._metrics_sequence.pop(task_manager_id, None)
                 # One that no job has used for long was released.

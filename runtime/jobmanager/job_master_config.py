@@ -23,7 +23,8 @@ class JobMasterConfig:
     assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`. A job
     that `is_recovered` has run under an earlier JobManager. `job_manager_id` is another one for each JobManager that TaskManagers
     can meet: what an earlier one has deployed under the same job is never taken for what this one has. A job
-    that is recovered leaves out `checkpoint_ids_skipped` ids: an earlier JobManager that still runs may write under them."""
+    that is recovered leaves out `checkpoint_ids_skipped` ids: an earlier JobManager that still runs may write under them.
+    `describe_slots` says which slots the cluster has."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -35,6 +36,7 @@ class JobMasterConfig:
     is_recovered: bool = False
     job_manager_id: str = ""
     checkpoint_ids_skipped: int = 0
+    describe_slots: Callable[[], str] = lambda: ""
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:
         if job.is_query:

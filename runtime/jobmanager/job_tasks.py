@@ -73,9 +73,11 @@ class JobTasks:
 
     def no_slots(self) -> ErrorInfo:
         seconds = self._config.slot_request_timeout_ms / 1000
+        there = self._config.describe_slots()
         return error_info(
             "SS6003",
-            f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s",
+            f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s (slot.request.timeout)"
+            f"{f'; {there}' if there else ''}",
             hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or lower parallelism.default",
         )
 

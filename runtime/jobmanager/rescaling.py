@@ -142,7 +142,9 @@ class JobRescaling:
             slots, seconds = parts.tasks.slots, parts.config.slot_request_timeout_ms / 1000
             is_not_running = slots.has_all
             self._end(
-                _not_running(seconds) if is_not_running else _no_slots(slots.wanted, len(slots), seconds),
+                _not_running(seconds)
+                if is_not_running
+                else _no_slots(slots.wanted, len(slots), seconds, parts.config.describe_slots()),
                 now_ms,
             )
 
@@ -290,10 +292,11 @@ def _is_rescaled(job_id: str) -> ErrorInfo:
     )
 
 
-def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
+def _no_slots(wanted: int, found: int, seconds: float, there: str) -> ErrorInfo:
     return error_info(
         "SS6233",
-        f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
+        f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s"
+        f"{f'; {there}' if there else ''}",
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.errors import ErrorInfo, error_info
+from sqlstream.errors import ErrorInfo, FailureReason, error_info
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import AlignWatermark, AssignSplits, RequestMetrics, TaskStateAck
 from sqlstream.runtime.jobmanager import events
@@ -18,6 +18,17 @@ METRICS_REQUEST_INTERVAL_MS = 1000
 METRICS_READER_PAUSE_MS = 4000
 """Who has not read figures for so long gets those that TaskManagers send unasked. A client that draws reads more often, and one
 that looks after a job every few seconds does not make all its tasks report several times a second."""
+
+_NOT_OF_THE_HOST = (
+    FailureReason.PARTITION_LOST,
+    FailureReason.USER_DATA,
+    FailureReason.ACCESS_REFUSED,
+    FailureReason.SERVER_REFUSED,
+    FailureReason.CANCELLED,
+    FailureReason.CHECKPOINT_CORRUPT,
+    FailureReason.CHECKPOINT_FAILED,
+)
+"""Failures of tasks that would be the same, or have their cause, on another host."""
 
 
 class TaskReports:
@@ -54,6 +65,8 @@ class TaskReports:
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
             execution.error = update.error or _no_cause(subtask)
+            if execution.error.reason not in _NOT_OF_THE_HOST:
+                self._parts.emit(events.TaskFailed(execution.task_manager_id))
             self._regions.on_task_failure(subtask, execution.error, now_ms)
         elif update.state is ExecutionState.CANCELED and not was_cancelling:
             self._regions.on_task_failure(subtask, _cancelled_elsewhere(subtask), now_ms)

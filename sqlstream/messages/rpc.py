@@ -585,6 +585,8 @@ class JobMetrics(msgspec.Struct, frozen=True):
 
 
 class TaskManagerOverview(msgspec.Struct, frozen=True):
+    """`is_blocked`: its host gets no tasks while others have room."""
+
     task_manager_id: str
     address: str
     slots: Count
@@ -594,6 +596,7 @@ class TaskManagerOverview(msgspec.Struct, frozen=True):
     process_id: Count
     cores: Count
     memory_bytes: Count
+    is_blocked: bool = False
 
 
 class JobStatusReply(RpcMessage, frozen=True):

@@ -33,6 +33,7 @@ const none = () => h("li", { class: "empty" }, h("p", { class: "empty-title" }, 
 function element(tm, metrics) {
   const used = tm.slotsNumber - tm.freeSlots;
   const facts = [`${used} of ${tm.slotsNumber} slots`, `${tm.assignedTasks} tasks`];
+  if (tm.blocked) facts.push("host blocked after failures");
   if ("Status.JVM.CPU.Load" in metrics) facts.push(`CPU ${Math.round(metrics["Status.JVM.CPU.Load"] * tm.hardware.cpuCores * 100)} %`);
   if ("Status.JVM.Memory.NonHeap.Used" in metrics) facts.push(size(metrics["Status.JVM.Memory.NonHeap.Used"]));
   if ("Status.JVM.Threads.Count" in metrics) facts.push(`${metrics["Status.JVM.Threads.Count"]} threads`);

@@ -295,7 +295,7 @@ class RegisteredTaskManager:
         elif self.idle_since_ms is None:
             self.idle_since_ms = now_ms
 
-    def overview(self) -> TaskManagerOverview:
+    def overview(self, is_blocked: bool) -> TaskManagerOverview:
         return TaskManagerOverview(
             task_manager_id=self.id,
             address=self.address,
@@ -306,4 +306,5 @@ class RegisteredTaskManager:
             process_id=self.registration.process_id,
             cores=self.registration.cores,
             memory_bytes=self.registration.memory_bytes,
+            is_blocked=is_blocked,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlstream.errors import ErrorInfo, InternalError, error_info
 from sqlstream.messages.rpc import (
@@ -24,7 +24,15 @@ from sqlstream.messages.rpc import (
     ToTaskManager,
     UnknownTaskManager,
 )
-from sqlstream.runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
+from sqlstream.runtime.jobmanager.events import Noted, ResourceManagerInstruction, Send, TaskManagerLost
+from sqlstream.runtime.jobmanager.resources.hosts import (
+    BlockedHosts,
+    BlocklistConfig,
+    LoadBalance,
+    choose_task_manager,
+    describe_hosts,
+    host_of,
+)
 from sqlstream.runtime.jobmanager.resources.provisioning import (
     Provisioning,
     ProvisioningConfig,
@@ -39,6 +47,9 @@ OWNER_SLOTS_AUTO, OWNER_SLOTS_ANY = 0, -1
 
 SHARE_OF_OTHERS = 8
 """One of so many slots is left to others."""
+
+RELEASED = "SS6051"
+"""The code of a TaskManager that no job has used for long: it has not failed."""
 
 GONE_MAX = 4096
 """How many lost registrations are remembered, so that their messages are answered with a request to register anew."""
@@ -56,6 +67,8 @@ class ResourceManagerConfig:
     resource_manager_id: str = "rm"
     provisioning: ProvisioningConfig | None = None
     owner_slots_max: int = OWNER_SLOTS_AUTO
+    load_balance: LoadBalance = LoadBalance.NONE
+    blocklist: BlocklistConfig = field(default_factory=BlocklistConfig)
 
     def slots_of_one_owner(self, possible: int) -> int:
         """How many of the slots that the cluster may have jobs of one owner have at most, beside the first of them."""
@@ -85,7 +98,7 @@ class ResourceManager:
     cluster can have delays no other. A slot is leased to a job from the moment it is requested until its
     TaskManager reports it freed; no allocation id is used twice, by whatever job. A TaskManager is lost, with all its slots,
     when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew or exits.
-    State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a bound.
+    State: TaskManagers, slots, requirements of live jobs, blocked hosts, and the ids of lost registrations up to a bound.
     """
 
     def __init__(self, config: ResourceManagerConfig) -> None:
@@ -97,6 +110,8 @@ class ResourceManager:
         self.provisioning = Provisioning(config.provisioning) if config.provisioning else None
         self._leases = 0
         self._waiting_slots = 0
+        self._blocked = BlockedHosts(config.blocklist)
+        self._now_ms = 0
         self._instructions: list[ResourceManagerInstruction] = []
 
     # --- events
@@ -188,8 +203,18 @@ class ResourceManager:
             self._give_up(found, _stuck(found), now_ms)
         return self._end(now_ms)
 
+    def on_task_failed(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
+        """A task has failed there, for a reason that may be that of its host."""
+        self._begin()
+        found = self.task_managers.get(task_manager_id)
+        if found is not None:
+            self._count_failure(found, now_ms)
+        return self._end(now_ms)
+
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
+        for host in self._blocked.forget(now_ms):
+            self._note(f"host {host} is not blocked any more", now_ms, is_warning=False)
         for found in list(self.task_managers.values()):
             if now_ms - found.last_message_ms > self.config.heartbeat_timeout_ms:
                 self._give_up(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
@@ -228,7 +253,12 @@ class ResourceManager:
         return any(s.allocation_id == allocation_id and s.state is SlotState.ALLOCATED for s in found.slots)
 
     def overview(self) -> tuple[TaskManagerOverview, ...]:
-        return tuple(t.overview() for t in self.task_managers.values())
+        return tuple(
+            t.overview(self._blocked.is_blocked(t.address, self._now_ms)) for t in self.task_managers.values()
+        )
+
+    def describe_slots(self) -> str:
+        return describe_hosts(self.task_managers.values(), self._blocked, self._now_ms)
 
     def check(self) -> None:
         """Check the invariants that hold after every step; InternalError with the story when one is broken."""
@@ -291,6 +321,18 @@ class ResourceManager:
         while len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
         self._instructions.append(TaskManagerLost(found.id, error))
+        if error.code != RELEASED:
+            self._count_failure(found, now_ms)
+
+    def _count_failure(self, found: RegisteredTaskManager, now_ms: int) -> None:
+        hosts = {host_of(t.address) for t in self.task_managers.values()}
+        if hosts - {host_of(found.address)} and self._blocked.on_failure(found.address, now_ms):
+            config = self.config.blocklist
+            self._note(
+                f"host {host_of(found.address)} gets no tasks for {config.duration_ms / 1000:g} s unless no other is free: "
+                f"{config.failures} tasks or TaskManagers have failed there within {config.window_ms / 1000:g} s",
+                now_ms,
+            )
 
     def _give_up(self, found: RegisteredTaskManager, error: ErrorInfo, now_ms: int) -> None:
         """Lose a TaskManager whose process may still run, and let its provider end it."""
@@ -401,10 +443,8 @@ class ResourceManager:
                 heapq.heappush(turns, (held[owner], line[0][0], owner))
 
     def _lease_one(self, job_id: str, is_gathered: bool, now_ms: int) -> None:
-        # The TaskManager with the most free slots first, so that tasks spread over processes.
-        found = max(
-            self.task_managers.values(),
-            key=lambda t: bool(t.free_slots()) if is_gathered else len(t.free_slots()),
+        found = choose_task_manager(
+            self.task_managers.values(), self.config.load_balance, self._blocked, now_ms, is_gathered
         )
         slot = found.free_slots()[0]
         self._leases += 1
@@ -433,6 +473,7 @@ class ResourceManager:
         self._instructions = []
 
     def _end(self, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._now_ms = now_ms
         self._allocate(now_ms)
         if self.provisioning is not None:
             self._provision(self.provisioning, now_ms)
@@ -441,6 +482,10 @@ class ResourceManager:
 
     def _send(self, address: str, message: ToTaskManager) -> None:
         self._instructions.append(Send(address, message))
+
+    def _note(self, text: str, now_ms: int, is_warning: bool = True) -> None:
+        self.story.add(now_ms, text)
+        self._instructions.append(Noted(text, is_warning=is_warning))
 
 
 def _silent(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
@@ -465,7 +510,7 @@ def _registered_anew(found: RegisteredTaskManager) -> ErrorInfo:
 
 def _idle(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
     return error_info(
-        "SS6051",
+        RELEASED,
         f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rpc import SlotOffer
+from sqlstream.runtime.jobmanager.resources.hosts import host_of
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,16 @@ class SlotPool:
         waiting = self._without_place()
         free = [i for i, place in enumerate(self._places) if place is None]
         for i in [*free]:
-            if (found := next((s for s in waiting if _host(s) == self._hosts[i]), None)) is not None:
+            if (
+                found := next((s for s in waiting if host_of(s.address) == self._hosts[i]), None)
+            ) is not None:
                 waiting.remove(found)
                 free.remove(i)
                 self._places[i] = found.allocation_id
         for i, slot in zip(free, waiting, strict=False):
             self._places[i] = slot.allocation_id
         found_slots = tuple(self._slots[p] for p in self._places if p is not None)
-        self._hosts = [_host(slot) for slot in found_slots]
+        self._hosts = [host_of(slot.address) for slot in found_slots]
         return found_slots
 
     def reserve(self, count: int) -> None:
@@ -102,11 +104,6 @@ class SlotPool:
         self._slots.clear()
         self._places = [None] * self.needed
         self._hosts = [None] * self.needed
-
-
-def _host(slot: AllocatedSlot) -> str:
-    """Empty for a TaskManager that is reached through a Unix socket: those are all on one host."""
-    return urlsplit(slot.address).hostname or ""
 
 
 # Which subtask goes into which slot: all at once, with slot sharing (Flink: SlotSharingStrategy).
