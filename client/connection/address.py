@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sqlstream.errors import UserError, did_you_mean
 
@@ -21,12 +21,18 @@ _EXAMPLE = 'write "embedded://" or a URL such as "http://localhost:8083"'
 @dataclasses.dataclass(frozen=True)
 class Address:
     """Where a connection leads. `url` is scheme, host, port and path of a server (empty for `embedded://`) without anything
-    secret; `ca_file` holds the certificates to trust beside the system's; `config` are settings of the session."""
+    secret, and `others` are those of the servers that may lead in its place; `ca_file` holds the certificates to trust beside the
+    system's; `config` are settings of the session."""
 
     url: str
     token: str = dataclasses.field(default="", repr=False)
     ca_file: str = ""
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url, *self.others)
 
     @property
     def is_embedded(self) -> bool:
@@ -34,42 +40,67 @@ class Address:
 
 
 def parse_address(text: str, token: str = "") -> Address:
-    """Read a connection URL. UserError SS4040 for any other text.
+    """Read a connection URL, which may name several hosts with commas between them. UserError SS4040 for any other text.
 
     Parameters of the URL are settings of the session, but for `token`, `token_file` (a file whose first line is the token) and
     `ca_file`.
 
     >>> parse_address("http://localhost?parallelism.default=2")
-    Address(url='http://localhost:8083', ca_file='', config={'parallelism.default': '2'})
+    Address(url='http://localhost:8083', ca_file='', config={'parallelism.default': '2'}, others=())
+    >>> parse_address("http://head1,head2:9000").urls
+    ('http://head1:8083', 'http://head2:9000')
     >>> parse_address("embedded://").is_embedded
     True
     """
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise UserError("SS4040", f'"{_shown(text)}" is no URL: {error}', hint=_EXAMPLE) from None
-    if parts.scheme not in SCHEMES:
-        hint = did_you_mean(parts.scheme, SCHEMES) or _EXAMPLE
-        raise UserError("SS4040", f'"{_shown(text)}" names no way to connect', hint=hint)
-    config = dict(parse_qsl(parts.query, keep_blank_values=True))
+    texts = _texts_of_hosts(text)
+    parts = [_parts_of(one, text) for one in texts]
+    first = parts[0]
+    config = dict(parse_qsl(first.query, keep_blank_values=True))
     own = {name: config.pop(name, "") for name in _OWN_PARAMETERS}
-    if parts.scheme == EMBEDDED:
-        if parts.netloc or parts.path.strip("/"):
+    if first.scheme == EMBEDDED:
+        if first.netloc or first.path.strip("/"):
             raise UserError(
                 "SS4040", f'"{_shown(text)}" names a place, but an embedded cluster has none', hint=_EXAMPLE
             )
         return Address("", config=config)
+    url, *others = dict.fromkeys(_url_of(found, text) for found in parts)
+    found = token or own["token"] or (read_token(own["token_file"]) if own["token_file"] else "")
+    return Address(url, found, own["ca_file"], config, tuple(others))
+
+
+def _texts_of_hosts(text: str) -> list[str]:
+    """The URL once for each of its hosts."""
+    scheme, separator, rest = text.partition("://")
+    rest = rest.replace(f",{scheme}://", ",")
+    ends = [place for mark in "/?#" if (place := rest.find(mark)) >= 0]
+    hosts, tail = rest[: min(ends, default=len(rest))], rest[min(ends, default=len(rest)) :]
+    if not separator or "," not in hosts:
+        return [text]
+    return [f"{scheme}://{host.strip()}{tail}" for host in hosts.split(",")]
+
+
+def _parts_of(text: str, whole: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as error:
+        raise UserError("SS4040", f'"{_shown(whole)}" is no URL: {error}', hint=_EXAMPLE) from None
+    if parts.scheme not in SCHEMES:
+        hint = did_you_mean(parts.scheme, SCHEMES) or _EXAMPLE
+        raise UserError("SS4040", f'"{_shown(whole)}" names no way to connect', hint=hint)
+    return parts
+
+
+def _url_of(parts: SplitResult, whole: str) -> str:
+    """Scheme, host, port and path of a server."""
     if not parts.hostname:
-        raise UserError("SS4040", f'"{_shown(text)}" names no host', hint=_EXAMPLE)
+        raise UserError("SS4040", f'"{_shown(whole)}" names no host', hint=_EXAMPLE)
     if parts.username or parts.password:
         raise UserError(
             "SS4040", "a URL with a user or password is not accepted", hint="give a token: ?token=…"
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    url = f"{parts.scheme}://{host}:{port or DEFAULT_PORT}{parts.path.rstrip('/')}"
-    found = token or own["token"] or (read_token(own["token_file"]) if own["token_file"] else "")
-    return Address(url, found, own["ca_file"], config)
+    return f"{parts.scheme}://{host}:{parts.port or DEFAULT_PORT}{parts.path.rstrip('/')}"
 
 
 def read_token(path: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -14,13 +16,20 @@ import msgspec
 
 from sqlstream import __version__
 from sqlstream.client.connection.address import Address
-from sqlstream.client.connection.wire import START_HINT, answered_error, closed_error
+from sqlstream.client.connection.failover import Failed, Failover, GiveUp, Servers
+from sqlstream.client.connection.wire import LEADER_HEADER, START_HINT, answered_error, closed_error
 from sqlstream.client.http_api.types_json import DETAILED
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+
+logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
 """How long a call may take, a result stream apart."""
+
+SILENCE_S, STREAM_SILENCE_S = 15.0, 45.0
+"""With several servers: how long a call that can be repeated may take, and a stream be silent, whose server sends something every
+15 s, before another server is asked."""
 
 CONNECTIONS_MAX = 200
 """Sockets of one client; each result that is being read holds one."""
@@ -44,7 +53,7 @@ def _client_options(address: Address) -> dict[str, Any]:
         headers["authorization"] = f"Bearer {address.token}"
     timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     # Proxies of the environment are for other hosts than one's own server; the token must not reach them.
-    return {"base_url": address.url, "headers": headers, "timeout": timeout, "trust_env": False}
+    return {"headers": headers, "timeout": timeout, "trust_env": False}
 
 
 def _transport_options(address: Address) -> dict[str, Any]:
@@ -77,10 +86,8 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def naming_url(url: str, client: httpx.Client | None = None) -> Iterator[None]:
-    """Raise what goes wrong on the way as an ExternalError that names the URL. UserError SS4042 when `client` is closed."""
-    if client is not None and client.is_closed:
-        raise closed_error()
+def naming_url(url: str) -> Iterator[None]:
+    """Raise what goes wrong on the way as an ExternalError that names the URL."""
     try:
         yield
     except httpx.ConnectError as error:
@@ -106,36 +113,110 @@ def naming_url(url: str, client: httpx.Client | None = None) -> Iterator[None]:
 
 
 class HttpClient:
-    """Sends requests to one server, with its token. Thread-safe. State: open sockets, until `close`."""
+    """Sends requests to the server that leads of one address or several, with its token. Thread-safe. A request that reached
+    nobody goes to the next server, for a minute at most; one whose answer was lost does so when to repeat it is safe.
+
+    State: open sockets, until `close`, and which server was the last to answer."""
 
     def __init__(self, address: Address) -> None:
-        self.url = address.url
+        self._servers = Servers(address.urls)
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(**_transport_options(address)), **_client_options(address)
         )
 
-    def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
-        """One request and the JSON of its answer, None for an empty one. SqlStreamError for any answer but success;
-        ExternalError when there is none."""
-        with naming_url(self.url, self._client):
-            response = self._client.request(method, path, json=body, params=parameters or None)
-        return _answer(response, self.url)
+    @property
+    def url(self) -> str:
+        """The server that was the last to answer."""
+        return self._servers.current
+
+    def call(
+        self, method: str, path: str, body: Any = None, repeats: bool | None = None, /, **parameters: str
+    ) -> Any:
+        """One request and the JSON of its answer, None for an empty one. `repeats`: to carry it out twice is the same as once, by
+        default that of everything but POST. SqlStreamError for any answer but success; ExternalError when there is none, SS6091
+        when nobody knows whether the request had its effect."""
+        repeats = method != "POST" if repeats is None else repeats
+        timeout = self._timeout(SILENCE_S if self._servers.are_several and repeats else ANSWER_TIMEOUT_S)
+
+        def send(url: str) -> httpx.Response:
+            return self._client.request(
+                method, url + path, json=body, params=parameters or None, timeout=timeout
+            )
+
+        return _answer(self._sent(send, repeats), self.url)
 
     @contextlib.contextmanager
     def stream(self, path: str, **parameters: str) -> Iterator[httpx.Response]:
         """An answer whose body is read piece by piece, and may take for ever. Errors as for `call`."""
-        timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        with (
-            naming_url(self.url, self._client),
-            self._client.stream("GET", path, params=parameters, timeout=timeout) as response,
-        ):
+        # A server that stands still keeps its connections open: another one may lead meanwhile.
+        timeout = self._timeout(STREAM_SILENCE_S if self._servers.are_several else None)
+
+        def send(url: str) -> httpx.Response:
+            request = self._client.build_request("GET", url + path, params=parameters, timeout=timeout)
+            return self._client.send(request, stream=True)
+
+        response = self._sent(send, False)
+        with contextlib.closing(response), naming_url(self.url):
             if not response.is_success:
                 response.read()
                 _answer(response, self.url)
             yield response
 
+    @staticmethod
+    def _timeout(silence_s: float | None) -> httpx.Timeout:
+        return httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
+
+    def _sent(self, send: Callable[[str], httpx.Response], repeats: bool) -> httpx.Response:
+        """The answer of the server that leads."""
+        if self._client.is_closed:
+            raise closed_error()
+        attempts = Failover(self._servers, repeats)
+        while True:
+            leader = ""
+            try:
+                with naming_url(attempts.url):
+                    response = send(attempts.url)
+            except ExternalError as error:
+                how, reason = Failed.LOST if error.code in LOST_CODES else Failed.UNREACHED, error
+            else:
+                if LEADER_HEADER not in response.headers:
+                    self._servers.answered(attempts.url)
+                    return response
+                response.read()
+                response.close()
+                how, leader = Failed.NOT_LEADING, response.headers[LEADER_HEADER]
+                reason = _not_leading(attempts.url)
+            step = attempts.failed(how, time.monotonic(), leader)
+            if isinstance(step, GiveUp):
+                if step.is_unknown and self._servers.are_several and not repeats:
+                    raise unknown_outcome(reason) from reason
+                raise reason
+            logger.info("the request goes to %s: %s", step.url, reason.message)
+            time.sleep(step.pause_s)
+
     def close(self) -> None:
         self._client.close()
+
+
+LOST_CODES = ("SS5042", "SS5043")
+"""Of errors of a request that was sent and not answered."""
+
+
+def _not_leading(url: str) -> ExternalError:
+    return ExternalError(
+        "SS6090",
+        f"{url} waits to take the place of the server that leads, and that one does not answer",
+        hint="give the addresses of all servers: http://HOST1:PORT,HOST2:PORT",
+    )
+
+
+def unknown_outcome(reason: SqlStreamError) -> ExternalError:
+    """Of a request that must not be carried out twice."""
+    return ExternalError(
+        "SS6091",
+        f"the request was sent, and its answer was lost: {reason.message}",
+        hint="see whether it had its effect before you send it again: SHOW JOBS, or sqlstream jobs",
+    )
 
 
 def _answer(response: httpx.Response, url: str) -> Any:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 API = "/v4"
+LEADER_HEADER = "x-sqlstream-leader"
+"""Answers of a server that does not lead have it, with the URL of the one that does, if that is known."""
 START_HINT = "start a server with: sqlstream server"
 _BODY_CHARACTERS_SHOWN = 500
 _STATUS_HINTS = {

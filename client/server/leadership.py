@@ -60,6 +60,12 @@ class Leadership:
         self.directory = ""
         """Where the leader keeps what it alone may write; empty before this server leads."""
 
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch in which this server leads; -1 before it does."""
+        found = _EPOCH.fullmatch(os.path.basename(self.directory))
+        return int(found[1]) if found is not None else -1
+
     def wait(self, is_stopped: threading.Event, on_waiting: Callable[[], None] = lambda: None) -> bool:
         """Return when this server leads; False when it was stopped before. `on_waiting` is called once when another one leads."""
         seen: tuple[str, bytes] | None = None

@@ -28,6 +28,7 @@ from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.client.server.leadership import Leadership
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
+from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
@@ -68,6 +69,8 @@ class Server:
         self.is_broken = False
         self.join_address = ""
         self._leadership: Leadership | None = None
+        self._peers: Peers | None = None
+        self._sockets: list[socket.socket] = []
 
     @property
     def data_directory(self) -> str:
@@ -86,18 +89,46 @@ class Server:
             return True
         make_private_directory(os.path.dirname(found.directory))
         self._leadership = Leadership(found.directory, found.lease_s, _leave_to_others)
-        return self._leadership.wait(self.stopped, on_waiting)
+        peers = self._peers = Peers(found.directory, self.data_directory)
+        with contextlib.ExitStack() as ends:
+            self._listen(ends)
+            ends.callback(peers.leave)
+            self._announce_peer()
+            with contextlib.ExitStack() as answering:
+
+                def begin_waiting() -> None:
+                    self._answer_while_waiting(peers, answering)
+                    on_waiting()
+
+                leads = self._leadership.wait(self.stopped, begin_waiting)
+            if leads:
+                # Clients that connect meanwhile wait for their answers: the sockets stay.
+                self._ends = ends.pop_all()
+        return leads
+
+    def _answer_while_waiting(self, peers: Peers, ends: contextlib.ExitStack) -> None:
+        """Say who leads, on the sockets that the server answers on when it does."""
+        copies, places = [found.dup() for found in self._sockets], Places(self._config.places)
+        listener = HttpListener(WaitingApp(peers.all), copies, self._config.tls, self._break_off, places)
+        listener.start()
+        ends.callback(listener.stop)
+
+    def _announce_peer(self) -> None:
+        """Tell the servers that share a place, and through them clients, where this one is reached."""
+        if self._peers is not None and self._leadership is not None:
+            self._peers.announce(Peer(self.gateway_url, self.rest_url, self._leadership.epoch))
 
     def start(self) -> None:
         """Return when requests are answered. What has been started is stopped again when another part cannot start."""
-        with contextlib.ExitStack() as ends:
+        with self._ends.pop_all() as ends:
             self._start(ends)
             self._ends = ends.pop_all()
 
     def _start(self, ends: contextlib.ExitStack) -> None:
         config = self._config
         self._directory = self._open_directory(ends)
-        sockets = self._listen(ends)
+        if not self._sockets:
+            self._listen(ends)
         self._start_log(ends)
         self._tokens = Tokens(self._directory.shared)
         if config.is_token_required:
@@ -144,10 +175,11 @@ class Server:
             self._service.session_level,
             places,
         )
-        self._http = HttpListener(app, sockets, config.tls, self._break_off, places)
+        self._http = HttpListener(app, self._sockets, config.tls, self._break_off, places)
         self._http.start()
         start_warm_up(open_session)
         ends.callback(self._http.refuse_connections)
+        self._announce_peer()
         self._directory.announce(
             ServerFile(
                 os.getpid(),
@@ -169,16 +201,14 @@ class Server:
         ends.callback(leadership.stop)
         return ends.enter_context(DataDirectory(path, leadership.root, leadership.directory))
 
-    def _listen(self, ends: contextlib.ExitStack) -> list[socket.socket]:
+    def _listen(self, ends: contextlib.ExitStack) -> None:
         config = self._config
-        sockets = []
         for endpoint in config.endpoints:
-            sockets.append(listen(endpoint))
-            ends.callback(sockets[-1].close)
+            self._sockets.append(listen(endpoint))
+            ends.callback(self._sockets[-1].close)
         is_secure = config.tls is not None
-        self.gateway_url = url_of(config.gateway, port_of(sockets[0]), is_secure)
-        self.rest_url = url_of(config.endpoints[-1], port_of(sockets[-1]), is_secure)
-        return sockets
+        self.gateway_url = url_of(config.gateway, port_of(self._sockets[0]), is_secure)
+        self.rest_url = url_of(config.endpoints[-1], port_of(self._sockets[-1]), is_secure)
 
     def _start_log(self, ends: contextlib.ExitStack) -> None:
         config = self._config
