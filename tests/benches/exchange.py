@@ -29,11 +29,13 @@ from benches.exchange_end import (
 from sqlstream.errors import JobError
 from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
 from sqlstream.runtime.host.random import random_id, random_token
+from sqlstream.runtime.net.authority import Authority
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
-PATHS = ("process", "machine", "tcp")
-"""Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
+PATHS = ("process", "machine", "tcp", "tls")
+"""Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback, without
+and with encryption."""
 
 WARM_UP_S = 0.3
 SPACED_BATCHES = 200
@@ -116,7 +118,8 @@ class _Ends:
             return
         with contextlib.ExitStack() as opening:
             directory = opening.enter_context(tempfile.TemporaryDirectory(prefix="sqlstream-", dir="/tmp"))
-            order = ProcessOrder(random_token(), directory if path == "machine" else "")
+            tls = Authority(directory).own_files(["127.0.0.1"]) if path == "tls" else None
+            order = ProcessOrder(random_token(), directory if path == "machine" else "", tls)
             self._end = opening.enter_context(contextlib.closing(BenchEnd(order)))
             self._sender = opening.enter_context(contextlib.closing(_SendingProcess(order)))
             self._closing = opening.pop_all()

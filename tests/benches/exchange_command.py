@@ -33,6 +33,7 @@ One thread produces batches of four BIGINT columns, and another takes them as a 
 process  both in this process: batches are handed over as they are.
 machine  two processes of one machine, as TaskManagers of one host.
 tcp      two processes over TCP on loopback, without TLS, as TaskManagers of several hosts.
+tls      the same with certificates, as TaskManagers that have joined.
 
 rows/s        as many batches as fit, for --seconds, in turn over all channels.
 sender us     CPU microseconds per batch of all threads of the sending process; within a process of both ends.
@@ -48,7 +49,7 @@ ROWS, CHANNELS = "1000,8000,64000", "1,64"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--paths", default="", help="of process, machine and tcp (default: all)")
+    parser.add_argument("--paths", default="", help="of process, machine, tcp and tls (default: all)")
     parser.add_argument("--rows", default=ROWS, help=f"comma-separated rows per batch (default: {ROWS})")
     parser.add_argument(
         "--channels", default=CHANNELS, help=f"comma-separated numbers of channels (default: {CHANNELS})"

@@ -20,7 +20,7 @@ from sqlstream.errors import FailureReason, JobError
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.host.process import ignore_interrupts, limit_library_threads
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
-from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.endpoint import Endpoint, TlsFiles, read_identity
 from sqlstream.runtime.net.exchange import OnLost
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.streams.handshake import Credentials
@@ -62,20 +62,23 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class ProcessOrder(msgspec.Struct, frozen=True):
-    """Listen on a Unix socket in `directory`, or over TCP on loopback when that is empty."""
+    """Listen on a Unix socket in `directory`, or over TCP on loopback when that is empty, with certificates when `tls` names
+    them."""
 
     token: str
     directory: str
+    tls: TlsFiles | None = None
 
 
 class BenchEnd:
     """A server and an exchange, as a TaskManager has them. State: these, until `close`."""
 
     def __init__(self, order: ProcessOrder) -> None:
-        endpoint = None if order.directory else Endpoint("127.0.0.1", "127.0.0.1")
-        self._connections = FlightConnections(order.token)
+        tls = order.tls
+        endpoint = None if order.directory else Endpoint("127.0.0.1", "127.0.0.1", tls=tls)
+        self._connections = FlightConnections(order.token, read_identity(tls) if tls is not None else None)
         self._exchange = StreamExchange(
-            self._connections, Credentials(order.token), NETWORK_MEMORY_BYTES, endpoint, order.directory
+            self._connections, Credentials(order.token, tls), NETWORK_MEMORY_BYTES, endpoint, order.directory
         )
         self._server = FlightServer(
             order.token,
