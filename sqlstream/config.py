@@ -95,6 +95,17 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=1, maximum=1_048_576),
         ConfigOption("taskmanager.network.memory.max-buffered-bytes", _M, "32 mb",
                      "Bytes that may wait in one channel between two tasks.", minimum=65536),
+        ConfigOption("taskmanager.network.memory.buffer-debloat.enabled", _B, "false",
+                     "Let no more wait between two tasks than the reader takes in buffer-debloat.target, by how fast it has read:"
+                     " checkpoints of a job that is held back pass sooner."),
+        ConfigOption("taskmanager.network.memory.buffer-debloat.target", _D, "1 s",
+                     "How long a task takes at most to read what waits for it; a batch may wait in any case.", minimum=1),
+        ConfigOption("taskmanager.network.memory.buffer-debloat.period", _D, "200 ms",
+                     "How often the bound is made anew.", minimum=1),
+        ConfigOption("taskmanager.network.memory.buffer-debloat.samples", _I, "20",
+                     "Over about how many periods a task's speed is averaged.", minimum=1, maximum=10_000),
+        ConfigOption("taskmanager.network.memory.buffer-debloat.threshold-percentages", _I, "25",
+                     "By how many percent the bound must change to be told to the senders.", minimum=0, maximum=100),
         ConfigOption("taskmanager.memory.network.max", _M, "256 mb",
                      "Bytes of one TaskManager for its exchange with others: half for channels whose senders are ahead, half "
                      "shared with processes of the same machine.", minimum=0,

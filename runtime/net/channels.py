@@ -232,6 +232,10 @@ class Channel:
         if gets_room and self._on_room is not None:
             self._on_room()
 
+    def limit(self, capacity_bytes: int) -> None:
+        """The consumer asks that no more than this be under way, on both sides of the channel."""
+        self.resize(capacity_bytes)
+
     def connect(self) -> None:
         """Mark the channel as opened by both ends."""
         with self._lock:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from sqlstream import config as options
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.messages.rpc import Metrics
+from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.net.channels import Channel, QueuedItem, StreamItem
+from sqlstream.runtime.net.credits import IN_FLIGHT_BYTES_MIN, InFlightTarget
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
 
 OnTimed = Callable[["InputChannel", CheckpointBarrier], None]
 
@@ -140,6 +145,64 @@ class InputGate:
         if self._open_channels[channel.input_index] == 0:
             on_input_end(channel.input_index)
 
+    @property
+    def queued_bytes(self) -> int:
+        """The bytes of this process that wait for the task."""
+        return sum(channel.channel.queued_bytes for channel in self.channels)
+
+    def limit(self, channel_bytes: int) -> None:
+        """Ask that no more be under way in each channel that has not ended."""
+        for channel in self.channels:
+            if not channel.has_ended:
+                channel.channel.limit(channel_bytes)
+
     def close(self) -> None:
         for channel in self.channels:
             channel.channel.close()
+
+
+class BufferDebloating:
+    """Bounds what is under way to a task by how fast it has taken rows (Flink: BufferDebloater). For the task's thread.
+
+    State: what the task had taken and how long it had waited at the last observation, and what these made of the bound."""
+
+    def __init__(
+        self, gate: InputGate, times: TaskTimes, config: Mapping[str, str], channel_bytes: int
+    ) -> None:
+        """`channel_bytes` is the bound of a channel without it."""
+        self._gate = gate
+        self._times = times
+        self._period_s = options.get(config, "taskmanager.network.memory.buffer-debloat.period") / 1000
+        self._target = InFlightTarget(
+            options.get(config, "taskmanager.network.memory.buffer-debloat.target") / 1000,
+            options.get(config, "taskmanager.network.memory.buffer-debloat.samples"),
+            options.get(config, "taskmanager.network.memory.buffer-debloat.threshold-percentages"),
+            channel_bytes * max(1, len(gate.channels)),
+        )
+        self._channel_bytes = channel_bytes
+        self._seen = (steady_s(), times.idle_s, 0)
+
+    def on_taken(self) -> None:
+        """The task has taken a batch."""
+        now_s = steady_s()
+        then_s, then_idle_s, then_bytes = self._seen
+        if now_s - then_s < self._period_s:
+            return
+        idle_s, taken = self._times.idle_s, self._gate.bytes_in
+        self._seen = (now_s, idle_s, taken)
+        bound = self._target.observe(taken - then_bytes, now_s - then_s - (idle_s - then_idle_s))
+        if bound is not None:
+            self._gate.limit(self._share(bound))
+
+    def read(self) -> Metrics:
+        """Flink's figures: the bytes that a channel may hold, and how long what is here will take. Called by any thread."""
+        figures: Metrics = {"debloatedBufferSize": self._share(self._target.bound_bytes)}
+        rate = self._target.bytes_per_s
+        if rate:
+            figures["estimatedTimeToConsumeBuffersMs"] = round(1000 * self._gate.queued_bytes / rate)
+        return figures
+
+    def _share(self, bound: int) -> int:
+        """What a channel may hold of the bound for all that have not ended."""
+        share = bound // max(1, self._gate.count_open())
+        return max(IN_FLIGHT_BYTES_MIN, min(share, self._channel_bytes))

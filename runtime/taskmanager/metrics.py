@@ -93,6 +93,11 @@ class TaskTimes:
         self._started_s = steady_s()
         self._last_read = (self._started_s, 0.0, 0.0)
 
+    @property
+    def idle_s(self) -> float:
+        """How long the task has waited for input, without a wait that goes on."""
+        return self._waited_s["idle"]
+
     @contextmanager
     def idle(self) -> Iterator[None]:
         yield from self._wait("idle")

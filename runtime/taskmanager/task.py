@@ -27,6 +27,7 @@ from sqlstream.runtime.memory.managed_memory import TaskMemory
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.overflow import OVERFLOWS, on_overflow
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_ROOM, Pause
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
@@ -112,6 +113,8 @@ class TaskFigures:
             task["stateFileBytes"] = file_bytes
         if task_input.watermark_ms != WATERMARK_MIN:
             task["currentInputWatermark"] = task_input.watermark_ms
+        if isinstance(task_input, NetworkInput):
+            task |= task_input.in_flight
         return task | self._opened.state_figures.read()
 
     def _sending(self, operators: dict[int, Metrics]) -> Iterator[Metrics]:

@@ -28,7 +28,7 @@ from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.operators.source_readers import HeadOpening
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
-from sqlstream.runtime.taskmanager.input_gate import InputGate
+from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment, source_alignment
@@ -239,7 +239,16 @@ class TaskOpening:
             for item in items
         ]
         take_readable = self._context.mailbox.take_readable
-        self._set_input(NetworkInput(gate, take_readable, self._chain, aligner, capture, restored))
+        debloating = self._debloating(gate)
+        self._set_input(
+            NetworkInput(gate, take_readable, self._chain, aligner, capture, restored, debloating)
+        )
+
+    def _debloating(self, gate: InputGate) -> BufferDebloating | None:
+        task_config = self._descriptor.config
+        if not config.get(task_config, "taskmanager.network.memory.buffer-debloat.enabled"):
+            return None
+        return BufferDebloating(gate, self._context.times, task_config, self._capacity_bytes())
 
     def _marks(self) -> Iterator[tuple[StreamItem, ...]]:
         """Event time of the channels that the subtask read, as elements that each would have brought."""

@@ -51,8 +51,9 @@ PROTOCOL_VERSION = 2
 Metrics = dict[str, Int64 | float]
 """Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut (each also
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
-accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
-numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
+accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, debloatedBufferSize,
+estimatedTimeToConsumeBuffersMs, currentInputWatermark, currentOutputWatermark, numLateRecordsDropped; ours are
+numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
 numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateFileBytes, isIdle. Of sources: watermarkLag, pendingRecords, and
 `split.NAME.…` for splits."""

@@ -23,10 +23,10 @@ BATCH_BYTES_MAX = 1 << 33
 
 
 class FrameKind(enum.IntEnum):
-    """The first three go from the consumer to the producer, the others back.
+    """OPEN, GRANT, CLOSE and LIMIT go from the consumer to the producer, the others back.
 
     OPEN: read this subpartition (body), with a first credit of `size` bytes, as channel `channel` of the stream.
-    GRANT: `size` bytes more. CLOSE: no more of this channel.
+    GRANT: `size` bytes more. CLOSE: no more of this channel. LIMIT: queue `size` bytes at most.
     SCHEMA: that of the batches that follow on the channel. BATCH: a batch (body) that costs `size` bytes of credit, with
     `backlog` bytes queued behind it. SHARED_BATCH: the same, the body says where it is in the shared memory.
     ELEMENT: a watermark, a barrier, the end of input. GONE: nothing follows, the body says why."""
@@ -39,12 +39,18 @@ class FrameKind(enum.IntEnum):
     SHARED_BATCH = 6
     ELEMENT = 7
     GONE = 8
+    LIMIT = 9
 
 
 BodyLimits = Mapping[int, int]
 """The kinds of frames that one end accepts, and the bytes that the body of each has at most."""
 
-FROM_CONSUMERS: BodyLimits = {FrameKind.OPEN: SMALL_BODY_MAX, FrameKind.GRANT: 0, FrameKind.CLOSE: 0}
+FROM_CONSUMERS: BodyLimits = {
+    FrameKind.OPEN: SMALL_BODY_MAX,
+    FrameKind.GRANT: 0,
+    FrameKind.CLOSE: 0,
+    FrameKind.LIMIT: 0,
+}
 FROM_PRODUCERS: BodyLimits = {
     FrameKind.SCHEMA: SCHEMA_BYTES_MAX,
     FrameKind.BATCH: BATCH_BYTES_MAX,

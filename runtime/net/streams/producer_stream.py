@@ -79,6 +79,12 @@ class RemoteInput(Channel):
 
     # --- the task's thread
 
+    def limit(self, capacity_bytes: int) -> None:
+        """One half may be on its way or here, the other wait at the producer."""
+        half = capacity_bytes // 2
+        self._stream.grant(self, self.window.limit(half))
+        self._stream.limit(self, half)
+
     def _grant_again(self, size: int) -> None:
         if size:
             self._stream.grant(self, self.window.on_read(size))
@@ -167,6 +173,12 @@ class ProducerStream:
         stream = self._stream
         if size and stream is not None and remote.number in self._inputs:
             stream.send(frames.FrameKind.GRANT, remote.number, size)
+
+    def limit(self, remote: RemoteInput, size: int) -> None:
+        """Have the producer queue no more than `size` bytes."""
+        stream = self._stream
+        if stream is not None and remote.number in self._inputs:
+            stream.send(frames.FrameKind.LIMIT, remote.number, size)
 
     def forget(self, remote: RemoteInput) -> None:
         """The channel's task takes no more of it."""

@@ -109,6 +109,9 @@ class SubpartitionStream:
         if frame.kind == frames.FrameKind.GRANT:
             sent.grants.append(frame.size)
             self._announce(sent)
+        elif frame.kind == frames.FrameKind.LIMIT:
+            # Whatever a peer sends, a bound of nothing would block the channel.
+            sent.channel.resize(max(1, frame.size))
         else:
             self._abandon(sent)
 

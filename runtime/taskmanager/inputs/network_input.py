@@ -17,11 +17,12 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
+from sqlstream.messages.rpc import Metrics
 from sqlstream.runtime.kernels.keys.hashing import known
 from sqlstream.runtime.net.channels import QueuedItem, StreamItem
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
-from sqlstream.runtime.taskmanager.input_gate import InputChannel, InputGate
+from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputChannel, InputGate
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
 
@@ -174,8 +175,10 @@ class NetworkInput:
         aligner: BarrierAligner,
         capture: UnalignedCapture,
         restored: Iterable[tuple[InputChannel, StreamItem]] = (),
+        debloating: BufferDebloating | None = None,
     ) -> None:
         """`restored` was under way to the task at the checkpoint that it goes on from."""
+        self._debloating = debloating
         self._capture = capture
         self._restored = deque(restored)
         self._gate = gate
@@ -199,6 +202,11 @@ class NetworkInput:
     def bytes_in(self) -> int:
         return self._gate.bytes_in
 
+    @property
+    def in_flight(self) -> Metrics:
+        """How what is under way to the task is bounded, where it is by how fast it is."""
+        return self._debloating.read() if self._debloating is not None else {}
+
     def open(self) -> None:
         self._gate.open(self._take_first, self._on_timed)
 
@@ -219,6 +227,8 @@ class NetworkInput:
             queued = channel.take()
             if queued is not None:
                 self._on_queued(channel, queued)
+                if self._debloating is not None:
+                    self._debloating.on_taken()
         return NO_PAUSE
 
     def _on_queued(self, channel: InputChannel, queued: QueuedItem) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from sqlstream.runtime.net.channels import Channel
-from sqlstream.runtime.taskmanager.input_gate import InputGate
+from sqlstream.runtime.net.credits import IN_FLIGHT_BYTES_MIN
+from sqlstream.runtime.taskmanager import input_gate
+from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputGate
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
 
 
 def gate(ordinals: tuple[int, ...], counts: tuple[int, ...], mailbox: Mailbox | None = None) -> InputGate:
@@ -66,3 +70,32 @@ def test_a_task_without_other_work_finds_what_it_was_not_woken_for() -> None:
     made.look()
     assert mailbox.take_readable() is made.channels[0]
     assert mailbox.take_readable() is None
+
+
+def test_debloating_bounds_channels_by_what_the_task_has_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, times, mailbox = [100.0], TaskTimes(), Mailbox()
+    monkeypatch.setattr(input_gate, "steady_s", lambda: clock[0])
+    made = gate((0,), (4,), mailbox)
+    debloating = BufferDebloating(
+        made, times, {"taskmanager.network.memory.buffer-debloat.samples": "1"}, channel_bytes=1 << 20
+    )
+
+    def take(size: int, seconds: float, idle_s: float = 0.0) -> list[int]:
+        made.channels[0].bytes_in += size
+        clock[0] += seconds
+        times._waited_s["idle"] += idle_s
+        debloating.on_taken()
+        return [c.channel._capacity_bytes for c in made.channels]
+
+    # Less than a period: no observation. Waiting for input is not slowness.
+    assert take(1_000, 0.1) == [1 << 20] * 4
+    assert take(399_000, 2.0, idle_s=1.1) == [100_000] * 4
+    assert debloating.read() == {"debloatedBufferSize": 100_000, "estimatedTimeToConsumeBuffersMs": 0}
+    made.channels[1].channel.put(pa.record_batch({"a": [1]}), 200_000)
+    assert debloating.read()["estimatedTimeToConsumeBuffersMs"] == 500
+    # Those that have ended leave their share to the others.
+    made.on_end(made.channels[3], lambda ended: None)
+    made.on_end(made.channels[2], lambda ended: None)
+    assert take(800_000, 1.0) == [400_000] * 2 + [100_000] * 2
+    assert take(1, 60.0)[:2] == [IN_FLIGHT_BYTES_MIN] * 2
+    assert take(1 << 30, 1.0)[:2] == [1 << 20] * 2

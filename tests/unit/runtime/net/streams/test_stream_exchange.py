@@ -199,6 +199,38 @@ def test_a_slow_consumer_holds_at_most_its_window_and_a_batch_and_stops_no_other
     wait_until(lambda: peers.consumer.exchange.floating.lent_bytes == 0)
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_a_reader_limits_what_is_under_way_on_both_sides(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    received, output = peers.input(), peers.producer.output()
+    batch = LARGE.slice(0, 500)
+    put(output, *[batch] * 200)
+    wait_until(lambda: received.queued_bytes >= CAPACITY // 4)
+    limit = 4 * batch.nbytes
+    received.limit(limit)
+    wait_until(lambda: output._capacity_bytes == limit // 2)
+    assert not output.has_room or output.queued_bytes < limit // 2
+
+    read = 0
+    received.listen(lambda: None)
+    while read < 200:
+        read += received.take()[0] is not None
+    sent = 200
+    for _ in range(100):
+        while output.has_room:
+            put(output, batch)
+            sent += 1
+        under_way = output.queued_bytes + received.queued_bytes
+        assert under_way <= limit + 2 * batch.nbytes
+        read += received.take()[0] is not None
+    received.limit(CAPACITY)
+    wait_until(lambda: output._capacity_bytes == CAPACITY // 2)
+    put(output, *[batch] * 20, EndOfInput())
+    items = Reader(received).read_all()
+    assert len(items) == sent - read + 21
+    wait_until(lambda: peers.consumer.exchange.floating.lent_bytes == 0)
+
+
 def test_a_barrier_that_passes_rows_is_sent_without_credit(peers: Peers) -> None:
     batch = pa.record_batch({"a": np.zeros(50_000)})
     received, output = peers.input(), peers.producer.output()
