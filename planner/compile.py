@@ -9,15 +9,11 @@ from collections.abc import Iterator, Mapping
 from sqlstream import config
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import translate_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind, StreamGraph
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.estimates import TableSizes, explain_cost
-from sqlstream.planner.graphs import (
-    default_parallelism,
-    plan_scaling,
-    translate_job_graph,
-    translate_stream_graph,
-)
+from sqlstream.planner.graphs import default_parallelism, plan_scaling, translate_stream_graph
 from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.physical.changelog import (
     drop_update_before,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlstream import specs
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.stream_graph import FORWARD, StreamGraph
+from sqlstream.graph.stream_graph import DEFAULT_GROUP, FORWARD, StreamGraph
 from sqlstream.planner.physical.description import watermark_columns
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
 from sqlstream.planner.relational.node import explain_relation
@@ -144,8 +144,10 @@ def explain_job_graph(graph: JobGraph) -> str:
     names = {v.id: v.name for v in graph.vertices}
     lines = [f"Job {graph.name}"]
     for vertex in graph.vertices:
+        group = vertex.slot_sharing_group
+        said = "" if group == DEFAULT_GROUP else f", slot sharing group {group}"
         lines.append(
-            f"Vertex {vertex.id} (parallelism {vertex.parallelism}, key groups {vertex.max_parallelism})"
+            f"Vertex {vertex.id} (parallelism {vertex.parallelism}, key groups {vertex.max_parallelism}{said})"
         )
         lines.append(f"  {vertex.name}")
         for edge in graph.inputs_of(vertex.id):

@@ -17,8 +17,8 @@ from sqlstream.client.rest import route
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.planner.graphs import rescaled_job_graph
 
 _BODY_BYTES_MAX = 1024 * 1024
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")

@@ -17,9 +17,9 @@ from sqlstream.client.sessions.effects import job_effects
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
 from sqlstream.planner.explain import explain_job_graph
-from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.secrets import without_secrets
 from sqlstream.spi.files import refuse_home
 

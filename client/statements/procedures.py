@@ -13,9 +13,9 @@ from sqlstream.cancellation import check_not_given_up
 from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, STATUS_INTERVAL_S, known_job
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorInfo, UserError, did_you_mean
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.planner.bind.context import database_path
 from sqlstream.planner.dialect.statements import Argument, CallProcedure, Identifier
-from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sqlstream.errors import InternalError, Span
 from sqlstream.graph.python_files import PythonFiles
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.state_identity import StateIdentity
-from sqlstream.graph.stream_graph import Exchange
+from sqlstream.graph.stream_graph import DEFAULT_GROUP, Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import (
     BatchQuerySpec,
@@ -61,7 +61,7 @@ class JobVertex(msgspec.Struct, frozen=True):
     operators: Annotated[tuple[ChainedOperator, ...], msgspec.Meta(min_length=1)]
     parallelism: Parallelism
     max_parallelism: Parallelism
-    slot_sharing_group: str = "default"
+    slot_sharing_group: str = DEFAULT_GROUP
 
 
 class JobEdge(msgspec.Struct, frozen=True):

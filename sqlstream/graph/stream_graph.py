@@ -46,9 +46,15 @@ class StreamEdge(msgspec.Struct, frozen=True):
     exchange: Exchange = FORWARD
 
 
+SLOT_SHARING_GROUP = "slot-sharing-group"
+"""The option of a table whose operators share slots with those of the same group alone."""
+
+DEFAULT_GROUP = "default"
+
+
 class StreamNode(msgspec.Struct, frozen=True):
     """One operator. `uid` is the digest of spec and inputs; `state` finds its state again, None without state. `description` is
-    EXPLAIN's text."""
+    EXPLAIN's text. Operators of different slot sharing groups run in different slots."""
 
     id: Count
     uid: str
@@ -62,6 +68,7 @@ class StreamNode(msgspec.Struct, frozen=True):
     description: str = ""
     span: Span | None = None
     state: StateIdentity | None = None
+    slot_sharing_group: str = DEFAULT_GROUP
 
 
 class StreamGraph(msgspec.Struct, frozen=True):

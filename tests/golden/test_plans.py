@@ -12,8 +12,8 @@ from command_harness import ROOT, TIMEOUT_S, environment
 from plan_harness import compile_script
 
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.planner.compile import explain
-from sqlstream.planner.graphs import rescaled_job_graph
 from sqlstream.runtime.connectors.duckdb.connector import DuckDb
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.generators.nexmark import Nexmark

@@ -13,6 +13,7 @@ from sqlstream.catalog import CatalogTable, ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
+from sqlstream.graph.stream_graph import SLOT_SHARING_GROUP
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.habits import option_hint
 from sqlstream.planner.dialect.statements import Option, OptionPlaces
@@ -68,6 +69,14 @@ _WATERMARK_OPTIONS = (
         "How often readers say where they are, and are told how far they may go.",
         default=UPDATE_INTERVAL,
         minimum=1,
+    ),
+)
+
+_SLOT_OPTIONS = (
+    OptionDescriptor(
+        SLOT_SHARING_GROUP,
+        OptionType.STRING,
+        "Its operators, and those behind it that read nothing else, run in slots apart from those of other groups.",
     ),
 )
 
@@ -225,6 +234,13 @@ def _check(
                 hint=f"add '{option.key}' = '…': {_as_clause(option.description)}",
             )
     _check_alignment(values, spans)
+    if not values.get(SLOT_SHARING_GROUP, "x").strip():
+        raise UserError(
+            "SS4002",
+            f'option "{SLOT_SHARING_GROUP}" is empty',
+            span=spans.values.get(SLOT_SHARING_GROUP) or spans.otherwise,
+            hint="give the name of a group, as 'slow'",
+        )
 
 
 def _check_alignment(values: dict[str, str], spans: OptionPlaces) -> None:
@@ -254,7 +270,7 @@ def _as_clause(sentence: str) -> str:
 
 def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
     """The options of a connector's tables, except `connector`, `format` and those of the format."""
-    return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ())]
+    return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ()), *_SLOT_OPTIONS]
 
 
 def _known_options(

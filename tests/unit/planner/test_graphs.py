@@ -8,8 +8,10 @@ from plan_harness import compile_script
 
 from sqlstream.errors import InternalError, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.compile import CompiledPlan, explain
+from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');
@@ -123,3 +125,34 @@ def test_a_literal_of_the_year_9999_crosses_the_wire() -> None:
     for sql in (f"SELECT k FROM e WHERE ts < {end}", f"SELECT * FROM (VALUES (1, {end}))"):
         graph = compile_script(f"{ddl} {sql}")[0].job_graph
         assert decode_job_graph(encode_job_graph(graph)) == graph
+
+
+def groups(sql: str, parallelism: int = 2) -> dict[str, str]:
+    graph = compiled(sql, parallelism).job_graph
+    return {v.name: v.slot_sharing_group for v in graph.vertices}
+
+
+def test_a_group_of_a_table_is_that_of_all_behind_it_that_reads_nothing_else() -> None:
+    hinted = "s /*+ OPTIONS('slot-sharing-group' = 'slow') */"
+    assert set(groups(f"INSERT INTO console SELECT k, count(*) FROM {hinted} GROUP BY k").values()) == {
+        "slow"
+    }
+    joined = groups(f"INSERT INTO console SELECT a.k, b.v FROM {hinted} AS a JOIN three AS b ON a.k = b.k")
+    assert sorted(joined.values()) == ["default", "default", "slow"]
+
+
+def test_operators_of_two_groups_are_two_vertices() -> None:
+    sink = "console /*+ OPTIONS('slot-sharing-group' = 'out') */"
+    plan = compiled(f"INSERT INTO {sink} SELECT k, v FROM s WHERE v > 1")
+    assert [v.slot_sharing_group for v in plan.job_graph.vertices] == ["default", "out"]
+    assert slots_needed(plan.job_graph) == 4
+    assert "(parallelism 2, key groups 128, slot sharing group out)" in explain(plan)
+    rescaled = rescaled_job_graph(plan.job_graph, 3)
+    assert [v.slot_sharing_group for v in rescaled.vertices] == ["default", "out"]
+    assert slots_needed(rescaled) == 6
+
+
+def test_a_group_has_a_name() -> None:
+    with pytest.raises(UserError, match='option "slot-sharing-group" is empty') as caught:
+        compiled("INSERT INTO console SELECT k, v FROM s /*+ OPTIONS('slot-sharing-group' = ' ') */")
+    assert (caught.value.code, caught.value.span is not None) == ("SS4002", True)

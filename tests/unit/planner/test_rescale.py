@@ -8,7 +8,7 @@ from plan_harness import compile_script
 
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
-from sqlstream.planner.graphs import rescaled_job_graph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.runtime.jobmanager.dispatcher import is_one_job
 
 DDL = """
