@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("sqlstream.client.commands.submit", "run every statement of a SQL file on a server"),
     "jobs": ("sqlstream.client.commands.remote.jobs", "list the jobs of a server"),
     "job": ("sqlstream.client.commands.remote.job", "show one job of a server"),
+    "diagnose": ("sqlstream.client.commands.remote.diagnose", "say what holds a job of a server back"),
     "cancel": ("sqlstream.client.commands.remote.cancel", "end jobs of a server"),
     "stop": (
         "sqlstream.client.commands.remote.stop",

@@ -153,6 +153,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             | kinds.ShowCheckpoints()
             | kinds.Describe()
             | kinds.DescribeJob()
+            | kinds.DiagnoseJob()
         ):
             return None
     outcome = session.execute(statement)

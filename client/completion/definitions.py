@@ -157,6 +157,7 @@ PHRASES = (
     "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
     "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
     "STOP JOB <job> [WITH SAVEPOINT [WITH DRAIN]]",
+    "DIAGNOSE JOB <job>",
     "VERIFY <statement> [USING (DUCKDB | SPARK)]",
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )

@@ -55,6 +55,9 @@ class ClusterRest:
     def totals(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/totals")))
 
+    def diagnosis(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/diagnosis")))
+
     def exceptions(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/exceptions")))
 

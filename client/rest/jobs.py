@@ -7,6 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from fastapi import APIRouter, Query
 
 from sqlstream import config as options
+from sqlstream.client.diagnosis.diagnose import Diagnosis, diagnose_job
 from sqlstream.client.following.lost_rows import job_remarks
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.http_api.errors import RestError
@@ -180,6 +181,11 @@ def _add_details(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/execution-result")
     def execution_result(job_id: str) -> ExecutionResult:
         return _execution_result(view, job_id)
+
+    @router.get("/jobs/{job_id}/diagnosis")
+    def diagnosis(job_id: str) -> Diagnosis:
+        """What holds the job back: not one of Flink's. It looks at the job for a second or so."""
+        return diagnose_job(view.cluster, route.checked_id("jobid", job_id))
 
     @router.get("/jobs/{job_id}/accumulators")
     def accumulators(job_id: str) -> JobAccumulators:

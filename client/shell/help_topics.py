@@ -150,6 +150,10 @@ TOPICS: dict[str, Topic] = {
         ("VERIFY query [USING DUCKDB | SPARK]; VERIFY JOB 'id' [USING DUCKDB | SPARK];",),
         "VERIFY SELECT 1;",
     ),
+    "DIAGNOSE": Topic(
+        "Says what holds a job back, with figures and what to do: busy operators, uneven keys, event time, checkpoints.",
+        ("DIAGNOSE JOB 'id';",),
+    ),
     "USE": Topic(
         "Makes another catalog or database the current one.",
         ("USE [catalog.]database; USE CATALOG catalog;",),

@@ -1,4 +1,4 @@
-"""Statements about the jobs of the cluster: SHOW JOBS, SHOW CHECKPOINTS, DESCRIBE JOB and STOP JOB."""
+"""Statements about the jobs of the cluster: SHOW JOBS, SHOW CHECKPOINTS, DESCRIBE JOB, DIAGNOSE JOB and STOP JOB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.statements import (
     DescribeJob,
+    DiagnoseJob,
     Show,
     ShowCheckpoints,
     ShowKind,
@@ -25,7 +26,7 @@ from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
-    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.sessions.outcomes import Rows, Text
     from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.errors import Span
     from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
@@ -59,18 +60,23 @@ _NS_PER_MS = 1_000_000
 
 
 def is_job_statement(statement: Statement) -> bool:
-    return isinstance(statement, DescribeJob | StopJob | ShowCheckpoints) or (
+    return isinstance(statement, DescribeJob | DiagnoseJob | StopJob | ShowCheckpoints) or (
         isinstance(statement, Show) and statement.kind is ShowKind.JOBS
     )
 
 
-def execute_job_statement(statement: Statement, session: PlanningSession) -> Rows:
-    """The jobs, or one of them; their checkpoints; or how a job was stopped. UserError SS6009 for an unknown job, SS2037 where
-    the session's permit does not let jobs be stopped."""
-    from sqlstream.client.sessions.outcomes import Rows, literal_batches
+def execute_job_statement(statement: Statement, session: PlanningSession) -> Rows | Text:
+    """The jobs, or one of them; their checkpoints; what holds one back; or how one was stopped. UserError SS6009 for an
+    unknown job, SS2037 where the session's permit does not let jobs be stopped."""
+    from sqlstream.client.sessions.outcomes import Rows, Text, literal_batches
 
     cluster = session.cluster
     match statement:
+        case DiagnoseJob():
+            from sqlstream.client.diagnosis.diagnose import diagnose_job
+
+            known_job(statement.job_id, statement.id_span, cluster)
+            return Text(diagnose_job(cluster, statement.job_id).text)
         case StopJob():
             session.permit.require(Effects(jobs=frozenset({statement.job_id})), statement.id_span)
             return _stop(statement, cluster, session.config)

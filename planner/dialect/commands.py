@@ -448,6 +448,7 @@ _READERS: dict[str, Callable[[QueryParser], statements.Statement]] = {
     "LOAD": load_module,
     "UNLOAD": unload_module,
     "EXPLAIN": _explain,
+    "DIAGNOSE": show.diagnose_job,
     "STOP": show.stop_job,
     "VERIFY": _verify,
 }

@@ -180,6 +180,14 @@ def describe_job(parser: QueryParser, first: Token) -> statements.DescribeJob:
     return statements.DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
+def diagnose_job(parser: QueryParser) -> statements.DiagnoseJob:
+    """Read DIAGNOSE JOB 'id'."""
+    first = parser.expect("DIAGNOSE")
+    parser.expect("JOB", hint="write DIAGNOSE JOB 'id'")
+    job = job_id(parser)
+    return statements.DiagnoseJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+
+
 def stop_job(parser: QueryParser) -> statements.StopJob:
     """Read STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]."""
     first = parser.expect("STOP")

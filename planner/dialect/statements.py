@@ -477,6 +477,13 @@ class DescribeJob(Statement, frozen=True):
     id_span: Span
 
 
+class DiagnoseJob(Statement, frozen=True):
+    """DIAGNOSE JOB 'id': what holds it back."""
+
+    job_id: str
+    id_span: Span
+
+
 class StopJob(Statement, frozen=True):
     """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]: cancel it, or end it with a savepoint."""
 

@@ -56,6 +56,8 @@ from sqlstream.spi.connector import (
 from sqlstream.spi.imported_by_need import imported
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
     from sqlstream.runtime.checkpoint.state_reader import SegmentReader
 
@@ -352,11 +354,16 @@ class TaskOpening:
             now_ms=self._context.now_ms,
             count=self._chain.counters[chained.id].count,
             files=self._context.files,
-            emit_result=lambda batch: stream.get().put_rows(batch),
+            emit_result=lambda batch: self._send_result(stream, batch),
             print_lines=lambda lines, is_error: stream.get().put_lines(lines, is_error),
             writer_name=writer_name(task.allocation_id, task.execution_id, chained.id),
             on_cancel=self._context.cancellation.add_interrupt,
         )
+
+    def _send_result(self, stream: _LazyClientStream, batch: pa.RecordBatch) -> None:
+        """Rows for the client, which holds the task back while it does not fetch them."""
+        with self._context.times.backpressured():
+            stream.get().put_rows(batch)
 
     # --- outputs
 

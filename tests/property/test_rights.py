@@ -105,6 +105,7 @@ OTHERS: tuple[Needs, ...] = (
     ("EXECUTE PLAN '{0}/plan.json'", {R, W, F}),
     ("EXPLAIN PLAN FOR '{0}/plan.json'", {F}),
     ("VERIFY JOB '{1}'", set()),
+    ("DIAGNOSE JOB '{1}'", set()),
 )
 
 

@@ -19,14 +19,16 @@ export class JobPanel {
     this.title = h("h2", { class: "job-title" }, "Job");
     this.facts = h("p", { class: "job-facts" });
     this.cancel = h("button", { type: "button", hidden: true, on: { click: () => this.onCancel() } }, "Cancel job");
+    this.diagnose = h("button", { type: "button", on: { click: () => this.onDiagnose() } }, "Diagnose");
+    this.diagnosis = h("pre", { class: "diagnosis", tabindex: "0", "aria-label": "Diagnosis", "aria-live": "polite", hidden: true });
     this.problem = h("p", { class: "error-text", role: "alert" });
     this.exceptions = h("div", { class: "exceptions" });
     this.graphBox = h("div", {}, h("p", { class: "empty loading" }, h("span", { class: "spinner", "aria-hidden": "true" }), "Loading the job"));
     this.vertexBox = h("div", { class: "vertex" });
     this.legend = h("p", { class: "legend", "aria-hidden": "true", hidden: true }, ["busy", "backpressured", "idle"].map((name) => h("span", {}, h("i", { class: `share ${name}` }), name)));
     this.element = h("section", { class: "panel", "aria-label": "Job" },
-      h("div", { class: "panel-head" }, h("a", { href: "#/jobs", class: "back", "aria-label": "All jobs" }, "←"), this.state, this.title, this.cancel),
-      this.facts, this.problem, this.exceptions, this.legend, this.graphBox, this.vertexBox);
+      h("div", { class: "panel-head" }, h("a", { href: "#/jobs", class: "back", "aria-label": "All jobs" }, "←"), this.state, this.title, this.diagnose, this.cancel),
+      this.facts, this.problem, this.diagnosis, this.exceptions, this.legend, this.graphBox, this.vertexBox);
   }
 
   async poll(signal) {
@@ -113,6 +115,19 @@ export class JobPanel {
       h("details", { class: "exception", open: entry === found[0] },
         h("summary", {}, h("strong", {}, entry.exceptionName), ` ${entry.taskName ?? "job"} · ${clockTime(entry.timestamp)}`),
         h("pre", {}, entry.stacktrace))));
+  }
+
+  async onDiagnose() {
+    this.diagnose.disabled = true;
+    setText(this.problem, "");
+    try {
+      const { text } = await get(`/jobs/${this.id}/diagnosis`);
+      setText(this.diagnosis, text);
+      this.diagnosis.hidden = false;
+    } catch (error) {
+      setText(this.problem, error.message);
+    }
+    this.diagnose.disabled = false;
   }
 
   async onCancel() {

@@ -10,6 +10,7 @@ from sqlstream.planner.dialect.parser import parse_script, parse_statement, pars
 from sqlstream.planner.dialect.statements import (
     Describe,
     DescribeJob,
+    DiagnoseJob,
     Explain,
     Insert,
     Query,
@@ -245,7 +246,9 @@ def test_a_bad_statement_does_not_hide_the_good_ones_before_it() -> None:
 
 
 def test_a_job_is_named_by_its_id_in_quotes() -> None:
-    described, stopped = parse_script("DESC JOB 'a1'; STOP JOB 'b2';")
+    described, stopped, diagnosed = parse_script("DESC JOB 'a1'; STOP JOB 'b2'; diagnose job 'c3';")
+    assert isinstance(diagnosed, DiagnoseJob)
+    assert (diagnosed.job_id, diagnosed.id_span) == ("c3", Span(43, 47))
     assert isinstance(described, DescribeJob)
     assert (described.job_id, described.id_span) == ("a1", Span(9, 13))
     assert isinstance(stopped, StopJob)
