@@ -1,13 +1,15 @@
-"""A cluster of several hosts, which are networks of this machine: TaskManagers that join, a short loss of the network, and a host
-that vanishes."""
+"""A cluster of several hosts, which are networks of this machine: TaskManagers that join, short losses of the network, a slow
+link, clocks that are minutes apart, a full disk, and a host that vanishes."""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_harness import SQLSTREAM, environment
@@ -25,6 +27,7 @@ pytestmark = [
 ROWS = 20_000
 HEARTBEAT_S = 15
 BLIP_S = 10
+CLOCK_AHEAD, CLOCK_BEHIND = "+10m", "-10m"
 DEFINITIONS = (
     "SET 'parallelism.default' = '2'",
     "SET 'execution.files-are-shared' = 'true'",
@@ -39,11 +42,21 @@ DEFINITIONS = (
         'sink.parallelism' = '1')""",
 )
 COPY = "INSERT INTO o SELECT n FROM g"
+MANY_ROWS = 600_000
+MANY = f"""CREATE TABLE many (n BIGINT, at AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '20000',
+    'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{MANY_ROWS}')"""
+COPY_ONCE = """INSERT INTO o SELECT n FROM (
+    SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY at) AS place FROM many) WHERE place = 1"""
 
 
 @contextlib.contextmanager
-def task_manager(host: Host, token: str) -> Iterator[subprocess.Popen[bytes]]:
-    words = [*SQLSTREAM, "taskmanager", "--join", "head:6124", "--slots", "2"]
+def task_manager(
+    host: Host, token: str, clock: str = "", state: str = "/tmp"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`clock` is how far its own clock is from others, as faketime has it; `state` is where mapped state lies."""
+    words = [*SQLSTREAM, "taskmanager", "--join", "head:6124", "--slots", "2", "-D", f"io.tmp.dirs={state}"]
+    if clock:
+        words = ["faketime", "-f", clock, *words]
     with open(host.own_tmp / "taskmanager.log", "wb") as output:
         running = subprocess.Popen(
             host.command(words),
@@ -70,51 +83,110 @@ def managers(server: RunningServer) -> dict[str, int]:
     return {t["path"].split("//")[1].split(":")[0]: t["slotsNumber"] - t["freeSlots"] for t in found}
 
 
+SETTINGS = {
+    "execution.target": "standalone",
+    "jobmanager.rpc.address": "head",
+    "heartbeat.interval": "1 s",
+    "heartbeat.timeout": f"{HEARTBEAT_S} s",
+}
+
+
+@contextlib.contextmanager
+def server_at(head: Host) -> Iterator[tuple[RunningServer, str]]:
+    """A server on that host, and the token with which others join it."""
+    words = [word for key, value in SETTINGS.items() for word in ("-D", f"{key}={value}")]
+    data = ("--data-dir", "/tmp/data")
+    with (
+        head.network(),
+        RunningServer(head.own_tmp / "data", *data, *words, prefix=head.command([])) as server,
+    ):
+        shown = subprocess.run(
+            head.command([*SQLSTREAM, "cluster", "token", *data]),
+            env=environment(), capture_output=True, text=True, timeout=60, check=True,
+        ).stdout.strip()  # fmt: skip
+        yield server, shown
+
+
+def started(server: RunningServer, hosts: Hosts, names: tuple[str, ...]) -> str:
+    """The id of a job on TaskManagers of these hosts, which has written a row."""
+    addresses = {hosts[name].address for name in names}
+    wait_until(lambda: set(managers(server)) == addresses)
+    session = server.open_session()
+    for text in DEFINITIONS:
+        server.execute(session, text)
+    job = server.insert(session, COPY)
+    wait_until(lambda: bool(written(hosts)))
+    assert managers(server) == dict.fromkeys(addresses, 1), "the slots are spread"
+    return job
+
+
+def goes_on(hosts: Hosts) -> None:
+    """Wait for rows that are not there yet."""
+    count = len(written(hosts))
+    wait_until(lambda: len(written(hosts)) > count)
+
+
+def failures(server: RunningServer, job: str) -> list[Any]:
+    found: list[Any] = server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+    return found
+
+
 def test_a_short_loss_of_the_network_restarts_nothing_and_a_lost_host_loses_no_row(tmp_path: Path) -> None:
-    with Hosts(tmp_path, "head", "one", "two") as hosts:
-        head = hosts["head"]
-        settings = {
-            "execution.target": "standalone",
-            "jobmanager.rpc.address": "head",
-            "heartbeat.interval": "1 s",
-            "heartbeat.timeout": f"{HEARTBEAT_S} s",
-        }
-        words = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
-        with (
-            head.network(),
-            RunningServer(
-                head.own_tmp / "data", "--data-dir", "/tmp/data", *words, prefix=head.command([])
-            ) as server,
-        ):
-            token = (head.own_tmp / "data" / "cluster" / "join-secret").read_text()
-            shown = subprocess.run(
-                head.command([*SQLSTREAM, "cluster", "token", "--data-dir", "/tmp/data"]),
-                env=environment(), capture_output=True, text=True, timeout=60, check=True,
-            ).stdout.strip()  # fmt: skip
-            assert shown.endswith(token)
-            with task_manager(hosts["one"], shown), task_manager(hosts["two"], shown):
-                addresses = {hosts[name].address for name in ("one", "two")}
-                wait_until(lambda: set(managers(server)) == addresses)
-                session = server.open_session()
-                for text in DEFINITIONS:
-                    server.execute(session, text)
-                job = server.insert(session, COPY)
-                wait_until(lambda: bool(written(hosts)))
-                assert managers(server) == dict.fromkeys(addresses, 1), "the slots are spread"
+    with (
+        Hosts(tmp_path, "head", "one", "two") as hosts,
+        server_at(hosts["head"]) as (server, token),
+        task_manager(hosts["one"], token),
+        task_manager(hosts["two"], token),
+    ):
+        job = started(server, hosts, ("one", "two"))
+        hosts.cut("two")
+        time.sleep(BLIP_S)
+        hosts.mend("two")
+        goes_on(hosts)
+        hosts.part("one", "two")
+        time.sleep(BLIP_S)
+        hosts.join("one", "two")
+        goes_on(hosts)
+        assert failures(server, job) == []
 
-                hosts.cut("two")
-                time.sleep(BLIP_S)
-                hosts.mend("two")
-                count = len(written(hosts))
-                wait_until(lambda: len(written(hosts)) > count)
-                assert server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"] == []
+        hosts.cut("two")
+        wait_until(lambda: managers(server) == {hosts["one"].address: 2})
+        goes_on(hosts)
+        hosts.mend("two")
+        # It has ended what it ran, and offers its slots again.
+        wait_until(lambda: len(managers(server)) == 2)
+        server.wait_for(job, "FINISHED")
+        assert written(hosts) == list(range(1, ROWS + 1))
 
-                hosts.cut("two")
-                wait_until(lambda: managers(server) == {hosts["one"].address: 2})
-                count = len(written(hosts))
-                wait_until(lambda: len(written(hosts)) > count)
-                hosts.mend("two")
-                # It has ended what it ran, and offers its slots again.
-                wait_until(lambda: set(managers(server)) == addresses)
-                server.wait_for(job, "FINISHED")
-                assert written(hosts) == list(range(1, ROWS + 1))
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="Debian: apt-get install faketime")
+def test_a_slow_link_that_loses_packets_and_clocks_that_are_minutes_apart_lose_no_row(tmp_path: Path) -> None:
+    with Hosts(tmp_path, "head", "one", "two") as hosts, server_at(hosts["head"]) as (server, token):
+        ahead, behind = CLOCK_AHEAD, CLOCK_BEHIND
+        with task_manager(hosts["one"], token, ahead), task_manager(hosts["two"], token, behind):
+            job = started(server, hosts, ("one", "two"))
+            hosts.slow_down("one")
+            hosts.slow_down("head")
+            for _ in range(5):
+                goes_on(hosts)
+            hosts.speed_up("one")
+            hosts.speed_up("head")
+            server.wait_for(job, "FINISHED")
+            assert failures(server, job) == []
+            assert written(hosts) == list(range(1, ROWS + 1))
+
+
+def test_a_host_whose_disk_is_full_leaves_its_tasks_to_others(tmp_path: Path) -> None:
+    with Hosts(tmp_path, "head", "one", "two") as hosts, server_at(hosts["head"]) as (server, token):
+        (hosts["two"].own_tmp / "small").mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", "/tmp/small"]
+        subprocess.run(hosts["two"].command(mount), check=True, timeout=60)
+        with task_manager(hosts["one"], token), task_manager(hosts["two"], token, "", "/tmp/small"):
+            wait_until(lambda: len(managers(server)) == 2)
+            session = server.open_session()
+            for text in (*DEFINITIONS, "SET 'state.backend.type' = 'mapped'", MANY):
+                server.execute(session, text)
+            job = server.insert(session, COPY_ONCE)
+            server.wait_for(job, "FINISHED")
+            assert "SS6" in str(failures(server, job)), failures(server, job)
+            assert written(hosts) == list(range(1, MANY_ROWS + 1))

@@ -18,7 +18,7 @@ SHARED = Path("/mnt")
 
 _NETWORK = "10.77.0"
 _CLONE_NEWNET = 0x40000000
-_TOOLS = ("ip", "unshare", "nsenter", "setpriv")
+_TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv")
 _START_TIMEOUT_S = 60.0
 
 _SWITCH = "ip link add br0 type bridge && ip link set br0 up && echo ready && exec cat"
@@ -146,6 +146,25 @@ class Hosts:
 
     def mend(self, name: str) -> None:
         self._at_switch("ip", "link", "set", name, "up")
+
+    def slow_down(self, name: str, rate: str = "1mbit", queue: str = "8kb") -> None:
+        """Let no more than `rate` reach the host, and lose what is longer than `queue` in front of it."""
+        words = ["tbf", "rate", rate, "burst", "4kb", "limit", queue]
+        self._at_switch("tc", "qdisc", "replace", "dev", name, "root", *words)
+
+    def speed_up(self, name: str) -> None:
+        self._at_switch("tc", "qdisc", "del", "dev", name, "root")
+
+    def part(self, one: str, two: str) -> None:
+        """Two hosts do not reach each other, but all others do."""
+        self._route("add", one, two)
+
+    def join(self, one: str, two: str) -> None:
+        self._route("del", one, two)
+
+    def _route(self, what: str, one: str, two: str) -> None:
+        for host, other in ((self[one], self[two]), (self[two], self[one])):
+            _run(*host.command(["ip", "route", what, "blackhole", f"{other.address}/32"]))
 
     def _add(self, name: str, address: str, table: Path) -> Host:
         own = self._directory / name

@@ -209,6 +209,7 @@ class ResourceManager:
         found = self.task_managers.get(task_manager_id)
         if found is not None:
             self._count_failure(found, now_ms)
+            self._leave_blocked(found, now_ms)
         return self._end(now_ms)
 
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -333,6 +334,17 @@ class ResourceManager:
                 f"{config.failures} tasks or TaskManagers have failed there within {config.window_ms / 1000:g} s",
                 now_ms,
             )
+
+    def _leave_blocked(self, found: RegisteredTaskManager, now_ms: int) -> None:
+        """A job keeps its slots when its tasks fail: it would restart them on the blocked host for ever. Where others have room
+        for all that runs there, they get it."""
+        if not self._blocked.is_blocked(found.address, now_ms):
+            return
+        others = (t for t in self.task_managers.values() if not self._blocked.is_blocked(t.address, now_ms))
+        leased = sum(slot.is_leased for slot in found.slots)
+        if leased and sum(len(t.free_slots()) for t in others) >= leased:
+            self._send(found.address, UnknownTaskManager(found.id))
+            self._lose(found, _blocked(found), now_ms)
 
     def _give_up(self, found: RegisteredTaskManager, error: ErrorInfo, now_ms: int) -> None:
         """Lose a TaskManager whose process may still run, and let its provider end it."""
@@ -499,6 +511,13 @@ def _stuck(found: RegisteredTaskManager) -> ErrorInfo:
         "SS6005",
         f"TaskManager {found.id} at {found.address} was given up: a task does not react to its cancellation",
         hint="look at its log; task.cancellation.timeout sets how long a task may take to end",
+    )
+
+
+def _blocked(found: RegisteredTaskManager) -> ErrorInfo:
+    return error_info(
+        "SS6002",
+        f"TaskManager {found.id} at {found.address} gave its slots up to others: tasks fail again and again on its host",
     )
 
 

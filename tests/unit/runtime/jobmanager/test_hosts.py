@@ -16,8 +16,9 @@ from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
     RegisterTaskManager,
     RequestSlot,
+    UnknownTaskManager,
 )
-from sqlstream.runtime.jobmanager.events import JobStored, Noted, Send, TaskFailed, Tick
+from sqlstream.runtime.jobmanager.events import JobStored, Noted, Send, TaskFailed, TaskManagerLost, Tick
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.hosts import BlocklistConfig, LoadBalance, load_balance_of
@@ -68,6 +69,20 @@ def test_a_host_whose_tasks_fail_again_and_again_gets_no_tasks_while_others_have
     assert leased(manager.on_request_slots("j1", 2, 300)) == ["b", "b"]
     # Nothing else is free.
     assert leased(manager.on_request_slots("j2", 1, 400)) == ["a"]
+
+
+def test_what_fails_on_a_blocked_host_goes_to_others_once_they_have_room_for_all_of_it() -> None:
+    manager = cluster("a", "b")
+    assert leased(manager.on_request_slots("j1", 2, 0)) == ["a", "b"]
+    assert leased(manager.on_request_slots("j2", 2, 0)) == ["a", "b"]
+    fail(manager, "a", 100, 200)
+    assert blocked(manager) == ["a#0"]
+    assert [i for i in fail(manager, "a", 300) if isinstance(i, TaskManagerLost)] == []
+    manager.on_register(register("c"), 400)
+    instructions = fail(manager, "a", 500)
+    assert [i.task_manager_id for i in instructions if isinstance(i, TaskManagerLost)] == ["a#0"]
+    assert leased(instructions) == ["c", "c"]
+    assert any(isinstance(i, Send) and isinstance(i.message, UnknownTaskManager) for i in instructions)
 
 
 def test_a_host_is_free_again_when_its_time_is_over() -> None:
