@@ -23,7 +23,7 @@ from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, is_on_disk, remove_staged
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.files.file_paths import is_in_store
+from sqlstream.runtime.host.file_systems import is_in_store
 from sqlstream.runtime.jobmanager.collaborators import JobStore
 from sqlstream.runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested
 from sqlstream.spi.connector import StagesRows

@@ -37,4 +37,4 @@ class ObjectStore:
 
 
 def store_in(directory: str, process: Process | None = None) -> StoreFiles:
-    return StoreFiles(ObjectStore(directory, process or Process(None)), "s3")  # type: ignore[arg-type]
+    return StoreFiles(ObjectStore(directory, process or Process(None)), "s3://")  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ _PLACES = frozenset(
         "execution.state-recovery.path",
         "python.files",
         "s3.endpoint",
+        "gs.endpoint",
+        "fs.azure.endpoint",
     }
 )
 """Settings that name files or servers, which the jobs under them read, write or ask."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a job, or one savepoint, in a directory of the local disk or of S3."""
+"""The checkpoints of a job, or one savepoint, in a directory of the local disk or of another file system."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from sqlstream import config as options
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.runtime.checkpoint.checkpoint_directory import (
@@ -14,39 +14,44 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
     StoredCheckpoint,
     load_checkpoint,
 )
-from sqlstream.runtime.connectors.files.file_paths import is_in_store
-from sqlstream.runtime.connectors.files.s3 import S3Options, s3_files
+from sqlstream.runtime.host.file_systems import FileSystemOptions, check_login, is_in_store, remote_files
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.spi.files import Files
 
 
 def checkpoint_files(directory: str, config: Mapping[str, str]) -> Files:
-    """The files of a directory or of a path s3://…, for which the job's settings `s3.endpoint`, `s3.access-key` and so on say
-    where the store is and who asks. UserError SS4005 when one of the two keys is missing."""
+    """The files of a directory, or of a path of another file system, which the job's settings such as `s3.access-key` say how to
+    reach. UserError SS4002 and SS4005 for a login of which a part is missing."""
     if not is_in_store(directory):
         return PrivateFiles()
-    store = S3Options(
+    check_login(f'for "{directory}"', {key: value for key, value in config.items() if value}, directory)
+    elsewhere = FileSystemOptions(
         endpoint=options.get(config, "s3.endpoint"),
         region=options.get(config, "s3.endpoint.region"),
         access_key=options.get(config, "s3.access-key"),
         secret_key=options.get(config, "s3.secret-key"),
+        gs_endpoint=options.get(config, "gs.endpoint"),
+        gs_token=options.get(config, "gs.access-token"),
+        azure_key=options.get(config, "fs.azure.account.key"),
+        azure_endpoint=options.get(config, "fs.azure.endpoint"),
+        user=options.get(config, "fs.user"),
+        password=options.get(config, "fs.password"),
+        private_key=options.get(config, "fs.private-key"),
+        host_key=options.get(config, "fs.host-key"),
+        token=options.get(config, "fs.token"),
     )
-    if bool(store.access_key) is not bool(store.secret_key):
-        raise UserError(
-            "SS4005",
-            f'setting "s3.{"secret" if store.access_key else "access"}-key" for "{directory}" is missing',
-            hint="give both keys, or none to ask the store anonymously",
-        )
-    return s3_files(store)
+    # A server has asked already whether its users may name stores.
+    return remote_files(directory, elsewhere, LocalFiles())
 
 
 logger = logging.getLogger(__name__)
 
 
 class CheckpointStore:
-    """Stores, loads and removes checkpoints in directories of the local disk or of S3, whichever their paths name; `config` has
-    the settings of the job, by which a store is reached. `on_complete` is called with the ids of a job and a checkpoint once that
-    is in the store, which counts only when that returns. Errors are SqlStreamError. No state.
+    """Stores, loads and removes checkpoints in directories of the local disk or elsewhere, whichever their paths name; `config`
+    has the settings of the job, by which a store is reached. `on_complete` is called with the ids of a job and a checkpoint once
+    that is in the store, which counts only when that returns. Errors are SqlStreamError. No state.
 
     `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.files.file_paths import is_in_store, table_path
+from sqlstream.runtime.connectors.files.file_paths import table_path
+from sqlstream.runtime.host.file_systems import Change, change_of, is_in_store
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import RootedFiles
 from sqlstream.spi.files import refuse_home
@@ -29,7 +30,8 @@ def with_absolute_places(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def absolute_place(path: str, what: str) -> str:
-    """`s3://bucket/key`, or an absolute path of this machine. `what` names it in the error."""
+    """`s3://bucket/key` or the like, or an absolute path of this machine. `what` names it in the error. UserError SS5085 for a
+    file system that is only read."""
     refuse_home(path, what)
     try:
         place = table_path(path)
@@ -39,6 +41,12 @@ def absolute_place(path: str, what: str) -> str:
             f'{what} is no directory: "{path}"',
             hint="write a path of this machine, or s3://bucket/directory",
         ) from error
+    if change_of(place) is Change.NONE:
+        raise UserError(
+            "SS5085",
+            f'{what} cannot be at "{place}": nothing can be written there',
+            hint="docs/file-systems.md lists the file systems that take checkpoints",
+        )
     return place if is_in_store(place) else os.path.abspath(place)
 
 

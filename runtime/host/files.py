@@ -319,6 +319,17 @@ _REFUSED = re.compile(
 
 
 def _store_error(action: str, path: str, error: OSError) -> ExternalError:
+    if not path.startswith(("s3://", "gs://", "abfs")):
+        is_refused = isinstance(error, PermissionError)
+        return ExternalError(
+            "SS5001",
+            f'could not {action} "{path}"',
+            detail=str(error),
+            reason=FailureReason.ACCESS_REFUSED if is_refused else None,
+            hint="check the login, and what its user may do there"
+            if is_refused
+            else "check the path, and that the server can be reached",
+        )
     if _REFUSED.search(str(error)) is not None:
         return ExternalError(
             "SS5001",

@@ -1,15 +1,15 @@
-"""An object store, such as S3, as a store of files: through pyarrow's file systems."""
+"""A file system elsewhere, such as S3, as a store of files: through what has the methods of pyarrow's file systems."""
 
 from __future__ import annotations
 
 import fnmatch
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.files import file_error
-from sqlstream.spi.files import Files, FileStatus, is_hidden
+from sqlstream.spi.files import PLACED_UNKNOWN, Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,16 +19,26 @@ _KEY_BYTES_MAX = 1024
 _MAGIC = ("*", "?", "[")
 
 
+@runtime_checkable
+class HasDirectories(Protocol):
+    """A store that has directories without files in them."""
+
+    def remove_empty(self, path: str) -> None:
+        """Leave anything but an empty directory unchanged. OSError."""
+
+
 class StoreFiles(Files):
-    """Files of a store without renames and locks: paths are `<scheme>://<bucket>/<key>`.
+    """Files of a store without locks: paths are `prefix`, such as `s3://`, and what the store calls the key behind `root`.
 
-    An object appears when its stream is closed. It is published by a copy within the store, after which the staged one is
-    removed. Nothing can be locked, so that what a killed process has left stays, hidden, until its job is committed or aborted.
-    No state."""
+    A file of an object store appears when its stream is closed. It is published by a copy within the store, after which the
+    staged one is removed; with `renames` by a rename, and directories are there without files in them. Nothing can be locked, so
+    that what a killed process has left stays, hidden, until its job is committed or aborted. No state."""
 
-    def __init__(self, store: fs.FileSystem, scheme: str) -> None:
+    def __init__(self, store: fs.FileSystem, prefix: str, root: str = "", *, renames: bool = False) -> None:
         self._store = store
-        self._prefix = f"{scheme}://"
+        self._prefix = prefix
+        self._root = root
+        self._renames = renames
 
     def require_database_servers(self) -> None:
         """Whoever made this has asked."""
@@ -69,6 +79,9 @@ class StoreFiles(Files):
 
     def publish(self, staged: str, final: str) -> None:
         try:
+            if self._renames:
+                self._store.move(self._key(staged), self._key(final))
+                return
             self._store.copy_file(self._key(staged), self._key(final))
             self._store.delete_file(self._key(staged))
         except OSError as error:
@@ -89,7 +102,14 @@ class StoreFiles(Files):
             raise file_error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
-        """Nothing to do: a directory is there with its files, and to remove it would also remove what comes meanwhile."""
+        """Of an object store nothing is to be done: a directory is there with its files, and to remove it would also remove what
+        comes meanwhile."""
+        if not isinstance(self._store, HasDirectories):
+            return
+        try:
+            self._store.remove_empty(self._key(path))
+        except OSError as error:
+            raise file_error("remove", path, error) from error
 
     def make_directories(self, path: str) -> None:
         try:
@@ -132,7 +152,7 @@ class StoreFiles(Files):
         found: set[str] = {"/".join(parts[:fixed])}
         for i, part in enumerate(parts[fixed:], fixed + 1):
             found = set().union(*(self._matches(key, part, i == len(parts)) for key in found))
-        return sorted(self._prefix + key for key in found)
+        return sorted(map(self._path, found))
 
     def _matches(self, key: str, part: str, is_last: bool) -> Iterable[str]:
         """What is below a key and fits one part of a pattern; only directories, unless it is the last part."""
@@ -141,7 +161,7 @@ class StoreFiles(Files):
             return [key, *(p for p in below if "/." not in p[len(key) :])]
         if not _is_magic(part):
             child = f"{key}/{part}"
-            return [child] if self.status(self._prefix + child) is not None else []
+            return [child] if self.status(self._path(child)) is not None else []
         entries = [e for e in self._entries(key) if is_last or not e.is_file]
         names = [e.base_name for e in entries if part.startswith(".") or not e.base_name.startswith(".")]
         return [f"{key}/{name}" for name in names if fnmatch.fnmatchcase(name, part)]
@@ -158,8 +178,11 @@ class StoreFiles(Files):
     # --- the store's own words
 
     def _key(self, path: str) -> str:
-        """The bucket and the key."""
-        return path.removeprefix(self._prefix).rstrip("/")
+        """What the store calls it: the bucket and the key, say."""
+        return self._root + path.removeprefix(self._prefix).rstrip("/")
+
+    def _path(self, key: str) -> str:
+        return self._prefix + key.removeprefix(self._root)
 
     def _entries(self, key: str, is_recursive: bool = False) -> list[fs.FileInfo]:
         from pyarrow import fs
@@ -169,7 +192,7 @@ class StoreFiles(Files):
                 self._store.get_file_info(fs.FileSelector(key, recursive=is_recursive, allow_not_found=True))
             )
         except OSError as error:
-            raise file_error("list", self._prefix + key, error) from error
+            raise file_error("list", self._path(key), error) from error
 
     def _status(self, info: fs.FileInfo) -> FileStatus | None:
         from pyarrow import fs
@@ -179,7 +202,8 @@ class StoreFiles(Files):
         is_directory = info.type == fs.FileType.Directory
         modified_ms = (info.mtime_ns or 0) // 1_000_000
         # An object cannot be renamed: it came when it was written.
-        return FileStatus(self._prefix + info.path, info.size or 0, modified_ms, is_directory, modified_ms)
+        placed_ms = PLACED_UNKNOWN if self._renames else modified_ms
+        return FileStatus(self._path(info.path), info.size or 0, modified_ms, is_directory, placed_ms)
 
 
 def _is_magic(part: str) -> bool:

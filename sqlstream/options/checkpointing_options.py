@@ -119,8 +119,21 @@ STORE_OPTIONS: tuple[ConfigOption, ...] = (
     ConfigOption("s3.endpoint.region", _S, "us-east-1", "The region of that store."),
     ConfigOption("s3.access-key", _S, "", "The access key of the user of that store. Without keys it is asked anonymously."),
     ConfigOption("s3.secret-key", _S, "", "The secret key that belongs to s3.access-key."),
+    ConfigOption("gs.endpoint", _S, "",
+                 "The store of checkpoints and savepoints at gs://…, as http://host:port or https://host; empty is Google's."),
+    ConfigOption("gs.access-token", _S, "", "An OAuth token for that store, valid for an hour; empty asks it anonymously."),
+    ConfigOption("fs.azure.account.key", _S, "",
+                 "The key of the storage account of checkpoints and savepoints at abfs[s]://…; empty asks anonymously."),
+    ConfigOption("fs.azure.endpoint", _S, "", "The store at abfs[s]://…, as http://host:port; empty is Azure's."),
+    ConfigOption("fs.user", _S, "", "The user of checkpoints and savepoints at hdfs, webhdfs, swebhdfs, sftp and ftp."),
+    ConfigOption("fs.password", _S, "", "That user's password, for sftp, ftp and swebhdfs."),
+    ConfigOption("fs.private-key", _S, "",
+                 "That user's private key for sftp, as text in OpenSSH's or PEM form, in place of a password."),
+    ConfigOption("fs.host-key", _S, "",
+                 "The fingerprint SHA256:… of the key of a server of sftp; several are separated by commas."),
+    ConfigOption("fs.token", _S, "", "A delegation token for webhdfs and swebhdfs, in place of a user."),
 )  # fmt: skip
-"""How checkpoints and savepoints at paths s3://… are reached; tables have options of the same names."""
+"""How checkpoints and savepoints in other file systems are reached; tables have options of the same names."""
 
 CHECKPOINTING_MODE = "execution.checkpointing.mode"
 

@@ -90,7 +90,7 @@ def test_a_store_that_refuses_is_an_error_with_the_cause(store: S3, caplog: pyte
         assert "very secret" not in str(raised.value.detail)
         CheckpointStore().sweep(directory, config)
     assert "could not remove what is left" in caplog.text
-    with pytest.raises(UserError, match=r'setting "s3\.secret-key"'):
+    with pytest.raises(UserError, match=r'option "s3\.secret-key"'):
         checkpoint_files("s3://bucket/job", {"s3.access-key": "a"})
 
 

@@ -13,7 +13,8 @@ from s3_harness import S3, running_s3
 
 from sqlstream import types as sql
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.files import filesystem, s3
+from sqlstream.runtime.connectors.files import filesystem
+from sqlstream.runtime.host.file_systems import files_of
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.schema import Schema
@@ -109,11 +110,11 @@ def test_every_row_is_there_once_wherever_the_process_dies(
     store: S3, death: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = store.options(f"s3://bucket/deaths/{death}", format="csv")
-    system = s3.files_of(options, LocalFiles())._store  # type: ignore[attr-defined]
+    system = files_of(options, LocalFiles())._store  # type: ignore[attr-defined]
     monkeypatch.setattr(filesystem, "files_of", lambda options, files: files)
 
     def visible() -> list[int]:
-        files = StoreFiles(system, "s3")
+        files = StoreFiles(system, "s3://")
         spec = SourceSpec("t", "filesystem", options, SCHEMA, ("v",))
         context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, files)
         if files.status(options["path"]) is None:
@@ -127,7 +128,7 @@ def test_every_row_is_there_once_wherever_the_process_dies(
 
     job = CheckpointedJob(
         *(SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,)), PLAN, [death], visible),
-        files=lambda process: StoreFiles(MortalStore(system, process), "s3"),  # type: ignore[arg-type]
+        files=lambda process: StoreFiles(MortalStore(system, process), "s3://"),  # type: ignore[arg-type]
     )
     rows = job.run()
     assert job.died > 0

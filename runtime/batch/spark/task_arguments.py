@@ -79,7 +79,7 @@ def refuse_local_checkpoints(config: Mapping[str, str]) -> None:
 
 def refuse_local_directory(what: str, path: str, config: Mapping[str, str]) -> None:
     """The same for one path; `what` names it in the error."""
-    from sqlstream.runtime.connectors.files.file_paths import is_in_store
+    from sqlstream.runtime.host.file_systems import is_in_store
 
     if not is_in_store(path) and not options.get(config, FILES_ARE_SHARED):
         raise _refusal(f'{what} is the directory "{path}" of this machine')

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME, is_in_store
+from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.runtime.connectors.rejected_rows import bytes_max_option, retention_option
 from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.host.file_systems import Change, change_of, is_in_store
 from sqlstream.spi.connector import READS, REJECTED_ROWS, REJECTED_ROWS_PATH, OptionType
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.table_options import option, parse_options
@@ -201,6 +202,13 @@ def check_files(table: str, options: Mapping[str, str]) -> None:
     joined."""
     parsed = FileSinkOptions.of(options)
     _check_size(table, options, parsed)
+    if is_in_store(options["path"]) and options.get(REJECTED_ROWS_PATH):
+        raise UserError(
+            "SS4003",
+            f'option "{REJECTED_ROWS_PATH}" of table "{table}" has no use: rows of files in a store are not kept',
+            option=REJECTED_ROWS_PATH,
+            hint="leave it out: rows that could not be decoded are counted, and the first ones shown",
+        )
     if "compaction.file-size" in options and not parsed.is_compacted:
         raise UserError(
             "SS4003",
@@ -225,7 +233,7 @@ def _check_joined(table: str, form: FormatDescriptor) -> None:
 
 def _check_size(table: str, options: Mapping[str, str], parsed: FileSinkOptions) -> None:
     largest = max(parsed.file_bytes, parsed.compacted_bytes or 0)
-    if is_in_store(options["path"]) and largest > STORE_FILE_BYTES_MAX:
+    if change_of(options["path"]) is Change.COPY and largest > STORE_FILE_BYTES_MAX:
         key = FILE_SIZE if parsed.file_bytes == largest else "compaction.file-size"
         raise UserError(
             "SS4002",

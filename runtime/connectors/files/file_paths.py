@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.table_log import TableLog, is_of_sink
 from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, is_in_store, place_of, scheme_of
 from sqlstream.runtime.host.files import list_if_there
 from sqlstream.spi.files import Files, FileStatus, is_hidden, refuse_home
 
@@ -27,8 +28,6 @@ _AGREEING_MAX = 5
 _CLOCKS_APART_MS_MAX = 15 * 60_000
 """How far the clocks of stores may be from this one: where S3's differ by more, it refuses every request."""
 
-_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
-_STORE_SCHEMES = ("s3", "s3a")
 _FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))+")
 _WILDCARD = re.compile(r"[*?\[]")
 _UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -49,25 +48,19 @@ def local_path(path: str) -> str:
     return local
 
 
-def is_in_store(path: str) -> bool:
-    """Whether the path of a table is one of an object store."""
-    scheme = _SCHEME.match(path)
-    return scheme is not None and scheme.group(1).lower() in _STORE_SCHEMES
-
-
 def table_path(path: str) -> str:
-    """The path of a table of files: `s3://bucket/key`, or as `local_path` returns it. UserError SS4002 for what is neither."""
-    if not is_in_store(path):
-        return local_path(path)
-    key = path.partition(":")[2].strip("/")
-    if not key or "\0" in key or "//" in key or is_pattern(key.partition("/")[0]):
+    """The path of a table of files: one of a file system elsewhere such as `s3://bucket/key`, or as `local_path` returns it.
+    UserError SS4002 for what is neither."""
+    if is_in_store(path):
+        return place_of(path).path
+    if (scheme := scheme_of(path)) not in ("", "file"):
         raise UserError(
             "SS4002",
-            f'option "path" names no bucket of a store: "{path}"',
+            f'option "path" names the file system "{scheme}", which is none of {", ".join(FILE_SYSTEMS)}: "{path}"',
             option="path",
-            hint="write a path such as s3://bucket/directory",
+            hint="write a path of this machine, or one of these file systems",
         )
-    return f"s3://{key}"
+    return local_path(path)
 
 
 def absolute_path(key: str, path: str, directory: str) -> str:
@@ -87,17 +80,17 @@ def absolute_path(key: str, path: str, directory: str) -> str:
 
 
 def _without_scheme(path: str) -> str:
-    scheme = _SCHEME.match(path)
-    if scheme is None:
+    scheme = scheme_of(path)
+    if not scheme:
         return path
-    if scheme.group(1).lower() != "file":
+    if scheme != "file":
         raise UserError(
             "SS4002",
-            f'option "path" names the file system "{scheme.group(1)}", but files must be local: "{path}"',
+            f'option "path" names the file system "{scheme}", but files must be local: "{path}"',
             option="path",
             hint="write a path of this machine, with or without file:// in front",
         )
-    return urllib.parse.unquote("/" + path[scheme.end() :].lstrip("/"))
+    return urllib.parse.unquote("/" + path.partition(":")[2].lstrip("/"))
 
 
 def is_pattern(path: str) -> bool:

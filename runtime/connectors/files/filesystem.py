@@ -25,7 +25,6 @@ from sqlstream.runtime.connectors.files.file_paths import (
     absolute_path,
     estimated_files,
     find_files,
-    is_in_store,
     is_pattern,
     local_path,
     partition_directory,
@@ -41,13 +40,19 @@ from sqlstream.runtime.connectors.files.rejected_rows import (
     read_path,
     rejected_rows_directory,
 )
-from sqlstream.runtime.connectors.files.s3 import S3Options, check_store, files_of
 from sqlstream.runtime.connectors.files.table_log import staging_directory
 from sqlstream.runtime.connectors.fixed_splits import own_share
 from sqlstream.runtime.formats import format_options, validate_format
 from sqlstream.runtime.formats.blocks import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.file_systems import (
+    FILE_OPTIONS,
+    check_options,
+    files_of,
+    is_in_store,
+    require_writable_table,
+)
 from sqlstream.schema import Field, Schema
 from sqlstream.spi import connector
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
@@ -60,6 +65,7 @@ from sqlstream.spi.table_options import descriptors_of
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
 
+_ELSEWHERE = frozenset(descriptor.key for descriptor in FILE_OPTIONS)
 _PACKED_FORMATS = ("parquet", "orc")
 _PACKED_FACTOR = 10
 """How much larger rows are than a file that is compressed, at most in most cases."""
@@ -73,7 +79,7 @@ _REJECTED_ROWS = (
 
 
 class Filesystem:
-    """Files of this machine, or of S3.
+    """Files of this machine, or of a file system elsewhere.
 
     Files are read whole, each by the reader that it is assigned to, and each has a watermark of its own.
     Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
@@ -86,7 +92,7 @@ class Filesystem:
             *descriptors_of(FileOptions),
             *descriptors_of(FileSinkOptions),
             *descriptors_of(ChangelogOptions),
-            *descriptors_of(S3Options),
+            *FILE_OPTIONS,
         ),
         reading=connector.Reading(
             boundedness=connector.Boundedness(True, unless_set=MONITOR_INTERVAL),
@@ -109,7 +115,7 @@ class Filesystem:
     ) -> None:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
         table_path(options["path"])
-        check_store(table, options)
+        check_options(table, options)
         check_files(table, options)
         check_marks(table, options, partition_keys)
         try:
@@ -165,7 +171,7 @@ class Filesystem:
         return FileEnumerator(spec, replaced(context, files=files_of(spec.options, context.files)), state)
 
     def empty_copy(self, options: Mapping[str, str], place: str) -> dict[str, str] | None:
-        kept = {k: v for k, v in options.items() if k != MONITOR_INTERVAL and not k.startswith("s3.")}
+        kept = {k: v for k, v in options.items() if k != MONITOR_INTERVAL and k not in _ELSEWHERE}
         return {**kept, "path": place}
 
     def batch_relation(
@@ -241,6 +247,7 @@ class Filesystem:
         remove_staged_by(path, job_id, writer_names, files)
 
     def version(self, spec: SinkSpec, files: Files) -> str:
+        require_writable_table(spec.options["path"], spec.table)
         return version_of(spec, files_of(spec.options, files))
 
     def partitions(self, options: Mapping[str, str], keys: tuple[str, ...], files: Files) -> tuple[str, ...]:
@@ -268,6 +275,7 @@ def _commits(spec: SinkSpec, files: Files) -> FileCommits:
 def _written_path(spec: SinkSpec) -> str:
     """UserError SS5013 for a path that cannot be written."""
     path = table_path(spec.options["path"])
+    require_writable_table(path, spec.table)
     if is_pattern(path):
         raise UserError(
             "SS5013",

@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_paths import (
-    is_in_store,
-    local_path,
-    rejected_rows_path,
-    table_path,
-)
+from sqlstream.runtime.connectors.files.file_paths import local_path, rejected_rows_path, table_path
 from sqlstream.runtime.connectors.rejected_rows import Origin, rejected_rows_name
+from sqlstream.runtime.host.file_systems import is_in_store
 
 if TYPE_CHECKING:
     from sqlstream.specs import SourceSpec

@@ -13,13 +13,14 @@ from sqlstream.arrow import is_changelog, to_arrow_type
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_options import FileOptions
-from sqlstream.runtime.connectors.files.file_paths import is_in_store, partition_values
+from sqlstream.runtime.connectors.files.file_paths import partition_values
 from sqlstream.runtime.connectors.files.rejected_rows import origin_of
 from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.formats import count_events, event_demand, format_of, format_options, skips_errors
 from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.op_column import OpColumnReader
 from sqlstream.runtime.formats.text_values import parse_text
+from sqlstream.runtime.host.file_systems import is_in_store
 from sqlstream.runtime.update_pairs import whole_updates
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec

@@ -86,7 +86,7 @@ CREATE TABLE x (id INT) WITH ('connector' = 'faker', 'fields.id.expression' = '1
 CREATE TABLE x (id INT) WITH ('connector' = 'faker', 'fields.id.expression' = '1', 'lookup.cache' = 'FULL');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'format' = 'json');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = '', 'format' = 'json');
-CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'hdfs://a/b', 'format' = 'json');
+CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'xyz://a/b', 'format' = 'json');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = '~/b', 'format' = 'json');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 's3://', 'format' = 'json');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'json', 's3.endpoint' = 'http://localhost:9000');

@@ -22,17 +22,28 @@ def test_relative_paths_are_those_of_this_process(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("path", "place"),
-    [("/a/b", "/a/b"), ("file:///a/b/", "/a/b"), ("s3://bucket/key/", "s3://bucket/key")],
+    [
+        ("/a/b", "/a/b"),
+        ("file:///a/b/", "/a/b"),
+        ("s3://bucket/key/", "s3://bucket/key"),
+        ("sftp://h:2222/k/", "sftp://h:2222/k"),
+    ],
 )
 def test_a_place_is_of_this_machine_or_of_a_store(path: str, place: str) -> None:
     assert absolute_place(path, "the directory") == place
 
 
-@pytest.mark.parametrize("path", ["hdfs://host/a", "a\0b", "s3://"])
+@pytest.mark.parametrize("path", ["xyz://host/a", "a\0b", "s3://"])
 def test_what_is_no_directory_is_refused(path: str) -> None:
     with pytest.raises(UserError, match="is no directory") as raised:
         with_absolute_places({DIR: path})
     assert (raised.value.code, "s3://bucket/directory" in raised.value.hint) == ("SS4002", True)
+
+
+def test_checkpoints_are_not_put_where_nothing_can_be_written() -> None:
+    with pytest.raises(UserError, match="nothing can be written there") as raised:
+        with_absolute_places({DIR: "https://host/a"})
+    assert raised.value.code == "SS5085"
 
 
 def test_a_server_allows_the_directories_of_its_files_alone(tmp_path: Path) -> None:
@@ -42,6 +53,7 @@ def test_a_server_allows_the_directories_of_its_files_alone(tmp_path: Path) -> N
         ("/etc", "SS5030"),
         (str(tmp_path / "server" / "tokens"), "SS5030"),
         ("s3://b/k", "SS5031"),
+        ("sftp://h/k", "SS5031"),
     ):
         with pytest.raises(UserError) as raised:
             check_places({DIR: path}, files)

@@ -8,7 +8,7 @@ from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.files.rejected_rows import rejected_rows_directory
-from sqlstream.runtime.connectors.files.s3 import files_of
+from sqlstream.runtime.host.file_systems import files_of
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
@@ -29,7 +29,7 @@ def options(**others: str) -> dict[str, str]:
     [
         ({"path": "s3://"}, "SS4002", "names no bucket"),
         ({"path": "s3://b*/t"}, "SS4002", "names no bucket"),
-        ({"path": "gs://bucket/t"}, "SS4002", 'names the file system "gs"'),
+        ({"path": "xyz://bucket/t"}, "SS4002", 'names the file system "xyz"'),
         ({"path": "/t", "s3__endpoint": "http://a:1"}, "SS4003", '"s3.endpoint" of table "t" has no use'),
         ({"s3__access_key": "a"}, "SS4005", '"s3.secret-key" of table "t" is missing'),
         ({"s3__secret_key": "hidden"}, "SS4005", '"s3.access-key" of table "t" is missing'),

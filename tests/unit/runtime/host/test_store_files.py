@@ -113,7 +113,7 @@ def test_reading_a_table_asks_for_each_list_once(tmp_path: Path) -> None:
                 asked.append((what.base_dir, what.recursive))
             return self._store.get_file_info(what)
 
-    store = StoreFiles(Counting(str(tmp_path), Process(None)), "s3")  # type: ignore[arg-type]
+    store = StoreFiles(Counting(str(tmp_path), Process(None)), "s3://")  # type: ignore[arg-type]
     found = find_files("s3://b/t", store, may_be_empty=False)
     assert [f.path for f in found] == [
         f"s3://b/t/{name}" for name in ("[z]/d.csv", "a.csv", "p=1/b.csv", "p=1/deep/c.csv")
