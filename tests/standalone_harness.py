@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +23,12 @@ STANDALONE = (
 class Worker:
     """A `sqlstream taskmanager` that is killed at the end, unless it has ended."""
 
-    def __init__(self, directory: Path, address: str, *words: str) -> None:
+    def __init__(self, directory: Path, address: str, *words: str, **variables: str) -> None:
         self.output = directory.with_suffix(".out")
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(
                 [*SQLSTREAM, "taskmanager", "--join", address, "--slots", "1", *words],
-                cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=ROOT, env=environment(**variables), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
     @property
@@ -39,15 +40,38 @@ class Worker:
         return self.process.wait(60)
 
 
+class Beginning:
+    """A server that begins on a thread of its own: it is ready once it leads."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.server = server
+        self._thread = threading.Thread(target=server.start, daemon=True)
+        self._thread.start()
+
+    def is_waiting(self) -> bool:
+        return hasattr(self.server, "greeting") and any(
+            "waits to take" in line for line in self.server.greeting
+        )
+
+    def leader(self) -> RunningServer:
+        self._thread.join(200)
+        assert not self._thread.is_alive()
+        return self.server
+
+
 @contextlib.contextmanager
-def workers(directory: Path, address: str, count: int, *settings: str) -> Iterator[list[Worker]]:
-    """So many TaskManagers that join at `address`; `settings` say where the cluster's token is, beside the data directory."""
+def workers(
+    directory: Path, address: str, count: int, *settings: str, **variables: str
+) -> Iterator[list[Worker]]:
+    """So many TaskManagers that join at `address`; `settings` say where the cluster's token is, beside the data directory. Those
+    that are added to the list are ended too."""
     token = directory / "join-token"
     token.write_text(sqlstream("cluster", "token", "--data-dir", str(directory / "data"), *settings).stdout)
     started: list[Worker] = []
     try:
         for number in range(count):
-            started.append(Worker(directory / f"worker{number}", address, "--token-file", str(token)))
+            place = directory / f"worker{number}"
+            started.append(Worker(place, address, "--token-file", str(token), **variables))
         yield started
     finally:
         for worker in started:

@@ -9,9 +9,10 @@ import msgspec
 from sqlstream import catalog
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
+from sqlstream.kept_formats import CATALOGS
 from sqlstream.schema import Schema
 
-FORMAT = 1
+FORMAT = CATALOGS.version
 """The version of all files of a catalog. A file of another version is refused."""
 
 
@@ -192,8 +193,8 @@ def decode(content: bytes, kind: type[Stored]) -> Stored:
     """DamagedDefinition when `content` is no JSON, of another format, or no `kind`."""
     try:
         head = msgspec.json.decode(content, type=_Head)
-        if head.format != FORMAT:
-            raise DamagedDefinition(f"it has format {head.format}; this version reads format {FORMAT}")
+        if not CATALOGS.reads(head.format):
+            raise DamagedDefinition(f"it was {'; '.join(CATALOGS.refusal(head.format))}")
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = str(error)

@@ -22,7 +22,7 @@ from sqlstream.runtime.host.random import random_id
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.net.authority import CERTIFICATE_DAYS, new_request, write_files
 from sqlstream.runtime.net.endpoint import TlsFiles, internal_tls, read_identity
-from sqlstream.runtime.net.joining import Admission, JoinToken, ask_to_join
+from sqlstream.runtime.net.joining import OTHER_RELEASE, Admission, JoinToken, ask_to_join
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, PassOn
 from sqlstream.runtime.providers.early_children import start_child
 from sqlstream.runtime.providers.local import end_within, hang_up, tell
@@ -77,8 +77,9 @@ class JoinedTaskManager:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Return after `stop`. UserError when the cluster refuses this host at first. One that has been let in asks again,
-        whatever it is told: a token may have been renewed, and the file that it is in with it."""
+        """Return after `stop`. UserError when the cluster refuses this host at first, but for its release: servers are upgraded
+        one after the other. One that has been let in asks again, whatever it is told: a token may have been renewed, and the
+        file that it is in with it."""
         failures = ends = 0
         has_joined = False
         while not self._stopped.is_set():
@@ -91,7 +92,7 @@ class JoinedTaskManager:
                 ends = 1 if steady_s() - started_s > STEADY_AFTER_S else ends + 1
                 self._wait(ends - 1)
             except (UserError, ExternalError, OSError) as error:
-                if isinstance(error, UserError) and not has_joined:
+                if isinstance(error, UserError) and not has_joined and error.code != OTHER_RELEASE:
                     raise
                 reason = error.strerror or str(error) if isinstance(error, OSError) else error.message
                 self._say(f"{reason}; it is tried again")

@@ -11,16 +11,18 @@ import msgspec
 
 from sqlstream.client.clusters.server_file import SERVER_FILE, ServerFile
 from sqlstream.client.server.kept_file import make_private_directory, remove_file, write_file
+from sqlstream.client.server.place_formats import put_formats
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.whole_files import FILE_MODE
 
 
 class DataDirectory:
-    """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
+    """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it, SS6140
+    when it has what this release cannot read.
     Where several servers share a place, catalog and jobs are in `fenced`, which only the leader has, and checkpoints, the cluster
     and tokens in `shared`; both are the directory unless they are given.
 
-    catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
+    catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  formats.json  server.json  lock
     """
 
     def __init__(self, path: str, shared: str = "", fenced: str = "") -> None:
@@ -43,6 +45,12 @@ class DataDirectory:
             ) from error
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
+        try:
+            for place in {self.path, self.shared}:
+                put_formats(place)
+        except BaseException:
+            os.close(self._lock)
+            raise
 
     def __enter__(self) -> DataDirectory:
         return self

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sqlstream import __version__
 from sqlstream.bounds import Count, Int64, Millis
 from sqlstream.client.server.kept_file import (
     DamagedFile,
@@ -24,6 +25,7 @@ from sqlstream.client.server.kept_file import (
 )
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
+from sqlstream.kept_formats import JOBS
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.collaborators import Committer
@@ -31,8 +33,8 @@ from sqlstream.secrets import masked
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 2
-"""Raised when a stored message changes its shape or meaning: files of another version are set aside."""
+FORMAT_VERSION = JOBS.version
+"""Files of a version that this release does not read stay as they are."""
 
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _ENDING, _SAVED, _DAMAGED = ".job", ".commits", ".ending", ".saved", ".damaged"
@@ -44,15 +46,17 @@ BLAMED_MAX = 2
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """What files of every version hold."""
+    """What files of every version hold. `release` wrote it, where it says so."""
 
     version: Count
+    release: str = ""
 
 
 class _StoredJob(msgspec.Struct, frozen=True):
     version: Count
     submitted_ms: Millis
     graph: bytes
+    release: str = ""
 
 
 class _StoredCommits(msgspec.Struct, frozen=True):
@@ -133,7 +137,8 @@ class FileJobStore:
     done (ExternalError SS6077). A mark for each job, under a path that stays, says that it is kept; and the newest of its
     checkpoints that counts is kept with it: one that is not noted here was completed by a server that did not lead any more.
 
-    A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended, and of those
+    A file that cannot be read is renamed and logged, and stops nothing; one of another version stays, for the release that reads
+    it. State: the ids of jobs that are suspended, and of those
     that are known to have had a checkpoint."""
 
     def __init__(
@@ -159,7 +164,7 @@ class FileJobStore:
         path = self._path(job_graph.job_id, _GRAPH)
         known = _read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
         submitted_ms = known.submitted_ms if known is not None else self._now_ms()
-        stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded)
+        stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded, __version__)
         if self._marks_directory:
             write_file(self.kept_file(job_graph.job_id), b"", is_durable=not job_graph.is_query)
         write_file(path, _encode(stored), is_durable=not job_graph.is_query)
@@ -396,9 +401,11 @@ def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
     try:
         with open(path, "rb") as stream:
             content = unsealed(stream.read())
-        version = msgspec.msgpack.decode(content, type=_Versioned).version
-        if version != FORMAT_VERSION:
-            raise DamagedFile(f"its format {version} is not known")
+        head = msgspec.msgpack.decode(content, type=_Versioned)
+        if not JOBS.reads(head.version):
+            problem, hint = JOBS.refusal(head.version, head.release)
+            logger.error("the kept job %s was %s: %s", path, problem, hint)
+            return None
         found = msgspec.msgpack.decode(content, type=kind)
     except (OSError, DamagedFile, msgspec.DecodeError, RecursionError) as error:
         _set_aside(path, str(error))

@@ -253,8 +253,9 @@ def _gone(directory: str, mark: str) -> ExternalError:
 
 def _may_pass(error: SqlStreamError) -> bool:
     """What is damaged stays so, and so do mistakes of ours. A store may be reached later, and a server may be started with the
-    settings that a job needs."""
-    return not isinstance(error, InternalError) and not error.code.startswith("SS62")
+    settings that a job needs, or of the release that reads its checkpoints."""
+    is_damaged = error.code.startswith("SS62") and error.code != "SS6211"
+    return not isinstance(error, InternalError) and not is_damaged
 
 
 def _is_refused(error: Exception) -> bool:

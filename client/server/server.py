@@ -29,6 +29,7 @@ from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.client.server.leadership import Leadership
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
+from sqlstream.client.server.place_formats import check_formats
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
@@ -88,6 +89,8 @@ class Server:
         if found is None:
             return True
         make_private_directory(os.path.dirname(found.directory))
+        # A server that could not read the place does not take it from one that can.
+        check_formats(found.directory)
         self._leadership = Leadership(found.directory, found.lease_s, _leave_to_others)
         peers = self._peers = Peers(found.directory, self.data_directory)
         with contextlib.ExitStack() as ends:

@@ -18,6 +18,7 @@ import msgspec
 from sqlstream.client.server.kept_file import make_private_directory, write_file
 from sqlstream.client.server.roles import Principal, Role
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.kept_formats import TOKENS
 
 TOKENS_FILE = "tokens.json"
 TOKEN_FILE = "token"
@@ -26,6 +27,17 @@ TOKEN_FILE = "token"
 FIRST_NAME = "admin"
 TOKEN_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+
+
+class _TokenFile(msgspec.Struct, frozen=True):
+    """What the file holds. Release 0.1.0 has written the list of tokens alone, which is read as well."""
+
+    version: int
+    tokens: list[Token]
+
+
+class _Head(msgspec.Struct, frozen=True):
+    version: int
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -53,7 +65,8 @@ class Tokens:
         return self._first_path
 
     def all(self) -> tuple[Token, ...]:
-        """ExternalError SS5001 when the file cannot be read or others may read it."""
+        """ExternalError SS5001 when the file cannot be read or others may read it, UserError SS6140 when it is of another
+        version."""
         with self._lock:
             try:
                 found = os.stat(self._path)
@@ -134,7 +147,8 @@ class Tokens:
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
         make_private_directory(self._directory)
-        write_file(self._path, msgspec.json.format(msgspec.json.encode(tokens), indent=2) + b"\n")
+        kept = msgspec.json.encode(_TokenFile(TOKENS.version, list(tokens)))
+        write_file(self._path, msgspec.json.format(kept, indent=2) + b"\n")
 
 
 def _hash(token: str) -> str:
@@ -148,7 +162,14 @@ def _read(path: str) -> tuple[Token, ...]:
                 raise ExternalError(
                     "SS5001", f'other users may read "{path}"', hint=f"make it private: chmod 600 {path}"
                 )
-            return tuple(msgspec.json.decode(stream.read(), type=list[Token]))
+            content = stream.read()
+        if content.lstrip().startswith(b"["):
+            return tuple(msgspec.json.decode(content, type=list[Token]))
+        version = msgspec.json.decode(content, type=_Head).version
+        if not TOKENS.reads(version):
+            problem, hint = TOKENS.refusal(version)
+            raise UserError("SS6140", f'"{path}" was {problem}', hint=hint)
+        return tuple(msgspec.json.decode(content, type=_TokenFile).tokens)
     except (OSError, msgspec.DecodeError) as error:
         raise ExternalError(
             "SS5001",

@@ -7,8 +7,10 @@ import re
 
 import msgspec
 
+from sqlstream import __version__
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit, SavedSplits
+from sqlstream.kept_formats import CHECKPOINTS
+from sqlstream.messages.manifest import CheckpointManifest, SavedCommit, SavedSplits
 from sqlstream.secrets import is_secret, masked
 
 
@@ -42,12 +44,13 @@ _STATE_PATH = re.compile(r"shared/[^/\0]+-\d{1,18}\.arrow")
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """What the file holds: `sha256` is that of the bytes of `checkpoint`, as they stand in the file."""
+    """What the file holds: `sha256` is that of the bytes of `checkpoint`, as they stand in the file. `release` wrote it."""
 
     format: str
     version: int
     sha256: str
     checkpoint: msgspec.Raw
+    release: str = ""
 
 
 def encode_manifest(manifest: CheckpointManifest) -> bytes:
@@ -56,7 +59,9 @@ def encode_manifest(manifest: CheckpointManifest) -> bytes:
     settings = {key: masked(key, value) for key, value in manifest.config.items() if not is_secret(key)}
     commits = tuple(map(_without_secrets, manifest.commits))
     body = msgspec.json.encode(msgspec.structs.replace(manifest, config=settings, commits=commits))
-    envelope = _Envelope(_FORMAT, manifest.version, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))
+    envelope = _Envelope(
+        _FORMAT, manifest.version, hashlib.sha256(body).hexdigest(), msgspec.Raw(body), __version__
+    )
     return msgspec.json.encode(envelope) + b"\n"
 
 
@@ -73,11 +78,9 @@ def decode_manifest(path: str, data: bytes) -> CheckpointManifest:
             raise corrupt_checkpoint(path, f'its format is "{envelope.format}"')
         if hashlib.sha256(envelope.checkpoint).hexdigest() != envelope.sha256:
             raise corrupt_checkpoint(path, "its bytes are not those that were written")
-        if envelope.version != MANIFEST_VERSION:
-            raise UserError(
-                "SS6211",
-                f'"{path}" has version {envelope.version} of the format of checkpoints, and this is version {MANIFEST_VERSION}',
-            )
+        if not CHECKPOINTS.reads(envelope.version):
+            problem, hint = CHECKPOINTS.refusal(envelope.version, envelope.release)
+            raise UserError("SS6211", f'"{path}" was {problem}', hint=hint)
         manifest = msgspec.json.decode(envelope.checkpoint, type=CheckpointManifest)
         # Positions of sources are any JSON, and are sent to tasks: what is no message fails here, and not the JobManager.
         msgspec.msgpack.encode(manifest)

@@ -19,7 +19,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sqlstream import __version__
+from sqlstream.bounds import Count
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.rpc import PROTOCOL_VERSION
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.net.authority import REQUEST_BYTES_MAX, Authority, fingerprint_of
 
@@ -56,11 +59,14 @@ class JoinToken:
 
 
 class JoinRequest(msgspec.Struct, frozen=True):
-    """`host` is the name or address under which others reach the TaskManager; empty: the address from which it asks."""
+    """`host` is the name or address under which others reach the TaskManager; empty: the address from which it asks. `release`
+    and `protocol_version` are those of its code."""
 
     secret: str
     signing_request: str
     host: str = ""
+    release: str = ""
+    protocol_version: Count = 2
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -115,6 +121,8 @@ class Door:
             return 400, Refusal("SS4081", "the request to join the cluster cannot be read", _SAME_RELEASE)
         if not hmac.compare_digest(asked.secret.encode(), self._secret().encode()):
             return 403, Refusal("SS4080", "the token does not count (any more)", _NEW_TOKEN)
+        if asked.protocol_version != PROTOCOL_VERSION:
+            return 409, _other_release(asked)
         peer = _plain(peer)
         host = asked.host or peer
         if self._has_own_certificates:
@@ -145,6 +153,16 @@ class Door:
         return _HOST.fullmatch(host) is not None and peer in self._find_addresses(host)
 
 
+def _other_release(asked: JoinRequest) -> Refusal:
+    return Refusal(
+        OTHER_RELEASE,
+        f"the cluster is sqlstream {__version__} (protocol {PROTOCOL_VERSION}), and this host has sqlstream"
+        f" {asked.release[:40]} (protocol {asked.protocol_version})",
+        f"install sqlstream {__version__} here, or upgrade the servers first",
+    )
+
+
+OTHER_RELEASE = "SS6141"
 _SAME_RELEASE = "install the same release of sqlstream on all hosts"
 _NEW_TOKEN = "take the one that counts from the host of the JobManager: sqlstream cluster token"
 
@@ -180,7 +198,7 @@ def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: st
     """Ask the JobManager whose door is at `address`, HOST:PORT. ExternalError SS6076 when it is not reached, UserError when it is
     another cluster's or refuses."""
     place = urlsplit(f"//{address}")
-    asked = JoinRequest(token.secret, signing_request.decode(), host)
+    asked = JoinRequest(token.secret, signing_request.decode(), host, __version__, PROTOCOL_VERSION)
     connection = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=_TIMEOUT_S)
     try:
         with socket.create_connection((place.hostname, place.port), _TIMEOUT_S) as plain:

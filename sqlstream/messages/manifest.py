@@ -10,12 +10,13 @@ import msgspec
 from sqlstream.bounds import Count, Int64, Millis, Parallelism
 from sqlstream.graph.operator_inputs import OperatorInputs
 from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.kept_formats import CHECKPOINTS
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = CHECKPOINTS.version
 
 
 class OperatorIdentity(msgspec.Struct, frozen=True):

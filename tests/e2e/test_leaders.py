@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import pytest
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import STANDALONE, free_port, slots, start_copy, workers, written
+from standalone_harness import STANDALONE, Beginning, free_port, slots, start_copy, workers, written
 
 ROWS = 15_000
 
@@ -31,25 +30,6 @@ class Place:
         # The last of two settings counts.
         door = ["-D", f"jobmanager.join.port={self.doors[number]}"]
         return RunningServer(self.directory / f"data{number}", *STANDALONE, *words, *door)
-
-
-class Beginning:
-    """A server that begins on a thread of its own: it is ready once it leads."""
-
-    def __init__(self, server: RunningServer) -> None:
-        self.server = server
-        self._thread = threading.Thread(target=server.start, daemon=True)
-        self._thread.start()
-
-    def is_waiting(self) -> bool:
-        return hasattr(self.server, "greeting") and any(
-            "waits to take" in line for line in self.server.greeting
-        )
-
-    def leader(self) -> RunningServer:
-        self._thread.join(200)
-        assert not self._thread.is_alive()
-        return self.server
 
 
 @pytest.mark.timeout(400)

@@ -16,6 +16,8 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
+from sqlstream.errors import UserError
+from sqlstream.kept_formats import TABLE_LOGS
 from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
@@ -33,13 +35,15 @@ _BYTES_MAX = 64 << 20
 class JobRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`commits` has for each writer that named one the last checkpoint; `has_replaced` when one of them has removed files.
 
-    `waiting` are the partitions that are not marked, with when each was first seen. `begun_by` is the job whose checkpoint this
-    one began with, until it has taken over the partitions that wait there."""
+    A record of another `version` is refused: its commits are not known. `waiting` are the partitions that are not marked, with
+    when each was first seen. `begun_by` is the job whose checkpoint this one began with, until it has taken over the partitions
+    that wait there."""
 
     commits: dict[str, int] = {}
     waiting: dict[str, int] = {}
     begun_by: str = ""
     has_replaced: bool = False
+    version: int = TABLE_LOGS.version
 
     def has(self, commit: Committable) -> bool:
         return self.commits.get(commit.writer_id, 0) >= commit.checkpoint_id
@@ -66,8 +70,8 @@ class JobRecords:
         self._files = files
 
     def of(self, job_id: str) -> JobRecord:
-        """An empty one for a file that is not ours: then files are missed that should not be, and partitions are marked when
-        further rows come, or not at all."""
+        """UserError SS6140 for one of a later release. An empty one for a file that is not ours: then files are missed that
+        should not be, and partitions are marked when further rows come, or not at all."""
         # A manifest may name any job, and none is called so.
         is_name = job_id not in ("", ".", "..") and "/" not in job_id and "\0" not in job_id
         place = os.path.join(self._directory, job_id)
@@ -82,6 +86,7 @@ class JobRecords:
         try:
             if len(data) > _BYTES_MAX:
                 raise ValueError("it is too large")
+            _check_version(place, data)
             return _decoded(data)
         except (msgspec.DecodeError, ValueError) as error:
             logger.warning('could not use the record "%s" of a job: %s', place, error)
@@ -123,6 +128,17 @@ class JobRecords:
             manifest = os.path.join(self._path, f".commit-{os.path.basename(record.path)}-")
             if not self._files.match_glob(f"{glob.escape(manifest)}*"):
                 self._files.remove(record.path)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    version: int = TABLE_LOGS.version
+
+
+def _check_version(place: str, data: bytes) -> None:
+    version = msgspec.json.decode(data, type=_Head).version
+    if not TABLE_LOGS.reads(version):
+        problem, hint = TABLE_LOGS.refusal(version)
+        raise UserError("SS6140", f'"{place}" was {problem}', hint=hint)
 
 
 def _decoded(data: bytes) -> JobRecord:

@@ -12,7 +12,9 @@ from sqlstream import __version__
 from sqlstream.client.catalog.stored import FORMAT as CATALOG_VERSION
 from sqlstream.client.gateway.routes import VERSIONS as GATEWAY_VERSIONS
 from sqlstream.client.server.job_store import FORMAT_VERSION as JOBS_VERSION
+from sqlstream.client.server.place_formats import OURS
 from sqlstream.functions import CALLABLE, SCALAR_FUNCTIONS
+from sqlstream.kept_formats import TABLE_LOGS, TOKENS
 from sqlstream.messages.manifest import MANIFEST_VERSION
 from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.bind.relations.table_options import _WATERMARK_OPTIONS
@@ -103,6 +105,9 @@ def test_the_page_of_upgrades_has_the_versions_of_the_files() -> None:
         "checkpoints and savepoints ": str(MANIFEST_VERSION),
         "jobs of a server ": str(JOBS_VERSION),
         "a catalog of type ": str(CATALOG_VERSION),
+        "names and hashes of tokens ": str(TOKENS.version),
+        "what the log of a table of files has of jobs ": str(TABLE_LOGS.version),
+        "the data directory": str(OURS.version),
     }
     assert f"is a number: it is {API_VERSION}." in page
     assert f"versions v{min(GATEWAY_VERSIONS)} to v{max(GATEWAY_VERSIONS)}" in page

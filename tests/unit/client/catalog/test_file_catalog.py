@@ -259,7 +259,10 @@ def test_threads_that_create_one_table_have_one_winner(tmp_path: Path) -> None:
     [
         (b"", "input data was truncated"),
         (b'{"format": 1, "kind": "TABLE", "columns": [', "input data was truncated"),
-        (b'{"format": 2, "kind": "TABLE"}', "it has format 2; this version reads format 1"),
+        (
+            b'{"format": 2, "kind": "TABLE"}',
+            "it was written in version 2 of the format of catalogs",
+        ),
         (b'{"format": 1, "kind": "FUNCTION"}', "invalid value 'FUNCTION'"),
         (b'{"format": 1, "kind": "TABLE", "columns": [], "options": {}, "more": 1}', "unknown field `more`"),
         (b"[" * 100_000, ""),
@@ -339,7 +342,7 @@ def test_a_directory_with_other_files_or_of_another_format_is_refused(tmp_path: 
         open_file_catalog(str(tmp_path / "mine"))
     open_file_catalog(str(tmp_path / "kept"))
     (tmp_path / "kept" / "catalog.json").write_text('{"format": 7}')
-    with pytest.raises(UserError, match="it has format 7"):
+    with pytest.raises(UserError, match="version 7 of the format"):
         open_file_catalog(str(tmp_path / "kept"))
     (tmp_path / "file").write_text("")
     with pytest.raises(ExternalError, match="file"):

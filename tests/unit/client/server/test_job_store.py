@@ -54,16 +54,30 @@ def test_a_job_is_kept_until_it_has_ended(tmp_path: Path, make_job: MakeJob, mak
     assert store_in(tmp_path / "jobs").ended() == (failed,)
 
 
-def test_a_job_of_another_version_is_set_aside_for_that_reason(
+def test_a_job_of_another_version_stays_for_the_release_that_reads_it(
     tmp_path: Path, make_job: MakeJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = store_in(tmp_path / "jobs")
     keep(store, make_job("a"))
     path = tmp_path / "jobs" / "a.job"
-    path.write_bytes(sealed(msgspec.msgpack.encode({"version": 1, "graph": "of another shape"})))
-    assert store.kept() == ()
-    assert "its format 1 is not known" in caplog.text
-    assert [entry.name for entry in (tmp_path / "jobs").glob("a.*")] == ["a.job.damaged"]
+    for version, release, said in (
+        (
+            1,
+            {},
+            "in version 1 of the format of jobs",
+        ),
+        (
+            3,
+            {"release": "0.4.0"},
+            "written by sqlstream 0.4.0 in version 3 of the format of jobs",
+        ),
+    ):
+        content = {"version": version, "graph": "of another shape", **release}
+        path.write_bytes(sealed(msgspec.msgpack.encode(content)))
+        assert store.kept() == ()
+        assert said in caplog.text
+        assert [entry.name for entry in (tmp_path / "jobs").glob("a.*")] == ["a.job"]
+    assert "use sqlstream 0.4.0 or a later release" in caplog.text
 
 
 def test_only_this_user_may_read_what_is_kept(

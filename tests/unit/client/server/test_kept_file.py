@@ -76,7 +76,7 @@ def test_a_start_that_fails_leaves_no_directory_that_it_made(tmp_path: Path) -> 
         with pytest.raises(OSError, match="port"), DataDirectory(str(path)) as directory:
             fail_to_start(directory)
     assert not fresh.exists()
-    assert sorted(os.listdir(known)) == ["lock", "logs"]
+    assert sorted(os.listdir(known)) == ["formats.json", "lock", "logs"]
     with DataDirectory(str(fresh)):
         pass
     assert fresh.exists(), "a server that stops keeps it"

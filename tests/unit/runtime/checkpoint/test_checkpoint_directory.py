@@ -13,6 +13,7 @@ import pytest
 from checkpoint_harness import JOB_ID, OPERATOR_ID, manifest
 from object_store import store_in
 
+from sqlstream import __version__
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TaskRestore
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
@@ -306,9 +307,14 @@ def test_every_torn_or_flipped_manifest_is_found_and_named(tmp_path: Path) -> No
 def test_a_manifest_of_another_version_is_named(tmp_path: Path) -> None:
     place = local(tmp_path)
     path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1), version=99))
-    with pytest.raises(UserError, match=f'"{path}/_metadata" has version 99') as raised:
+    with pytest.raises(
+        UserError, match=f'"{path}/_metadata" was written by sqlstream {__version__} in version 99'
+    ) as raised:
         load_checkpoint(FILES, path)
-    assert raised.value.code == "SS6211"
+    assert (raised.value.code, raised.value.hint) == (
+        "SS6211",
+        f"use sqlstream {__version__} or a later release",
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from command_harness import environment
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
+from sqlstream import __version__
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.rpc import PROTOCOL_VERSION
 from sqlstream.runtime.net.authority import Authority, new_request
 from sqlstream.runtime.net.joining import (
     Admission,
@@ -97,6 +99,19 @@ def test_whoever_does_not_know_the_secret_or_says_nonsense_is_told_nothing(
     tmp_path: Path, data: bytes, expected: tuple[int, str]
 ) -> None:
     assert refusal(door(tmp_path).answer(data, "10.0.0.9")) == expected
+
+
+def test_a_host_of_another_protocol_is_told_what_to_install(tmp_path: Path) -> None:
+    request = new_request("x").signing_request.decode()
+    asked = JoinRequest(SECRET, request, release="0.9.0", protocol_version=PROTOCOL_VERSION + 1)
+    status, answer = door(tmp_path).answer(msgspec.json.encode(asked), "10.0.0.9")
+    assert isinstance(answer, Refusal)
+    assert (status, answer.code) == (409, "SS6141")
+    assert f"this host has sqlstream 0.9.0 (protocol {PROTOCOL_VERSION + 1})" in answer.message
+    assert answer.hint == f"install sqlstream {__version__} here, or upgrade the servers first"
+    # Another release that speaks alike is let in: hosts are upgraded one after the other.
+    alike = JoinRequest(SECRET, request, release="0.9.0", protocol_version=PROTOCOL_VERSION)
+    assert admission(door(tmp_path).answer(msgspec.json.encode(alike), "10.0.0.9"))
 
 
 def test_a_cluster_with_certificates_of_its_own_signs_none(tmp_path: Path) -> None:
