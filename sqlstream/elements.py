@@ -45,8 +45,17 @@ class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="b
     overtakes_at_ms: Int64 = 0
 
 
+class LatencyMarker(msgspec.Struct, frozen=True, tag_field="element", tag="latency"):
+    """Sent by a source at `marked_ms` of its clock, to one consumer of each that it has, and passed on by every operator at once:
+    it waits where rows wait between tasks, and is no part of any checkpoint."""
+
+    marked_ms: Int64
+    operator: Count
+    subtask: Count
+
+
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):
     """The channel is finished; nothing follows."""
 
 
-Element = Watermark | WatermarkStatus | CheckpointBarrier | EndOfInput
+Element = Watermark | WatermarkStatus | CheckpointBarrier | LatencyMarker | EndOfInput

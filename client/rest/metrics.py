@@ -48,9 +48,11 @@ def subtask_metrics(subtask: SubtaskDetails, planned: JobVertex) -> Metrics:
     if subtask.metrics is None:
         return {}
     figures: Metrics = {"currentInputWatermark": WATERMARK_MIN, **subtask.metrics.task}
+    # Latencies are the job's, as in Flink.
     names = {operator.id: scope_name(operator.name) for operator in planned.operators}
     for id, values in subtask.metrics.operators.items():
-        figures |= {f"{names.get(id, str(id))}.{name}": value for name, value in values.items()}
+        plain, _ = split_latencies(values)
+        figures |= {f"{names.get(id, str(id))}.{name}": value for name, value in plain.items()}
     return figures
 
 
@@ -63,9 +65,48 @@ def vertex_metrics(vertex: VertexDetails, planned: JobVertex) -> Metrics:
     }
 
 
-def job_metrics(view: ClusterView, job: JobDetails) -> Metrics:
-    """Flink's metrics of a job."""
-    total, now_ms = view.cluster.metrics(job.job_id).total, view.now_ms()
+_LATENCY = re.compile(
+    r"(?:source_id\.(?P<source>\d+)\.)?(?:source_subtask_index\.(?P<subtask>\d+)\.)?latency_(?P<stat>[a-z0-9]+)"
+)
+_END_TO_END = "endToEndLatency"
+
+Latencies = list[tuple[dict[str, str], dict[str, float]]]
+"""What latencies are kept apart by (Flink's names of groups), and the statistics of each."""
+
+
+def split_latencies(figures: Metrics) -> tuple[Metrics, Latencies]:
+    """The figures of an operator without those of latencies, and these.
+
+    >>> split_latencies({"numRecordsIn": 1, "source_id.0.latency_p99": 5, "endToEndLatency_p99": 5})
+    ({'numRecordsIn': 1}, [({'source_id': '0'}, {'p99': 5})])
+    """
+    plain: Metrics = {}
+    found: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    for name, value in figures.items():
+        match = _LATENCY.fullmatch(name)
+        if match is not None:
+            groups = (("source_id", match["source"]), ("source_subtask_index", match["subtask"]))
+            found.setdefault(tuple(g for g in groups if g[1] is not None), {})[match["stat"]] = value
+        elif not name.startswith(_END_TO_END):
+            plain[name] = value
+    return plain, [(dict(groups), statistics) for groups, statistics in found.items()]
+
+
+def job_latencies(job: JobDetails) -> Metrics:
+    """The latencies at all operators, under Flink's names."""
+    figures: Metrics = {}
+    for subtask in (s for vertex in job.vertices for s in vertex.subtasks if s.metrics is not None):
+        assert subtask.metrics is not None
+        for id, values in subtask.metrics.operators.items():
+            for source, statistics in split_latencies(values)[1]:
+                groups = {**source, "operator_id": str(id), "operator_subtask_index": str(subtask.subtask)}
+                scope = ".".join(f"{name}.{value}" for name, value in groups.items())
+                figures |= {f"latency.{scope}.latency_{stat}": v for stat, v in statistics.items()}
+    return figures
+
+
+def job_metrics(total: Metrics, job: JobDetails, now_ms: int) -> Metrics:
+    """Flink's metrics of a job, and its latency from end to end."""
     entered = job.timestamps_ms
 
     def time_in(status: JobStatus) -> int:
@@ -91,6 +132,7 @@ def job_metrics(view: ClusterView, job: JobDetails) -> Metrics:
         **{name: total.get(name, 0) for name in _COUNTS},
         "totalNumberOfCheckpoints": sum(total.get(name, 0) for name in _COUNTS[1:]),
         **{name: total[name] for name in _OF_LAST_CHECKPOINT if name in total},
+        **{name: total[name] for name in _END_TO_END_STATISTICS if name in total},
     }
 
 
@@ -103,6 +145,8 @@ _OF_LAST_CHECKPOINT = (
     *("lastCompletedCheckpointId", "lastCheckpointCompletedTimestamp"),
 )
 """Figures that a job has once a checkpoint of it is completed."""
+
+_END_TO_END_STATISTICS = tuple(f"{_END_TO_END}_{stat}" for stat in ("median", "p95", "p99", "max"))
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:
@@ -203,12 +247,17 @@ def _add_jobs(router: APIRouter, view: ClusterView) -> None:
     ) -> list[AggregatedMetric]:
         chosen = [checked_id("jobs", id) for id in parse_names(jobs)]
         details = [view.job(id) for id in chosen] if chosen else view.live_jobs()
-        figures = [job_metrics(view, job) for job in details]
+        figures = [_job_figures(view, job) for job in details]
         return aggregate_metrics(figures, get, agg)
 
     @router.get("/jobs/{job_id}/metrics")
     def one_job(job_id: str, get: str | None = None) -> list[Metric]:
-        return list_metrics(job_metrics(view, view.job(job_id)), get)
+        job = view.job(job_id)
+        return list_metrics(_job_figures(view, job) | job_latencies(job), get)
+
+
+def _job_figures(view: ClusterView, job: JobDetails) -> Metrics:
+    return job_metrics(view.cluster.metrics(job.job_id).total, job, view.now_ms())
 
 
 def _add_vertices(router: APIRouter, view: ClusterView) -> None:

@@ -64,7 +64,8 @@ def _checkpoint_figures(master: JobMaster) -> rpc.Metrics:
             "lastCheckpointFullSize": latest.state_bytes,
             "lastCheckpointSize": latest.written_bytes,
         }
-    return {name: figure for name, figure in figures.items() if figure}
+    found = {name: figure for name, figure in figures.items() if figure}
+    return found | history.durations.figures("checkpointDuration")
 
 
 def metrics_at(metrics: rpc.JobMetrics, clock: Callable[[int], int]) -> rpc.JobMetrics:

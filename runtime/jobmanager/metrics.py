@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sqlstream.graph.job_graph import JobGraph
@@ -9,6 +10,9 @@ from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import COUNTER, Metrics, TaskMetrics
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
+
+_LATENCY = re.compile(r"[lL]atency_[a-z0-9]+$")
+"""A statistic of latencies, of which the worst subtask counts."""
 
 
 def combine(parts: Iterable[Metrics]) -> Metrics:
@@ -26,6 +30,9 @@ def combine(parts: Iterable[Metrics]) -> Metrics:
 
 
 def _combine_one(name: str, values: list[int | float]) -> int | float:
+    if _LATENCY.search(name):
+        # Neither the least nor the count of several can be had by adding.
+        return min(values) if name.endswith("_min") else max(values)
     if name.endswith("TimeMsPerSecond"):
         return sum(values) / len(values)
     return min(values) if name.endswith("Watermark") else sum(values)
@@ -80,8 +87,8 @@ _WHERE_THEY_ARE = ("batchTasksDone", "batchTasksTotal", "batchEngineStarting")
 def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     """The figures of the progress line: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
     numBytesWritten of the sinks, rows of any operator that were rejected, late, dropped for a NULL or expired, the size
-    of state, and the sources' watermark where there is one. Of a batch engine that says so: its tasks, those done, and
-    whether it is starting. Of UPDATE and DELETE: numRowsChanged, the rows that they change."""
+    of state, the latency from end to end and the sources' watermark where there are any. Of a batch engine that says so: its
+    tasks, those done, and whether it is starting. Of UPDATE and DELETE: numRowsChanged, the rows that they change."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
     sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec)]
     sinks = [m for id, m in operators.items() if isinstance(specs.get(id), SinkSpec)]
@@ -98,10 +105,15 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
             total[name] = found
     if any("numRowsChanged" in m for m in sinks):
         total["numRowsChanged"] = sum(m.get("numRowsChanged", 0) for m in sinks)
+    total |= combine(_end_to_end(m) for m in sinks)
     watermarks = [m["currentOutputWatermark"] for m in operators.values() if "currentOutputWatermark" in m]
     if watermarks:
         total["currentOutputWatermark"] = min(watermarks)
     return total
+
+
+def _end_to_end(figures: Metrics) -> Metrics:
+    return {name: value for name, value in figures.items() if name.startswith("endToEndLatency")}
 
 
 # What a job had counted at the checkpoint that a subtask goes on from.

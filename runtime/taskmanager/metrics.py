@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.messages.rpc import Metrics
 from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.taskmanager.latency import Latencies
 from sqlstream.spi.connector import SplitFigures
 
 RATE_WINDOW_S = 5.0
@@ -28,6 +29,7 @@ class OperatorCounters:
         self.watermark_ms = WATERMARK_MIN
         self.is_idle = False
         self.splits: Metrics = {}
+        self.latencies: Latencies | None = None
         self._named: dict[str, int] = {}
 
     def add_records_in(self, rows: int) -> None:
@@ -51,6 +53,8 @@ class OperatorCounters:
             figures["currentOutputWatermark"] = self.watermark_ms
         if self.is_idle:
             figures["isIdle"] = 1
+        if self.latencies is not None:
+            figures |= self.latencies.read()
         return figures | self.splits | dict(self._named)
 
 

@@ -14,6 +14,7 @@ from sqlstream.elements import (
     WATERMARK_MAX,
     Element,
     EndOfInput,
+    LatencyMarker,
     Watermark,
     WatermarkStatus,
 )
@@ -150,6 +151,12 @@ class ChainOutput:
             node.on_idle(is_idle)
         self._broadcast(WatermarkStatus(is_idle))
 
+    def emit_marker(self, marker: LatencyMarker) -> None:
+        for node in self._nodes:
+            node.on_marker(marker)
+        for partition in self._partitions:
+            partition.write_marker(marker)
+
     def drain(self) -> None:
         """End event time, without the end of input. Consumers are told by the barrier that follows."""
         self._counters.watermark_ms = WATERMARK_MAX
@@ -210,6 +217,12 @@ class OperatorNode:
         if handed_on is not None and handed_on != WATERMARK_MAX:
             self.output.emit_watermark(handed_on)
         self._position.current = caller
+
+    def on_marker(self, marker: LatencyMarker) -> None:
+        """It passes the operator, which knows nothing of it."""
+        if self.counters.latencies is not None:
+            self.counters.latencies.record(marker)
+        self.output.emit_marker(marker)
 
     def on_side_watermark(self, watermark_ms: int) -> None:
         caller = self._enter()

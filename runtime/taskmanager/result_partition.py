@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.elements import CheckpointBarrier, Element, Watermark, WatermarkStatus
+from sqlstream.elements import CheckpointBarrier, Element, LatencyMarker, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.runtime.kernels.keys.hashing import KeyHashes
 from sqlstream.runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
@@ -34,13 +34,15 @@ class ResultPartition:
     """One output edge of one subtask: the exchange selects the subpartition of a row, elements go to all of them.
 
     The task asks for room before it takes input. Rows beyond it are queued all the same, up to an overdraft: an operator that
-    makes more of one batch waits in the middle, which is counted as backpressure. State: what is queued in the channels."""
+    makes more of one batch waits in the middle, which is counted as backpressure. State: what is queued in the channels,
+    and which of them got the last marker."""
 
     def __init__(self, channels: tuple[Channel, ...], splitter: Splitter, times: TaskTimes) -> None:
         self._channels = channels
         self._splitter = splitter
         self._times = times
         self.bytes_out = 0
+        self._marked = 0
 
     @property
     def has_room(self) -> bool:
@@ -94,6 +96,11 @@ class ResultPartition:
             channel.put(element, ELEMENT_BYTES)
         if not isinstance(element, Watermark | WatermarkStatus):
             self.flush()
+
+    def write_marker(self, marker: LatencyMarker) -> None:
+        """Send a marker to one consumer, the next one each time."""
+        self._marked = (self._marked + 1) % len(self._channels)
+        self._channels[self._marked].put(marker, ELEMENT_BYTES)
 
     def flush(self) -> None:
         """Wake the consumers that wait and have something to read."""

@@ -34,6 +34,7 @@ from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment, source_alignment
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, SplitSource
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
+from sqlstream.runtime.taskmanager.latency import Latencies, LatencySettings, MarkerTimer
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.runtime.taskmanager.task_context import TaskContext
@@ -96,6 +97,25 @@ class TaskOpening:
                 self._opened.partitions[stored.edge].restore(stored.channel, items)
         if self._descriptor.inputs:
             self._open_inputs()
+        self._track_latencies()
+
+    def _track_latencies(self) -> None:
+        """Where that is on, a source sends markers, and operators note how long those took."""
+        settings, chain, now_ms = (
+            LatencySettings.of(self._descriptor.config),
+            self._chain,
+            self._context.now_ms,
+        )
+        if settings is None:
+            return
+        for node in chain.nodes:
+            is_sink = isinstance(node.chained.spec, SinkSpec)
+            node.counters.latencies = Latencies(settings, now_ms, is_sink)
+        head, subtask = self._descriptor.vertex.operators[0], self._descriptor.subtask
+        if isinstance(self._opened.input, SourceInput):
+            emit = chain.output(head.id).emit_marker
+            timer = MarkerTimer(settings.interval_ms, now_ms(), head.id, subtask, emit)
+            chain.timers.watch(timer.next_ms, timer.send)
 
     def _use_python_files(self) -> None:
         """Users' modules are imported on the task's thread."""

@@ -71,6 +71,9 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
         "checkpoints": f"{int(total.get('numberOfCompletedCheckpoints', 0)):,}",
         "restarts": f"{int(total.get('numRestarts', 0)):,}",
     }
+    if "endToEndLatency_p99" in total:
+        median, p99 = (f"{total[f'endToEndLatency_{stat}']:,.0f} ms" for stat in ("median", "p99"))
+        facts["latency"] = f"half within {median}, 99 % within {p99}"
     for name, value in facts.items():
         print(f"{name:<14}{value}")
     rows = [

@@ -39,10 +39,11 @@ export class JobPanel {
       if (error instanceof ApiError && error.status === 404) return this.gone();
       throw error;
     }
-    const [checkpoints] = await Promise.all([
-      get(`/jobs/${this.id}/checkpoints`, { signal }), ...job.vertices.map((vertex) => this.measure(vertex, signal)),
+    const [checkpoints, latency] = await Promise.all([
+      get(`/jobs/${this.id}/checkpoints`, { signal }),
+      get(`/jobs/${this.id}/metrics?get=endToEndLatency_median,endToEndLatency_p99`, { signal }), ...job.vertices.map((vertex) => this.measure(vertex, signal)),
     ]);
-    this.show(job, checkpoints);
+    this.show(job, checkpoints, latency);
     if (this.selected !== null) await this.showVertex(job, signal);
     const isOver = ENDED.has(job.state);
     if (["FAILED", "FAILING", "RESTARTING"].includes(job.state)) await this.showExceptions(signal);
@@ -71,12 +72,12 @@ export class JobPanel {
     if (!names.some((name) => name.endsWith("currentOutputWatermark"))) this.names.delete(vertex.id);
   }
 
-  show(job, checkpoints) {
+  show(job, checkpoints, latency) {
     setText(this.title, job.name);
     this.title.title = job.name;
     setText(this.state, stateName(job.state));
     this.state.className = `state ${stateClass(job.state)}`;
-    setText(this.facts, `${job.jid} · started ${clockTime(job["start-time"])} · ${duration(job.duration)}${checkpointsText(checkpoints, job.now)}`);
+    setText(this.facts, `${job.jid} · started ${clockTime(job["start-time"])} · ${duration(job.duration)}${checkpointsText(checkpoints, job.now)}${latencyText(latency)}`);
     this.cancel.hidden = ENDED.has(job.state);
     this.cancel.disabled = job.state === "CANCELLING";
     this.legend.hidden = false;
@@ -140,6 +141,12 @@ export class JobPanel {
     }
     this.onChange?.();
   }
+}
+
+// How long rows wait from source to sink, where the job measures it.
+function latencyText(figures) {
+  const [median, p99] = figures.map((figure) => count(Math.round(Number(figure.value))));
+  return p99 === undefined ? "" : ` · latency ${median} ms, 99 % within ${p99} ms`;
 }
 
 // The last checkpoint, its age and size, and what went wrong; nothing for a job without checkpoints.

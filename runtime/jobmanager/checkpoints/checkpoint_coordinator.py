@@ -20,6 +20,7 @@ from sqlstream.messages.checkpoint_statistics import (
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
+from sqlstream.messages.histogram import DurationHistogram
 from sqlstream.messages.manifest import paths_of
 from sqlstream.messages.rpc import AcknowledgeCheckpoint
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
@@ -293,10 +294,12 @@ def broken_off(cause: str) -> ErrorInfo:
 
 
 class CheckpointHistory:
-    """State: counts over the life of the job, the last HISTORY_MAX ended checkpoints, and the latest of each kind for ever."""
+    """State: counts and durations over the life of the job, the last HISTORY_MAX ended checkpoints, and the latest of each kind
+    for ever."""
 
     def __init__(self) -> None:
         self.counts = CheckpointCounts()
+        self.durations = DurationHistogram()
         self.latest_completed: CheckpointRecord | None = None
         self._latest_savepoint: CheckpointRecord | None = None
         self._latest_failed: CheckpointRecord | None = None
@@ -308,6 +311,7 @@ class CheckpointHistory:
 
     def completed(self, record: CheckpointRecord) -> None:
         self.counts = replace(self.counts, completed=self.counts.completed + 1)
+        self.durations.add(record.ended_ms - record.triggered_ms)
         if record.kind.is_savepoint:
             self._latest_savepoint = record
         else:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from sqlstream.elements import LatencyMarker
 from sqlstream.messages.checkpoint import InFlightItems, SavedOperator
 from sqlstream.runtime.checkpoint.state_reader import SegmentReader
 from sqlstream.runtime.net.channels import StreamItem
@@ -35,14 +36,18 @@ def in_flight_items(
 ) -> tuple[InFlightItems, ...]:
     """What is reported of the items, once their rows are written."""
     segments = {table.name: table.segments for table in saved.tables}
-    return tuple(
-        InFlightItems(
-            *place,
-            items=tuple(i.num_rows if isinstance(i, pa.RecordBatch) else i for i in queued),
-            segments=segments.get(_name(place), ()),
+    kept = {
+        place: tuple(
+            i.num_rows if isinstance(i, pa.RecordBatch) else i
+            for i in queued
+            if not isinstance(i, LatencyMarker)
         )
         for place, queued in items.items()
-        if queued
+    }
+    return tuple(
+        InFlightItems(*place, items=stored, segments=segments.get(_name(place), ()))
+        for place, stored in kept.items()
+        if stored
     )
 
 

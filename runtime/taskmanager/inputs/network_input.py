@@ -13,6 +13,7 @@ from sqlstream.elements import (
     WATERMARK_MIN,
     CheckpointBarrier,
     EndOfInput,
+    LatencyMarker,
     Watermark,
     WatermarkStatus,
 )
@@ -258,6 +259,8 @@ class NetworkInput:
                 self._advance(risen_ms, None)
             case WatermarkStatus(is_idle):
                 self._advance(*self._marks.on_status(channel.input_index, channel.position, is_idle))
+            case LatencyMarker():
+                head.on_marker(item)
             case EndOfInput():
                 self._advance(*self._marks.on_end(channel.input_index, channel.position))
                 self._gate.on_end(channel, head.on_end_of_input)

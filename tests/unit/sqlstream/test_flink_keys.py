@@ -89,7 +89,7 @@ def test_a_script_of_flink_1_runs_with_a_note_for_what_it_says_otherwise() -> No
         "note: 'execution.target' has no effect here: it belongs to the cluster"
     )
     assert "metrics are read from the server" in notes["metrics.reporter.prom.class"]
-    assert len(notes) == 20
+    assert len(notes) == 19
 
 
 def test_a_config_yaml_of_flink_is_a_configuration(tmp_path: Path) -> None:

@@ -84,6 +84,12 @@ SINK_FIGURES = {
     "busyTimeMsPerSecond": 50, "idleTimeMsPerSecond": 950, "backPressuredTimeMsPerSecond": 0,
     "currentInputWatermark": 1_699_999_999_000,
 }  # fmt: skip
+LATENCIES = {
+    **{f"source_id.0.latency_{stat}": 5 for stat in ("count", "min", "max", "mean", "median", "stddev")},
+    **{f"source_id.0.latency_{stat}": 9 for stat in ("p75", "p90", "p95", "p98", "p99", "p999")},
+    "endToEndLatency_p99": 9,
+    "endToEndLatency.count": 5,
+}
 DIVISION = ErrorInfo("SS5003", "division by zero", FailureReason.USER_DATA, vertex="Source: bids")
 
 
@@ -91,7 +97,7 @@ def details(job_id, status, state, error=None):
     read = {"numRecordsIn": 100, "numRecordsOut": 100, "split.my.topic-0.pendingRecords": 7}
     own = subtask(0, "source", state, SOURCE_FIGURES, {0: read}, error)
     second = subtask(1, "source", state, {**SOURCE_FIGURES, "numRecordsOut": 50})
-    sink = subtask(0, "sink", state, SINK_FIGURES)
+    sink = subtask(0, "sink", state, SINK_FIGURES, {1: {"numRecordsIn": 150, **LATENCIES}})
     timestamps = {"INITIALIZING": START_MS, "CREATED": START_MS, "RUNNING": START_MS + 15}
     if status.is_terminal:
         timestamps[status.value] = START_MS + 5100
@@ -227,6 +233,8 @@ class LiteralCluster:
 
     def metrics(self, job_id):
         total = {"numRestarts": 1, "numberOfCompletedCheckpoints": 2, "numberOfFailedCheckpoints": 1}
+        total |= {"endToEndLatency_p99": 9, "checkpointDuration.le.100": 1, "checkpointDuration.le.500": 2}
+        total |= {"checkpointDuration.count": 2, "checkpointDuration.sum": 350}
         status = self.details(job_id).status
         return JobMetrics(job_id, status, total if job_id == RUNNING_ID else {}, {})
 

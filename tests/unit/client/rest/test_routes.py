@@ -287,6 +287,35 @@ def test_prometheus_reads_metrics_under_the_names_of_flinks_reporter(rest, clust
     assert cluster.calls <= 7
 
 
+def test_prometheus_has_durations_as_histograms_and_latencies_as_flinks_summaries(rest):
+    lines = rest.get("/metrics").text.splitlines()
+    name = "flink_jobmanager_job_checkpointDuration"
+    assert f"# TYPE {name} histogram" in lines
+    found = [line.split(",le=")[-1] for line in lines if line.startswith(f"{name}_bucket")]
+    assert found == ['"100",} 1', '"500",} 2', '"+Inf",} 2']
+    assert [line.split()[-1] for line in lines if line.startswith((f"{name}_sum", f"{name}_count"))] == [
+        "350",
+        "2",
+    ]
+    name = "flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_index_latency"
+    assert f"# TYPE {name} summary" in lines
+    (p99,) = [line for line in lines if line.startswith(name) and 'quantile="0.99"' in line]
+    assert 'source_id="0",operator_id="1",operator_subtask_index="0"' in p99
+    assert p99.endswith("} 9.0")
+    # Neither stands there a second time, as a gauge of the job or of the operator.
+    assert "endToEndLatency_p99" not in "".join(lines)
+    assert "operator_source_id" not in "".join(lines)
+
+
+def test_latencies_are_metrics_of_the_job(rest):
+    flinks = "latency.source_id.0.operator_id.1.operator_subtask_index.0.latency_p99"
+    assert by_id(rest.get(f"/jobs/{RUNNING}/metrics?get={flinks},endToEndLatency_p99")) == {
+        flinks: "9", "endToEndLatency_p99": "9",
+    }  # fmt: skip
+    names = [m["id"] for m in rest.get(f"/jobs/{RUNNING}/vertices/{SINK}/metrics").json()]
+    assert not [name for name in names if "atency" in name]
+
+
 def test_every_sample_of_a_family_stands_together(rest):
     names = [
         line.split("{")[0] for line in rest.get("/metrics").text.splitlines() if not line.startswith("#")

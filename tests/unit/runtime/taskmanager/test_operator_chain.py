@@ -9,12 +9,13 @@ import pytest
 from operator_harness import deferred
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.elements import WATERMARK_MAX, EndOfInput, LatencyMarker, Watermark, WatermarkStatus
 from sqlstream.errors import Span
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.taskmanager.latency import Granularity, Latencies, LatencySettings
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
@@ -115,6 +116,15 @@ def test_empty_batches_are_dropped(chain):
     chain.chain.head.output.emit(rows())
     assert chain.log == []
     assert chain.sent() == []
+
+
+def test_a_marker_passes_every_operator_and_those_that_keep_latencies_note_it(chain):
+    settings = LatencySettings(100, Granularity.SINGLE, 8)
+    chain.chain.counters[2].latencies = Latencies(settings, lambda: chain.now_ms, is_sink=False)
+    chain.chain.head.on_marker(LatencyMarker(970, 7, 0))
+    assert (chain.log, chain.sent()) == ([], [LatencyMarker(970, 7, 0)])
+    assert chain.chain.counters[2].read()["latency_max"] == 30
+    assert chain.chain.counters[1].read() == {"numRecordsIn": 0, "numRecordsOut": 0}
 
 
 def test_watermarks_only_rise_and_a_status_is_said_once(chain):

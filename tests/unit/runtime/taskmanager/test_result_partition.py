@@ -5,7 +5,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.elements import CheckpointBarrier, EndOfInput, LatencyMarker, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
@@ -44,6 +44,16 @@ def test_elements_go_to_every_consumer():
     partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.SINGLETON), 3, 0, 128), TaskTimes())
     partition.broadcast(EndOfInput())
     assert [c.take()[0].item for c in channels] == [EndOfInput()] * 3
+
+
+def test_each_marker_goes_to_one_consumer_in_turn():
+    channels = tuple(Channel(1000) for _ in range(2))
+    partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.HASH, (0,)), 2, 0, 128), TaskTimes())
+    markers = [LatencyMarker(n, 0, 0) for n in range(4)]
+    for marker in markers:
+        partition.write_marker(marker)
+    found = [[c.take()[0].item for _ in range(2)] for c in channels]
+    assert found == [[markers[1], markers[3]], [markers[0], markers[2]]]
 
 
 def test_an_unaligned_barrier_passes_the_rows_and_an_aligned_one_does_not():

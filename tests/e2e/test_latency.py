@@ -1,0 +1,51 @@
+"""Latency markers of a job that runs, from its source through an exchange to its sink."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from server_harness import RunningServer
+
+SUMMARY = "flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_index_latency"
+HISTOGRAM = "flink_jobmanager_job_endToEndLatency"
+FOUND_S = 120.0
+
+
+def test_markers_reach_the_sink_and_are_seen_in_rest_and_prometheus(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        session = server.open_session()
+        for statement in (
+            "SET 'parallelism.default' = '2'",
+            "SET 'metrics.latency.interval' = '20 ms'",
+            "SET 'execution.checkpointing.interval' = '200 ms'",
+            "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000')",
+            "CREATE TEMPORARY TABLE nothing (n BIGINT, c BIGINT) WITH ('connector' = 'blackhole')",
+        ):
+            server.execute(session, statement)
+        job_id = server.insert(session, "INSERT INTO nothing SELECT n, COUNT(*) FROM ticks GROUP BY n")
+        names = ("endToEndLatency_median", "endToEndLatency_p99")
+        deadline_s = time.monotonic() + FOUND_S
+        while True:
+            figures = server.get(f"/jobs/{job_id}/metrics?get={','.join(names)}")
+            scraped = server.request("GET", "/metrics", rest=True).text.splitlines()
+            counts = [float(line.split()[-1]) for line in scraped if line.startswith(f"{HISTOGRAM}_count")]
+            sinks = [
+                line for line in scraped if line.startswith(f"{SUMMARY}{{") and 'quantile="0.99"' in line
+            ]
+            if len(figures) == 2 and counts and counts[0] >= 20 and len(sinks) >= 2:
+                break
+            assert time.monotonic() < deadline_s, scraped
+            time.sleep(0.2)
+        assert [figure["id"] for figure in figures] == list(names)
+        bounded = [float(line.split()[-1]) for line in scraped if line.startswith(f"{HISTOGRAM}_bucket")]
+        assert bounded == sorted(bounded)
+        # Each bound counts what is below it as well, and the last one all.
+        assert bounded[-1] == counts[0]
+        server.wait_until_checkpointed(job_id)
+        durations = server.request("GET", "/metrics", rest=True).text
+        assert "# TYPE flink_jobmanager_job_checkpointDuration histogram" in durations
+        without = server.get(f"/jobs/{job_id}/metrics")
+        assert any(f["id"].startswith("latency.source_id.") for f in without)
+        server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
+        server.wait_for(job_id, "CANCELED")
