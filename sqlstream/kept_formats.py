@@ -49,6 +49,8 @@ CHECKPOINTS = KeptFormat("checkpoints", 1)
 TOKENS = KeptFormat("tokens", 1)
 CLUSTER = KeptFormat("the cluster's authority", 1)
 LEADERS = KeptFormat("notes of leaders", 1)
+SESSIONS = KeptFormat("sessions", 1)
+"""A release that does not read them ends them."""
 TABLE_LOGS = KeptFormat("records in tables of files", 1)
 
 OF_A_PLACE = (JOBS, CATALOGS, CHECKPOINTS, TOKENS, CLUSTER, LEADERS)

@@ -83,8 +83,8 @@ class Failover:
     A client that no server has ever answered gives up after a round in which none was there: then none is started. With one
     server alone an attempt without an answer is the last, too.
 
-    State: which servers of this round were asked and which are left, the pause before the next round, and since when attempts
-    fail."""
+    State: the server to ask now (`url`), and whether a request may have arrived; which servers of this round were asked and
+    which are left, the pause before the next round, and since when attempts fail."""
 
     def __init__(self, servers: Servers, is_repeatable: bool, retry_s: float = RETRY_S) -> None:
         self._servers = servers
@@ -96,7 +96,7 @@ class Failover:
         self._pause_s = FIRST_PAUSE_S
         self._since_s: float | None = None
         self._is_waiting_seen = False
-        self._is_unknown = False
+        self.may_have_arrived = False
 
     def _round(self) -> list[str]:
         """The servers to ask after `url`, in the order of the list, each once."""
@@ -110,11 +110,11 @@ class Failover:
             self._since_s = now_s
         self._is_waiting_seen |= how is Failed.NOT_LEADING
         if how is Failed.LOST:
-            self._is_unknown = True
+            self.may_have_arrived = True
             if not self._is_repeatable:
                 return GiveUp(is_unknown=True)
         if now_s - self._since_s >= self._retry_s or self._is_last():
-            return GiveUp(self._is_unknown)
+            return GiveUp(self.may_have_arrived)
         named = self._servers.leader(leader, self.url) if how is Failed.NOT_LEADING else ""
         if named and named not in self._asked:
             self._rest = [url for url in self._rest if url != named]

@@ -129,18 +129,24 @@ class HttpClient:
         """The server that was the last to answer."""
         return self._servers.current
 
+    @property
+    def has_several_servers(self) -> bool:
+        return self._servers.are_several
+
     def call(
         self, method: str, path: str, body: Any = None, repeats: bool | None = None, /, **parameters: str
     ) -> Any:
         """One request and the JSON of its answer, None for an empty one. `repeats`: to carry it out twice is the same as once, by
-        default that of everything but POST. SqlStreamError for any answer but success; ExternalError when there is none, SS6091
-        when nobody knows whether the request had its effect."""
+        default that of everything but POST. A body that is a function is asked for each attempt, with whether an earlier one may
+        have arrived. SqlStreamError for any answer but success; ExternalError when there is none, SS6091 when nobody knows
+        whether the request had its effect."""
         repeats = method != "POST" if repeats is None else repeats
         timeout = self._timeout(SILENCE_S if self._servers.are_several and repeats else ANSWER_TIMEOUT_S)
 
-        def send(url: str) -> httpx.Response:
+        def send(url: str, is_repeated: bool) -> httpx.Response:
+            content = body(is_repeated) if callable(body) else body
             return self._client.request(
-                method, url + path, json=body, params=parameters or None, timeout=timeout
+                method, url + path, json=content, params=parameters or None, timeout=timeout
             )
 
         return _answer(self._sent(send, repeats), self.url)
@@ -151,7 +157,7 @@ class HttpClient:
         # A server that stands still keeps its connections open: another one may lead meanwhile.
         timeout = self._timeout(STREAM_SILENCE_S if self._servers.are_several else None)
 
-        def send(url: str) -> httpx.Response:
+        def send(url: str, _: bool) -> httpx.Response:
             request = self._client.build_request("GET", url + path, params=parameters, timeout=timeout)
             return self._client.send(request, stream=True)
 
@@ -166,7 +172,7 @@ class HttpClient:
     def _timeout(silence_s: float | None) -> httpx.Timeout:
         return httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
 
-    def _sent(self, send: Callable[[str], httpx.Response], repeats: bool) -> httpx.Response:
+    def _sent(self, send: Callable[[str, bool], httpx.Response], repeats: bool) -> httpx.Response:
         """The answer of the server that leads."""
         if self._client.is_closed:
             raise closed_error()
@@ -175,7 +181,7 @@ class HttpClient:
             leader = ""
             try:
                 with naming_url(attempts.url):
-                    response = send(attempts.url)
+                    response = send(attempts.url, attempts.may_have_arrived)
             except ExternalError as error:
                 how, reason = Failed.LOST if error.code in LOST_CODES else Failed.UNREACHED, error
             else:

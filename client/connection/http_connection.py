@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import uuid
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.connection.address import Address
-from sqlstream.client.connection.http import HttpClient
+from sqlstream.client.connection.http import LOST_CODES, HttpClient
 from sqlstream.client.connection.http_result import HttpResult
-from sqlstream.client.connection.wire import OVERVIEW, closed_error, job_path, overview_of, session_path
+from sqlstream.client.connection.wire import (
+    OVERVIEW,
+    closed_error,
+    job_path,
+    operation_path,
+    overview_of,
+    session_path,
+)
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.rpc import JobOverviewEntry
 
@@ -21,6 +29,11 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S = 5.0
 
+ATTEMPTS_MAX = 3
+"""How often a statement is sent whose server is lost before anything of its answer has come."""
+
+LOST_OPERATION = "SS6093"
+
 HEARTBEAT_S = 60.0
 """How often a session that may be idle is kept open; the server's default closes it after 10 minutes."""
 
@@ -28,8 +41,9 @@ HEARTBEAT_S = 60.0
 class HttpConnection:
     """Implements `Connection` over a session of a server.
 
-    A heartbeat keeps the session open while this object is. State: the session's handle, and sockets. A session that the
-    server has closed stays closed: its settings and temporary objects are lost, and the error says so.
+    A heartbeat keeps the session open while this object is. With several servers the session goes on at the one that leads next,
+    and a statement whose answer was lost is executed once. State: the session's handle, and sockets. A session that the server
+    has closed stays closed: its settings and temporary objects are lost, and the error says so.
     """
 
     def __init__(self, address: Address, config: Mapping[str, str], session_name: str = "sqlstream") -> None:
@@ -37,7 +51,8 @@ class HttpConnection:
         self._is_closed = threading.Event()
         body = {"sessionName": session_name, "properties": dict(config)}
         try:
-            opened = self._client.call("POST", session_path("").rstrip("/"), body)
+            # A second session that nobody uses is closed when it is idle.
+            opened = self._client.call("POST", session_path("").rstrip("/"), body, True)
         except BaseException:
             self._client.close()
             raise
@@ -55,8 +70,36 @@ class HttpConnection:
 
     def execute(self, text: str) -> HttpResult:
         self._check_open()
-        submitted = self._client.call("POST", session_path(self._session, "/statements"), {"statement": text})
+        handle, is_repeated = str(uuid.uuid4()), False
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return self._executed(text, handle, is_repeated)
+            except SqlStreamError as error:
+                if not self._client.has_several_servers or not self._is_lost(handle, error):
+                    raise
+                is_repeated = True
+        return self._executed(text, handle, is_repeated)
+
+    def _executed(self, text: str, handle: str, is_repeated: bool) -> HttpResult:
+        def body(is_sent: bool) -> dict[str, Any]:
+            # Only servers that share a place know a statement that is sent again: a single one is asked as Flink's is.
+            named = {"operationHandle": handle, "isRepeated": is_repeated or is_sent}
+            return {"statement": text, **(named if several else {})}
+
+        several = self._client.has_several_servers
+        path = session_path(self._session, "/statements")
+        submitted = self._client.call("POST", path, body, several)
         return HttpResult(self._client, self._session, str(submitted["operationHandle"]))
+
+    def _is_lost(self, handle: str, error: SqlStreamError) -> bool:
+        """Whether the operation, of whose answer nothing has come but this error, is lost with its server. One that another
+        server does not know is; where it is known, it is not repeated, since its rows may have been sent."""
+        if error.code in LOST_CODES:
+            try:
+                self._client.call("GET", operation_path(self._session, handle, "/status"))
+            except SqlStreamError as found:
+                error = found
+        return error.code == LOST_OPERATION
 
     def run(self, statement: Statement) -> HttpResult:
         try:
@@ -110,7 +153,7 @@ class HttpConnection:
         while not self._is_closed.wait(HEARTBEAT_S):
             # The next statement reports what is wrong; a server that restarts may be back by then.
             with contextlib.suppress(SqlStreamError):
-                self._client.call("POST", session_path(self._session, "/heartbeat"))
+                self._client.call("POST", session_path(self._session, "/heartbeat"), None, True)
 
     def __enter__(self) -> HttpConnection:
         return self

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from sqlstream.client.connection.http import HttpClient, naming_url
+from sqlstream.client.connection.http import LOST_CODES, HttpClient, naming_url
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.connection.wire import (
     job_path,
@@ -29,6 +29,9 @@ from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind, text_of
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+
+SUSPENDED_S = 30.0
+"""How long a job may be suspended before one of several servers goes on with it."""
 
 
 class HttpResult(StatementResult):
@@ -96,6 +99,12 @@ class HttpResult(StatementResult):
                 self._stream.finish()
                 self._is_whole = self.kind is ResultKind.QUERY
                 self._free()
+        except ExternalError as error:
+            if error.code not in LOST_CODES or not self._client.has_several_servers or self.schema is None:
+                raise
+            raise ExternalError(
+                "SS6094", f"the rows that were being fetched are lost with the server: {error.message}"
+            ) from error
         finally:
             self._response.close()
 
@@ -148,10 +157,16 @@ class HttpResult(StatementResult):
         if job_id is None:
             return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        suspended_s = 0.0
         for interval_s in poll_intervals_s():
             answer = self._client.call("GET", job_path(job_id, "/status"))
             reply = status_of(job_id, answer, None)
-            if reply.status.is_terminal:
+            if reply.status is JobStatus.SUSPENDED and self._client.has_several_servers:
+                # The next server takes it up, unless it cannot.
+                suspended_s += interval_s
+            if reply.status.is_globally_terminal or (
+                reply.status.is_terminal and not 0 < suspended_s < SUSPENDED_S
+            ):
                 break
             if deadline_s is not None and time.monotonic() + interval_s > deadline_s:
                 raise TimeoutError(f"job {job_id} has not ended")

@@ -22,9 +22,14 @@ class OpenSessionRequestBody(Request):
 
 
 class ExecuteStatementRequestBody(Request):
+    """With an `operationHandle`, a UUID that the client has made, a statement can be sent again when its answer was lost:
+    `isRepeated` says so. It is then executed once at most. Flink's gateway has neither."""
+
     statement: str
     executionTimeout: Int64 | None = None  # noqa: N815
     executionConfig: dict[str, str] | None = None  # noqa: N815
+    operationHandle: str | None = None  # noqa: N815
+    isRepeated: bool | None = None  # noqa: N815
 
 
 class ConfigureSessionRequestBody(Request):

@@ -15,6 +15,7 @@ from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.results import ResultPages
+from sqlstream.client.sessions.effects import job_effects
 from sqlstream.client.sessions.outcomes import (
     JOB_ID,
     TEXT,
@@ -25,7 +26,8 @@ from sqlstream.client.sessions.outcomes import (
     Text,
     literal_batches,
 )
-from sqlstream.errors import ErrorsAt, JobError, UserError
+from sqlstream.client.sessions.submission import known_job
+from sqlstream.errors import ErrorsAt, ExternalError, JobError, UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
@@ -60,15 +62,30 @@ Execute = Callable[[Operation, Callable[[], None]], bool]
 class Execution:
     """Executes operations in one session of the engine, on the thread that calls. State: none but the session's."""
 
-    def __init__(self, session: Session, options: GatewayOptions) -> None:
+    def __init__(
+        self,
+        session: Session,
+        options: GatewayOptions,
+        keep: Callable[[Operation], None] = lambda operation: None,
+        last_change: str = "",
+    ) -> None:
+        """`keep` is called when an operation may have changed the session, before anybody is answered; `last_change` is the
+        handle of the operation that was the last to do so."""
         self._session = session
         self._options = options
+        self._keep = keep
+        self._last_change = last_change
 
     def execute(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run one statement. An INSERT is answered at once, or with `table.dml-sync` when its job has ended."""
         from sqlstream.planner.dialect.parser import parse_statement
 
-        outcome = self._run(parse_statement(operation.text))
+        statement = parse_statement(operation.text)
+        if operation.is_repeated:
+            outcome = self._repeated(statement, operation)
+        else:
+            outcome = self._named(statement, operation.job_id)
+        self._keep(operation)
         if isinstance(outcome, Job) and outcome.schema is None and self._is_synchronous():
             self._settle_with(outcome, operation, done)
             return True
@@ -86,7 +103,9 @@ class Execution:
                 "a session is configured by CREATE, DROP, ALTER, USE, SET and RESET alone",
                 span=statement.span,
             )
-        operation.finish(self._answer(self._run(statement)))
+        outcome = self._run(statement)
+        self._keep(operation)
+        operation.finish(self._answer(outcome))
         return False
 
     def run_script(self, operation: Operation, done: Callable[[], None]) -> bool:
@@ -106,6 +125,39 @@ class Execution:
         outcomes = [self._run(statement) for statement in statements]
         operation.finish(self._answer(outcomes[-1]))
         return False
+
+    def _named(self, statement: Statement, job_id: str) -> Outcome:
+        """Run a statement whose job, if it starts one, has this id."""
+        with self._session.naming_job(job_id):
+            return self._run(statement)
+
+    def _repeated(self, statement: Statement, operation: Operation) -> Outcome:
+        """Run a statement that an earlier server may have executed. Its job has the id of the operation: one that this cluster
+        knows is the answer. Its change of the session was kept with the operation. ExternalError SS6091 for a statement that can
+        not be run twice."""
+        from sqlstream.planner.dialect import statements as kinds
+
+        if operation.handle == self._last_change:
+            return Rows(TEXT, literal_batches(TEXT, (("OK",),)), "OK")
+        if isinstance(statement, kinds.Query):
+            # Its rows are lost with its job. A query changes nothing.
+            return self._run(statement)
+        job = known_job(operation.job_id, self._session.cluster)
+        if job is not None:
+            self._session.permit.require(job_effects(self._session.cluster.job_graph(job.id)), statement.span)
+            return job
+        if isinstance(statement, kinds.CallProcedure | kinds.StopJob | kinds.CompilePlan):
+            raise ExternalError(
+                "SS6091",
+                "the statement was sent before, and its answer was lost with the server: it may have had its effect",
+                hint="look whether it had before you send it again",
+            )
+        try:
+            return self._named(statement, operation.job_id)
+        except UserError as error:
+            said = "the statement was sent before, and its answer was lost with the server: it may have taken effect"
+            error.detail = f"{error.detail}; {said}" if error.detail else said
+            raise
 
     def _run(self, statement: Statement) -> Outcome:
         with ErrorsAt(statement.span):

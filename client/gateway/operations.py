@@ -89,8 +89,12 @@ class Operation:
     until it has finished, and that of a query until it is closed.
     """
 
-    def __init__(self, text: str) -> None:
-        self.handle = str(uuid.uuid4())
+    def __init__(self, text: str, handle: str = "", is_repeated: bool = False) -> None:
+        """`handle`: one that the client has made, which is that of the statement's job, too; by default one is made here.
+        `is_repeated`: the client has sent the statement before, and does not know whether it was executed."""
+        self.job_id = handle.replace("-", "")
+        self.is_repeated = is_repeated
+        self.handle = handle or str(uuid.uuid4())
         self.text = text
         self.given_up = threading.Event()
         """Set once nobody awaits its answer: it was cancelled or closed."""

@@ -28,7 +28,7 @@ from sqlstream.client.gateway.http_context import (
     read_request_body,
 )
 from sqlstream.client.gateway.result_routes import add_result_routes
-from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.gateway.service import GatewayService, Sent
 from sqlstream.client.http_api.errors import (
     BAD_REQUEST,
     INTERNAL,
@@ -134,10 +134,15 @@ class _VersionRoutes:
             handle = read_handle(session_handle, "session handle")
             body = await self._read(request, bodies.ExecuteStatementRequestBody)
             _require_no_timeout(body.executionTimeout)
+            made = read_handle(body.operationHandle, "operation handle") if body.operationHandle else ""
             operation = await self._context.unhandled(
                 "Failed to executeStatement.",
                 lambda: self._service.execute(
-                    handle, body.statement, body.executionConfig, asker_of(request)
+                    handle,
+                    body.statement,
+                    body.executionConfig,
+                    asker_of(request),
+                    Sent(made, bool(made and body.isRepeated)),
                 ),
             )
             return _json({"operationHandle": operation.handle})

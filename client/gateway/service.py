@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import uuid
@@ -11,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from sqlstream.cancellation import given_up_by
+from sqlstream.catalog import CatalogConflict
 from sqlstream.client.gateway.asker import NOBODY, AskedStatement, Asker, StatementListener
 from sqlstream.client.gateway.execution import Execute, Execution, PlanningTurns
+from sqlstream.client.gateway.kept_sessions import SessionFiles, go_on
 from sqlstream.client.gateway.operations import Operation
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.sessions import GatewaySession, SessionTable, unknown_session
@@ -32,6 +35,15 @@ OpenSession = Callable[[Mapping[str, str]], "Session"]
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """What a client says of a statement that it may have to send twice: the handle that it has made for the operation, and
+    whether it has sent the statement before. Empty where the gateway makes the handle."""
+
+    handle: str = ""
+    is_repeated: bool = False
+
+
 class GatewayService:
     """Runs the statements of many sessions on one cluster. All methods are thread-safe, and those that execute something
     return before it is executed.
@@ -48,7 +60,9 @@ class GatewayService:
         options: GatewayOptions | None = None,
         listener: StatementListener | None = None,
         clock_ms: Callable[[], int] = steady_ms,
+        files: SessionFiles | None = None,
     ) -> None:
+        """`files` keep the sessions for the next gateway, and have those of the one before."""
         self.options = options or GatewayOptions()
         self.cluster_id = uuid.uuid4().hex
         self._open_session = open_session
@@ -64,12 +78,14 @@ class GatewayService:
             max(1, self.options.worker_threads_max // 4),
         )
         self._is_closed = threading.Event()
+        self._files = files
+        self._go_on_with_sessions()
         self._cleaner = threading.Thread(target=self._close_idle_sessions, name="gateway-idle", daemon=True)
         if self.options.check_interval_ms and self.options.idle_timeout_ms:
             self._cleaner.start()
 
     def close(self) -> None:
-        """Close all sessions; harmless when repeated. The cluster goes on."""
+        """Close all sessions, but not for the next gateway; harmless when repeated. The cluster goes on."""
         self._is_closed.set()
         for session in self._sessions.remove_all():
             session.close()
@@ -93,18 +109,49 @@ class GatewayService:
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         asker.permit.require(settings_effects(applied))
-        session = GatewaySession(
-            self._open_session(applied),
-            kept,
-            name,
-            self._pool,
-            self.options,
-            self._clock_ms(),
-            asker.level,
-        )
+        session = self._opened(applied, kept, name, asker.level)
         session.session.owner = self._user(asker) or session.handle
         self._sessions.add(session)
+        if self._files is not None:
+            session.last_kept = session.to_keep()
+            self._files.put(session.handle, session.last_kept)
         return session.handle
+
+    def _opened(
+        self, applied: dict[str, str], kept: Mapping[str, str], name: str, level: int
+    ) -> GatewaySession:
+        opened = self._open_session(applied)
+        session = GatewaySession(opened, kept, name, self._pool, self.options, self._clock_ms(), level)
+        session.properties_obeyed = applied
+        return session
+
+    def _go_on_with_sessions(self) -> None:
+        """Open the sessions of an earlier server, whose operations are lost with it, under their handles."""
+        for handle, kept in self._files.all() if self._files is not None else ():
+            try:
+                session = self._opened(kept.properties, kept.kept, kept.name, kept.level)
+                go_on(session.session, kept)
+                session.handle, session.is_of_earlier_server = handle, True
+                session.last_operation = kept.last_operation
+                session.last_kept = session.to_keep()
+                self._sessions.add(session)
+            except (SqlStreamError, CatalogConflict) as error:
+                _log.error("session %s ends, as it cannot go on here: %s", handle, error)
+                self._forget_file(handle)
+
+    def _keep(self, session: GatewaySession, handle: str) -> None:
+        """Keep what the operation of that handle has changed of its session, if anything; empty: one that has failed."""
+        if self._files is None:
+            return
+        kept = session.to_keep()
+        if kept != session.last_kept:
+            session.last_operation = handle
+            session.last_kept = kept = session.to_keep()
+            self._files.put(session.handle, kept)
+
+    def _forget_file(self, handle: str) -> None:
+        if self._files is not None:
+            self._files.remove(handle)
 
     def _user(self, asker: Asker) -> str:
         """Whose shares are taken; empty without tokens, where all are one user and each session counts for itself."""
@@ -120,6 +167,7 @@ class GatewayService:
 
     def close_session(self, handle: str) -> None:
         self._sessions.remove(handle).close()
+        self._forget_file(handle)
 
     def _close_idle_sessions(self) -> None:
         while not self._is_closed.wait(self.options.check_interval_ms / 1000):
@@ -130,21 +178,29 @@ class GatewayService:
         for session in self._sessions.remove_idle():
             _log.info("session %s was idle for too long and is closed", session.handle)
             session.close()
+            self._forget_file(session.handle)
 
     # -- statements --------------------------------------------------------------------------------
 
     def execute(
-        self, session_handle: str, text: str, config: Mapping[str, str] | None = None, asker: Asker = NOBODY
+        self,
+        session_handle: str,
+        text: str,
+        config: Mapping[str, str] | None = None,
+        asker: Asker = NOBODY,
+        sent: Sent = Sent(),
     ) -> Operation:
         """Begin to execute one statement; the operation says how it goes on. `config` is in force for this statement alone.
         UserError for a statement that is too long, a wrong setting or an unknown session."""
         session = self.session(session_handle)
-        operation = self._operation(text)
+        if sent.handle and (known := session.known(sent.handle)) is not None:
+            return known
+        operation = self._operation(text, sent)
         applied = statement_settings(config or {})
         asker.permit.require(settings_effects(applied))
         with self._announced(session, operation, asker):
             session.add(operation)
-            self._start(session, operation, applied, self._execution(session.session).execute, asker)
+            self._start(session, operation, applied, self._execution(session).execute, asker)
         return operation
 
     def configure_session(self, session_handle: str, text: str, asker: Asker = NOBODY) -> Operation:
@@ -154,7 +210,7 @@ class GatewayService:
         operation = self._operation(text)
         with self._announced(session, operation, asker):
             session.add_until_settled(operation)
-            self._start(session, operation, {}, self._execution(session.session).configure, asker)
+            self._start(session, operation, {}, self._execution(session).configure, asker)
         return operation
 
     def run_script(
@@ -171,7 +227,7 @@ class GatewayService:
             # Here, not before: statements that wait in the queue before the script change the settings.
             own = self._open_session({**session.session.config, **applied})
             with own.permitted(asker.permit):
-                return self._execution(own).run_script(operation, done)
+                return Execution(own, self.options).run_script(operation, done)
 
         with self._announced(session, operation, asker):
             session.add_until_settled(operation)
@@ -220,9 +276,9 @@ class GatewayService:
 
     # -- execution ---------------------------------------------------------------------------------
 
-    def _operation(self, text: str) -> Operation:
+    def _operation(self, text: str, sent: Sent = Sent()) -> Operation:
         self._require_short(text)
-        return Operation(text)
+        return Operation(text, sent.handle, sent.is_repeated)
 
     def _require_short(self, text: str) -> None:
         limit = self.options.statement_bytes_max
@@ -230,8 +286,11 @@ class GatewayService:
         if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
             raise UserError("SS6026", f"the statement is longer than {limit} bytes")
 
-    def _execution(self, session: Session) -> Execution:
-        return Execution(session, self.options)
+    def _execution(self, session: GatewaySession) -> Execution:
+        def keep(operation: Operation) -> None:
+            self._keep(session, operation.handle)
+
+        return Execution(session.session, self.options, keep, session.last_operation)
 
     @contextlib.contextmanager
     def _announced(self, session: GatewaySession, operation: Operation, asker: Asker) -> Iterator[None]:
@@ -279,6 +338,7 @@ class GatewayService:
                     if is_waiting:
                         return
             except SqlStreamError as error:
+                self._keep(session, "")
                 operation.fail(error)
             except Exception as error:
                 _log.exception("operation %s failed for a reason that is a bug", operation.handle)

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from sqlstream.client.gateway.kept_sessions import KeptSession, kept_session
 from sqlstream.client.gateway.operations import Operation
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.settings import shown_properties
@@ -34,10 +37,13 @@ SESSION_BYTES = 16 * 1024
 class GatewaySession:
     """One client's session: its statements run in order, others' beside them. Thread-safe.
 
-    `level` is that of whoever opened it. State: the engine's session, properties that the engine does not know, and its
-    operations, until `close`. An operation whose answer was read to its end is dropped when there are more than
-    `operations_max` or they take more than `operations_bytes_max`, the oldest first; the handles of the last DROPPED_MAX
-    dropped ones are kept, to tell whoever asks for them.
+    `level` is that of whoever opened it. `is_of_earlier_server`: another server has opened it, whose operations are lost;
+    `last_operation` was the last to change its settings or temporary objects.
+
+    State: the engine's session, properties that the engine does not know, and its operations, until `close`; the settings of the
+    statement that runs, and what they were before. An operation whose answer was read to its end is dropped when there
+    are more than `operations_max` or they take more than `operations_bytes_max`, the oldest first; the handles of the last
+    DROPPED_MAX dropped ones are kept, to tell whoever asks for them, and of as many closed ones whose handles clients have made.
     """
 
     def __init__(
@@ -57,8 +63,14 @@ class GatewaySession:
         self.last_used_ms = now_ms
         self._queue = SerialQueue(pool, options.operations_max)
         self._kept = dict(kept)
+        self._for_statement: tuple[Mapping[str, str], Mapping[str, str | None]] = ({}, {})
+        self.properties_obeyed: dict[str, str] = {}
+        self.is_of_earlier_server = False
+        self.last_operation = ""
+        self.last_kept: KeptSession | None = None
         self._operations: dict[str, Operation] = {}
         self._dropped: collections.deque[str] = collections.deque(maxlen=DROPPED_MAX)
+        self._closed: collections.deque[str] = collections.deque(maxlen=DROPPED_MAX)
         self._operations_max = options.operations_max
         self._operations_bytes_max = options.operations_bytes_max
         self._lock = threading.Lock()
@@ -74,22 +86,50 @@ class GatewaySession:
         session_config = self.session.config
         before = {key: session_config.get(key) for key in config}
         session_config.update(config)
+        self._for_statement = (config, before)
         try:
             yield
         finally:
-            for key, value in before.items():
-                if session_config.get(key) != config[key]:
-                    continue
-                if value is None:
-                    session_config.pop(key, None)
+            own = self.own_settings()
+            self._for_statement = ({}, {})
+            for key in config:
+                if key in own:
+                    session_config[key] = own[key]
                 else:
-                    session_config[key] = value
+                    session_config.pop(key, None)
+
+    def own_settings(self) -> dict[str, str]:
+        """The settings without those in force for the statement that runs."""
+        own, (config, before) = dict(self.session.config), self._for_statement
+        for key, value in before.items():
+            if own.get(key) == config[key]:
+                own.pop(key)
+                own |= {key: value} if value is not None else {}
+        return own
+
+    def to_keep(self) -> KeptSession:
+        """What the next server goes on with."""
+        opened = (self.properties_obeyed, self._kept)
+        found = kept_session(self.session, self.own_settings(), opened, self.name, self.level)
+        return msgspec.structs.replace(found, last_operation=self.last_operation)
+
+    def known(self, handle: str) -> Operation | None:
+        """The operation of a handle that a client has made. UserError SS6021 when it was closed or dropped."""
+        with self._lock:
+            is_known = self._knows(handle)
+        return self.operation(handle) if is_known else None
+
+    def _knows(self, handle: str) -> bool:
+        return any(handle in handles for handles in (self._operations, self._dropped, self._closed))
 
     def add(self, operation: Operation) -> None:
-        """Know the operation by its handle. UserError SS6025 when the session has too many, SS6020 when it is closed."""
+        """Know the operation by its handle. UserError SS6025 when the session has too many, SS6020 when it is closed, SS6092 when
+        it has another one of that handle."""
         with self._lock:
             if self._is_closed:
                 raise unknown_session(self.handle)
+            if operation.job_id and self._knows(operation.handle):
+                raise UserError("SS6092", f"the session has an operation {operation.handle} already")
             dropped = self._dropped_for(operation)
             self._forget(dropped)
             self._operations[operation.handle] = operation
@@ -173,6 +213,12 @@ class GatewaySession:
                 f"the operation {handle} was dropped to make room for later ones, as its answer had been read to its end",
                 hint="run the statement again",
             )
+        if found is None and self.is_of_earlier_server and handle not in self._closed:
+            raise UserError(
+                "SS6093",
+                f"the operation {handle} is lost with the server that has run it; the session goes on",
+                hint="run a query again; the job of an INSERT goes on by itself: SHOW JOBS",
+            )
         if found is None:
             raise UserError(
                 "SS6021", f"can not find the submitted operation in the OperationManager with the {handle}"
@@ -181,7 +227,11 @@ class GatewaySession:
 
     def remove(self, handle: str) -> Operation | None:
         with self._lock:
-            return self._operations.pop(handle, None)
+            found = self._operations.pop(handle, None)
+            if found is not None and found.job_id:
+                # A request that comes late must not execute it again.
+                self._closed.append(handle)
+            return found
 
     def close(self) -> None:
         """Close all operations, which cancels the queries among them; harmless when repeated."""

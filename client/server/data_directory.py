@@ -19,10 +19,10 @@ from sqlstream.runtime.host.whole_files import FILE_MODE
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it, SS6140
     when it has what this release cannot read.
-    Where several servers share a place, catalog and jobs are in `fenced`, which only the leader has, and checkpoints, the cluster
-    and tokens in `shared`; both are the directory unless they are given.
+    Where several servers share a place, catalog, jobs and sessions are in `fenced`, which only the leader has, and checkpoints,
+    the cluster and tokens in `shared`; both are the directory unless they are given.
 
-    catalog/  checkpoints/  cluster/  jobs/  logs/  audit/  tokens.json  token  formats.json  server.json  lock
+    catalog/  checkpoints/  cluster/  jobs/  sessions/  logs/  audit/  tokens.json  token  formats.json  server.json  lock
     """
 
     def __init__(self, path: str, shared: str = "", fenced: str = "") -> None:
@@ -78,6 +78,10 @@ class DataDirectory:
     @property
     def jobs(self) -> str:
         return os.path.join(self.fenced, "jobs")
+
+    @property
+    def sessions(self) -> str:
+        return os.path.join(self.fenced, "sessions")
 
     @property
     def logs(self) -> str:

@@ -17,6 +17,7 @@ from sqlstream.client.catalog.catalogs import kept_catalogs
 from sqlstream.client.clusters.server_file import ServerFile
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.exit_codes import EXIT_FAILED
+from sqlstream.client.gateway.kept_sessions import SessionFiles
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.server.app import server_app
@@ -158,9 +159,10 @@ class Server:
                 allows_python=config.has_python_functions,
             )
 
-        self._service = GatewayService(
-            open_session, config.limits, StatementRules(self._audit, self._tokens, config.is_token_required)
-        )
+        # Another host may go on with them.
+        files = SessionFiles(self._directory.sessions, is_durable=self._leadership is not None)
+        rules = StatementRules(self._audit, self._tokens, config.is_token_required)
+        self._service = GatewayService(open_session, config.limits, rules, files=files)
         ends.callback(self._service.close)
         info = ServerInfo(
             __version__,

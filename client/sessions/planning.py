@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -129,6 +130,26 @@ class PlanningSession:
         self.permit = ALL
         # Whose share of a server's slots its jobs take.
         self.owner = ""
+        self._next_job_id = ""
+
+    @property
+    def first_config(self) -> Mapping[str, str]:
+        """The settings that the session has started with."""
+        return self._first_config
+
+    @contextlib.contextmanager
+    def naming_job(self, job_id: str) -> Iterator[None]:
+        """The job of the statement that runs now gets this id; empty: one that is made for it."""
+        self._next_job_id = job_id
+        try:
+            yield
+        finally:
+            self._next_job_id = ""
+
+    def new_job_id(self) -> str:
+        """The id of a job to be started."""
+        named, self._next_job_id = self._next_job_id, ""
+        return named or secrets.token_hex(16)
 
     @contextlib.contextmanager
     def permitted(self, permit: Permit) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream.catalog import CatalogConflict, CatalogTable, PutObject
@@ -35,6 +35,15 @@ class Session(PlanningSession):
     def held_bytes(self) -> int:
         return super().held_bytes + sum(map(len, self._statement_set or ()))
 
+    @property
+    def statement_set(self) -> tuple[str, ...] | None:
+        """The INSERTs of the statement set that has begun, None while there is none."""
+        return None if self._statement_set is None else tuple(self._statement_set)
+
+    def go_on_with(self, statement_set: Sequence[str] | None) -> None:
+        """Have begun a statement set with these INSERTs, in a session that another process has opened."""
+        self._statement_set = None if statement_set is None else list(statement_set)
+
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from sqlstream.client.statements.jobs import execute_job_statement, is_job_statement
@@ -62,7 +71,7 @@ class Session(PlanningSession):
 
             return execute_explain(statement, self)
         if isinstance(statement, WritingStatement):
-            return self._started(self.compile(statement, job_id=secrets.token_hex(16)), statement)
+            return self._started(self.compile(statement, job_id=self.new_job_id()), statement)
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
         if isinstance(statement, CompilePlan | ExecutePlan):
@@ -148,12 +157,13 @@ class Session(PlanningSession):
         """CREATE TABLE … AS query: the table is created once the job that fills it is planned."""
         from sqlstream.planner.statements.create_as import create_as
 
+        job_id = self.new_job_id()
         for _ in range(CONFLICTS_MAX):
             context = self.context_of(statement)
             created = create_as(statement, context)
             if created.sink is None:
                 return self._rows_of(created.result)
-            plan = self.compile_sinks((created.sink,), context, secrets.token_hex(16))
+            plan = self.compile_sinks((created.sink,), context, job_id)
             # Both, before the first of them happens.
             self.permit.require(changes_effects(created.result.changes) | job_effects(plan.job_graph))
             try:

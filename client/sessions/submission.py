@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from sqlstream import config as options
 from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.client.following.lost_rows import RejectedRowsPlace
 from sqlstream.client.sessions.outcomes import Job, LiteralJob, literal_batches
-from sqlstream.errors import SqlStreamError
+from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.options.checkpointing_options import is_at_least_once, takes_checkpoints
@@ -39,27 +40,52 @@ def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
     from sqlstream.runtime.checkpoint.places import with_absolute_places
 
     graph = with_versions(replace(graph, config=with_absolute_places(graph.config)), files)
-    sinks = [spec for _, spec in written_tables(graph)]
-    collected = [s.schema for s in sinks if s.connector == COLLECT]
-    is_updating = bool(collected) and not _is_insert_only(graph)
-    if collected:
+    if collects(graph):
         graph = without_rejected_files(graph)
-    label = "SELECT" if collected else _label(sinks)
     literals = literal_rows(graph)
     if literals is not None:
-        batches = literal_batches(*literals)
-        return LiteralJob(graph.job_id, label, True, is_updating, collected[0], cluster, {}, batches)
+        found = job_of(graph, cluster)
+        return LiteralJob(
+            found.id,
+            found.label,
+            True,
+            found.is_updating,
+            found.schema,
+            cluster,
+            {},
+            literal_batches(*literals),
+        )
     cluster.submit(graph)
+    notes = (guarantee_note(graph), recovery_note(graph, cluster))
+    return dataclasses.replace(job_of(graph, cluster), note="\n".join(note for note in notes if note))
+
+
+def collects(graph: JobGraph) -> bool:
+    """Whether rows of the job go to the client."""
+    return any(spec.connector == COLLECT for _, spec in written_tables(graph))
+
+
+def job_of(graph: JobGraph, cluster: ClusterClient) -> Job:
+    """A job that was submitted to the cluster."""
+    sinks = [spec for _, spec in written_tables(graph)]
+    collected = [s.schema for s in sinks if s.connector == COLLECT]
     return Job(
         graph.job_id,
-        label,
+        "SELECT" if collected else _label(sinks),
         is_bounded(graph),
-        is_updating,
+        bool(collected) and not _is_insert_only(graph),
         collected[0] if collected else None,
         cluster,
         rejected_rows_places(graph),
-        note="\n".join(n for n in (guarantee_note(graph), recovery_note(graph, cluster)) if n),
     )
+
+
+def known_job(job_id: str, cluster: ClusterClient) -> Job | None:
+    """The job of that id, which another server may have submitted; None when the cluster knows none."""
+    try:
+        return job_of(cluster.job_graph(job_id), cluster)
+    except UserError:
+        return None
 
 
 def with_versions(graph: JobGraph, files: LocalFiles) -> JobGraph:

@@ -120,7 +120,8 @@ _GONE = ("SS4042", "SS5040", "SS5041", "SS5043", "SS6020")
 
 
 class SqlStreamDialect(Reflects):
-    """`sqlstream://[:token@]host[:port][/database][?parameters]`; the parameters are those of `sqlstream.connect`."""
+    """`sqlstream://[:token@]host[:port][/database][?parameters]`; the parameters are those of `sqlstream.connect`, and `host` for
+    each other server that may lead in the place of the first."""
 
     name = "sqlstream"
     driver = "http"
@@ -163,12 +164,16 @@ class SqlStreamDialect(Reflects):
         return sqlstream.client.dbapi
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
-        parameters = {name: str(value) for name, value in url.query.items()}
+        parameters = {name: str(value) for name, value in url.query.items() if name != "host"}
         query = f"?{urlencode(parameters)}" if parameters else ""
-        host = url.host or "localhost"
-        host = f"[{host}]" if ":" in host else host
+        others = url.query.get("host", ())
+        hosts = [others] if isinstance(others, str) else list(others)
+        if url.host or not hosts:
+            host = url.host or "localhost"
+            host = f"[{host}]" if ":" in host else host
+            hosts.insert(0, f"{host}:{url.port or DEFAULT_PORT}")
         options = {"token": url.password} if url.password else {}
-        return [f"{self.scheme}://{host}:{url.port or DEFAULT_PORT}{query}"], options
+        return [f"{self.scheme}://{','.join(hosts)}{query}"], options
 
     def on_connect_url(self, url: URL) -> Any:
         """Begin in the URL's database: `/database` or `/catalog/database`."""

@@ -88,16 +88,16 @@ def _require_file(path: str, span: Span, session: PlanningSession) -> None:
 
 def _started(path: str, span: Span, session: PlanningSession) -> Job:
     graph, _ = _read(path, span, session)
-    return session.submit_graph(_for_session(graph, session.config))
+    return session.submit_graph(_for_session(graph, session.config, session.new_job_id()))
 
 
-def _for_session(graph: JobGraph, settings: Mapping[str, str]) -> JobGraph:
+def _for_session(graph: JobGraph, settings: Mapping[str, str], job_id: str) -> JobGraph:
     """The job with the settings of the session that say how it runs, among them its parallelism."""
     kept = {k: v for k, v in graph.config.items() if k.startswith(_OF_THE_PLAN)}
     own = {k: v for k, v in settings.items() if not k.startswith(_OF_THE_PLAN)}
     if graph.replaces_rows:
         own.pop("execution.checkpointing.interval", None)
-    graph = replace(graph, job_id=secrets.token_hex(16), config=kept | own)
+    graph = replace(graph, job_id=job_id, config=kept | own)
     wanted = int(options.get(settings, "parallelism.default"))
     if graph.scaling is None or wanted == graph.scaling.parallelism:
         return graph

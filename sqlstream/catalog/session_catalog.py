@@ -73,6 +73,10 @@ class SessionCatalog:
         self._temporary = rest | {e.path: e for e in after}
         self.held_bytes += _size(after) - _size(present.values())
 
+    def temporary(self) -> tuple[tuple[objects.CatalogObject, ...], tuple[objects.CatalogFunction, ...]]:
+        """The temporary tables and views, and the temporary functions."""
+        return tuple(self._temporary.values()), tuple(self._temporary_functions.values())
+
     def put(self, entry: objects.CatalogObject) -> None:
         """Add or replace an object, whatever is there. CatalogConflict when another session changes it meanwhile."""
         self.apply(changes.PutObject(entry, self.get_kind(entry.path, entry.is_temporary)))

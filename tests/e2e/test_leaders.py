@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
+from command_harness import ROOT, SQLSTREAM, environment
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import STANDALONE, Beginning, free_port, slots, start_copy, workers, written
+
+import sqlstream
 
 ROWS = 15_000
 
@@ -21,28 +27,37 @@ class Place:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.doors = [free_port(), free_port()]
+        self.ports = [free_port(), free_port()]
+        self.shared = (
+            "-D", "high-availability.type=filesystem", "-D", f"high-availability.storageDir={directory / 'shared'}",
+        )  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        """That of both servers, the second one first."""
+        return f"http://127.0.0.1:{self.ports[1]},127.0.0.1:{self.ports[0]}"
 
     def server(self, number: int) -> RunningServer:
-        words = [
-            "-D", "high-availability.type=filesystem", "-D", f"high-availability.storageDir={self.directory / 'shared'}",
-            "-D", "high-availability.lease-duration=1 s", "-D", f"jobmanager.rpc.port={free_port()}",
-        ]  # fmt: skip
         # The last of two settings counts.
-        door = ["-D", f"jobmanager.join.port={self.doors[number]}"]
-        return RunningServer(self.directory / f"data{number}", *STANDALONE, *words, *door)
+        ports = [
+            "-D", f"jobmanager.rpc.port={free_port()}", "-D", f"jobmanager.join.port={self.doors[number]}",
+        ]  # fmt: skip
+        return self._server(number, *STANDALONE, *ports)
+
+    def local_server(self, number: int) -> RunningServer:
+        """One whose TaskManagers are its children."""
+        return self._server(number, "--task-managers", "1", port=str(self.ports[number]))
+
+    def _server(self, number: int, *words: str, port: str = "0") -> RunningServer:
+        lease = ("-D", "high-availability.lease-duration=1 s")
+        return RunningServer(self.directory / f"data{number}", *self.shared, *lease, *words, port=port)
 
 
 @pytest.mark.timeout(400)
 def test_a_server_that_waits_takes_the_place_of_one_that_is_killed_or_stands_still(tmp_path: Path) -> None:
     place = Place(tmp_path)
     addresses = ",".join(f"127.0.0.1:{port}" for port in place.doors)
-    shared = (
-        "-D",
-        "high-availability.type=filesystem",
-        "-D",
-        f"high-availability.storageDir={tmp_path / 'shared'}",
-    )
-    with place.server(0) as first, workers(tmp_path, addresses, 2, *shared):
+    with place.server(0) as first, workers(tmp_path, addresses, 2, *place.shared):
         second = Beginning(place.server(1))
         try:
             wait_until(second.is_waiting)
@@ -77,3 +92,71 @@ def test_a_server_that_waits_takes_the_place_of_one_that_is_killed_or_stands_sti
             for server in (second.server, first):
                 if server.process.poll() is None:
                     server.process.kill()
+
+
+DEFINITIONS = """
+SET 'parallelism.default' = '1';
+SET 'execution.checkpointing.interval' = '200 ms';
+CREATE TEMPORARY VIEW v AS SELECT * FROM (VALUES (1), (2)) AS t (n);
+CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '50');
+CREATE TEMPORARY TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', 'number-of-rows' = '{rows}',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}');
+CREATE TEMPORARY TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{path}');
+"""
+
+
+def define(cursor: sqlstream.Cursor, directory: Path, rows: int) -> None:
+    for text in DEFINITIONS.format(rows=rows, path=directory / "out").split(";"):
+        if text.strip():
+            cursor.execute(text)
+
+
+@pytest.mark.timeout(400)
+def test_clients_go_on_with_their_sessions_when_the_leader_is_killed(tmp_path: Path) -> None:
+    """A shell and a program that are at work: an INSERT that is awaited ends with each row once, settings and temporary objects
+    stay, and rows that were being fetched are lost with an error that says so."""
+    place, rows = Place(tmp_path), 4_000
+    shell: subprocess.Popen[str] | None = None
+    with place.local_server(0) as first:
+        second = Beginning(place.local_server(1))
+        try:
+            wait_until(second.is_waiting)
+            waiting = httpx.get(f"http://127.0.0.1:{place.ports[1]}/jobs", trust_env=False)
+            assert waiting.json()["error"]["code"] == "SS6090"
+            shell = subprocess.Popen(
+                [*SQLSTREAM, "shell", "--connect", place.url],
+                cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            )  # fmt: skip
+            assert shell.stdin is not None
+            assert shell.stdout is not None
+            shell.stdin.write(
+                "CREATE TEMPORARY VIEW own AS SELECT 40 + 2 AS answer; SELECT answer FROM own;\n"
+            )
+            with sqlstream.connect(place.url) as connection, ThreadPoolExecutor(1) as pool:
+                cursor, reader = connection.cursor(), connection.cursor()
+                define(cursor, tmp_path, rows)
+                insert = pool.submit(cursor.execute, "INSERT INTO o SELECT n FROM g")
+                reader.execute("SELECT n FROM ticks")
+                assert reader.fetchone() is not None
+                wait_until(lambda: bool(written(tmp_path)))
+                wait_until(lambda: "42" in (shell.stdout.readline() if shell.stdout else ""))
+                assert first.signal(signal.SIGKILL) == -signal.SIGKILL
+
+                with pytest.raises(sqlstream.OperationalError) as caught:
+                    list(reader)
+                assert caught.value.code == "SS6094"
+                assert sorted(reader.execute("SELECT n FROM v").fetchall()) == [(1,), (2,)]
+                assert connection.session.config()["execution.checkpointing.interval"] == "200 ms"
+                shell.stdin.write("SELECT answer + 1 AS next FROM own;\n")
+                shell.stdin.close()
+                assert "43" in shell.stdout.read()
+                assert shell.wait(60) == 0
+
+                insert.result(240)
+                assert written(tmp_path) == list(range(1, rows + 1))
+                assert cursor.execute("SHOW JOBS").fetchall()
+            assert second.leader().signal(signal.SIGTERM) == 0
+        finally:
+            for process in (second.server.process, first.process, shell):
+                if process is not None and process.poll() is None:
+                    process.kill()

@@ -166,6 +166,8 @@ def test_urls_name_token_database_and_settings() -> None:
             {"token": "secret"},
         ),
         "sqlstream://[::1]:1": (["http://[::1]:1"], {}),
+        "sqlstream://a/db?host=b:2&host=c&x=1": (["http://a:8083,b:2,c?x=1"], {}),
+        "sqlstream://?host=b:2": (["http://b:2"], {}),
     }
     for text, expected in cases.items():
         assert dialect.create_connect_args(sa.make_url(text)) == expected

@@ -1,0 +1,202 @@
+"""Sessions that another server goes on with, and statements that are sent again."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gateway_harness import BLACKHOLE, failure, rows, run, settled, until
+
+from sqlstream.client.catalog.catalogs import memory_catalogs
+from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.kept_sessions import SessionFiles
+from sqlstream.client.gateway.operations import Operation
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.service import GatewayService, Sent
+from sqlstream.client.sessions.session import Session
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.embedded import EmbeddedCluster
+
+
+class Servers:
+    """Gateways of one directory, one after the other, on one cluster: `next` kills the one before."""
+
+    def __init__(self, directory: Path, cluster: EmbeddedCluster) -> None:
+        self.directory = directory
+        self.cluster = cluster
+        self.settings: dict[str, str] = {}
+        self.catalogs = memory_catalogs()
+
+    def next(self) -> GatewayService:
+        self.service = GatewayService(
+            lambda config: Session(self.cluster, {**self.settings, **config}, self.catalogs),
+            GatewayOptions(check_interval_ms=0),
+            files=SessionFiles(str(self.directory), is_durable=False),
+        )
+        return self.service
+
+    def kept(self) -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir())
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    with EmbeddedCluster(in_process=True, print_lines=lambda *_: None) as cluster:
+        found = Servers(tmp_path, cluster)
+        found.next()
+        yield found
+        found.service.close()
+
+
+def send(
+    service: GatewayService, session: str, text: str, handle: str, is_repeated: bool = False
+) -> Operation:
+    return settled(service.execute(session, text, sent=Sent(handle, is_repeated)))
+
+
+def test_a_session_goes_on_with_its_settings_temporary_objects_and_names(servers: Servers) -> None:
+    servers.settings = {"parallelism.default": "3", "pipeline.name": "of the server"}
+    first = servers.next()
+    asker = Asker(level=2)
+    session = first.open_session({"table.dml-sync": "true", "rest.port": "1"}, "mine", asker)
+    run(
+        first,
+        session,
+        "SET 'parallelism.default' = '2'",
+        "RESET 'pipeline.name'",
+        "SET 'pipeline.name' = 'own'",
+        "CREATE DATABASE d",
+        "USE d",
+        BLACKHOLE,
+        "CREATE TEMPORARY VIEW v AS SELECT 1 AS n UNION ALL SELECT 2",
+        "BEGIN STATEMENT SET",
+        "INSERT INTO sink SELECT n FROM v",
+    )
+    before = first.session(session).properties()
+    first.close()
+
+    second = servers.next()
+    assert second.session_level(session) == 2
+    found = second.session(session)
+    assert (found.name, found.properties()) == ("mine", before)
+    assert (before["parallelism.default"], before["rest.port"]) == ("2", "1")
+    until(lambda: settled(run(second, session, "END")))
+    assert sorted(rows(run(second, session, "SELECT n FROM v"))) == [(1,), (2,)]
+    assert rows(run(second, session, "SHOW TABLES")) == [("sink",), ("v",)]
+    second.close_session(session)
+    assert servers.kept() == []
+    servers.next()
+    assert servers.service.session_count == 0
+
+
+def test_an_operation_of_an_earlier_server_is_lost_and_the_error_says_so(servers: Servers) -> None:
+    session = servers.service.open_session({})
+    operation = run(servers.service, session, "SELECT 1")
+    second = servers.next()
+    with pytest.raises(UserError) as caught:
+        second.operation(session, operation.handle)
+    assert caught.value.code == "SS6093"
+    other = second.open_session({})
+    with pytest.raises(UserError, match="can not find"):
+        second.operation(other, operation.handle)
+
+
+def test_settings_of_one_statement_are_not_kept(servers: Servers) -> None:
+    session = servers.service.open_session({"parallelism.default": "2"})
+    config = {"parallelism.default": "7", "pipeline.name": "once"}
+    settled(servers.service.execute(session, "SET 'table.dml-sync' = 'true'", config))
+    expected = servers.service.session(session).properties()
+    assert expected == {"parallelism.default": "2", "table.dml-sync": "true"}
+    assert servers.next().session(session).properties() == expected
+
+
+def test_nothing_is_written_for_statements_that_change_no_session(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = servers.service.open_session({})
+    written: list[str] = []
+    monkeypatch.setattr(SessionFiles, "put", lambda self, handle, kept: written.append(handle))
+    run(servers.service, session, "SELECT 1", "SHOW TABLES", "EXPLAIN SELECT 1")
+    assert written == []
+    run(servers.service, session, "SET 'parallelism.default' = '2'", "SET 'parallelism.default' = '2'")
+    assert written == [session]
+
+
+def test_a_session_that_cannot_go_on_ends_and_others_go_on(servers: Servers, tmp_path: Path) -> None:
+    good = servers.service.open_session({})
+    bad = servers.service.open_session({})
+    (tmp_path / f"{bad}.session").write_bytes(b"\x81\xa7version\x63")
+    (tmp_path / "x.draft").write_bytes(b"")
+    second = servers.next()
+    assert [session.handle for session in second.sessions()] == [good]
+    assert servers.kept() == [f"{good}.session"]
+
+
+def test_a_statement_that_is_sent_again_to_the_same_server_is_one_operation(servers: Servers) -> None:
+    service, session, handle = servers.service, servers.service.open_session({}), str(uuid.uuid4())
+    run(service, session, BLACKHOLE)
+    operation = send(service, session, "INSERT INTO sink SELECT 1", handle)
+    assert operation.handle == handle
+    assert send(service, session, "INSERT INTO sink SELECT 1", handle, is_repeated=True) is operation
+    assert [job.job_id for job in servers.cluster.jobs()] == [handle.replace("-", "")]
+    service.close_operation(session, handle)
+    # Also when the first request comes after the second one was answered and closed.
+    with pytest.raises(UserError) as caught:
+        service.execute(session, "INSERT INTO sink SELECT 1", sent=Sent(handle))
+    assert caught.value.code == "SS6021"
+    assert len(servers.cluster.jobs()) == 1
+
+
+def test_an_insert_that_is_sent_again_to_the_next_server_is_answered_with_its_job(servers: Servers) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    run(servers.service, session, BLACKHOLE)
+    first = rows(send(servers.service, session, "INSERT INTO sink SELECT 1", handle))
+    second = servers.next()
+    assert rows(send(second, session, "INSERT INTO sink SELECT 1", handle, is_repeated=True)) == first
+    assert len(servers.cluster.jobs()) == 1
+    # One that had not arrived runs now.
+    other = str(uuid.uuid4())
+    answer = rows(send(second, session, "INSERT INTO sink SELECT 2", other, is_repeated=True))
+    assert answer == [(other.replace("-", ""),)]
+    assert len(servers.cluster.jobs()) == 2
+
+
+def test_a_query_that_is_sent_again_runs_again_under_another_job(servers: Servers) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    query = "SELECT COUNT(*) FROM (VALUES (1), (2)) AS t (n) GROUP BY n"
+    send(servers.service, session, query, handle)
+    operation = send(servers.next(), session, query, handle, is_repeated=True)
+    assert [row[0] for row in rows(operation)] == [1, 1]
+    assert len({job.job_id for job in servers.cluster.jobs()}) == 2
+
+
+def test_a_change_of_the_session_that_is_sent_again_is_made_once(servers: Servers) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    run(servers.service, session, BLACKHOLE, "BEGIN STATEMENT SET")
+    send(servers.service, session, "INSERT INTO sink SELECT 1", handle)
+    second = servers.next()
+    assert send(second, session, "INSERT INTO sink SELECT 1", handle, is_repeated=True).error is None
+    assert second.session(session).session.statement_set == ("INSERT INTO sink SELECT 1",)
+    # One that had not arrived.
+    other = str(uuid.uuid4())
+    send(second, session, "INSERT INTO sink SELECT 2", other, is_repeated=True)
+    assert second.session(session).session.statement_set == (
+        "INSERT INTO sink SELECT 1",
+        "INSERT INTO sink SELECT 2",
+    )
+
+
+def test_what_cannot_be_done_twice_is_not_and_the_error_says_what_may_have_happened(servers: Servers) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    create = "CREATE TABLE kept (n BIGINT) WITH ('connector' = 'blackhole')"
+    send(servers.service, session, create, handle)
+    second = servers.next()
+    error: SqlStreamError = failure(send(second, session, create, handle, is_repeated=True))
+    assert "it may have taken effect" in error.detail
+    call = "STOP JOB '0123456789abcdef0123456789abcdef'"
+    assert failure(send(second, session, call, str(uuid.uuid4()), is_repeated=True)).code == "SS6091"
+    with contextlib.suppress(SqlStreamError):
+        assert failure(send(second, session, call, str(uuid.uuid4()))).code == "SS6009"
