@@ -6,7 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from released import jobs
+from released.make import PLACE, move_manifest
 from server_harness import RunningServer
+from spark_harness.processes import wait_until
 
 RELEASED = Path(__file__).parents[1] / "released"
 VERSIONS = sorted(path.name for path in RELEASED.iterdir() if (path / "plan.json").exists())
@@ -41,3 +44,34 @@ def test_a_server_goes_on_with_the_catalog_the_job_and_the_savepoint_of_an_earli
         server.execute(session, "RESET 'execution.state-recovery.path'")
         ((planned,),) = server.execute(session, f"EXECUTE PLAN '{tmp_path / 'kept' / 'plan.json'}'")
         server.wait_until_checkpointed(planned)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_jobs_go_on_from_the_savepoints_of_an_earlier_release_with_exact_rows(
+    version: str, tmp_path: Path
+) -> None:
+    shutil.copytree(RELEASED / version / "jobs", tmp_path / "savepoints")
+    shutil.move(tmp_path / "savepoints" / "tables", tmp_path / "tables")
+    before = {name: len(jobs.lines(tmp_path / "tables", name)) for name in jobs.JOBS}
+    for name in jobs.JOBS:
+        move_manifest(tmp_path / "savepoints" / name / "_metadata", PLACE, str(tmp_path / "tables"))
+    for number in range(2):
+        jobs.put_watched(tmp_path / "tables", number)
+    with RunningServer(tmp_path / "server") as server:
+        session = server.open_session()
+        for statement in jobs.statements(tmp_path / "tables"):
+            server.execute(session, statement)
+        server.execute(session, "SET 'execution.checkpointing.interval' = '500 ms'")
+        ids = {}
+        for name, job in jobs.JOBS.items():
+            path = tmp_path / "savepoints" / name
+            server.execute(session, f"SET 'execution.state-recovery.path' = '{path}'")
+            ids[name] = server.insert(session, f"INSERT INTO {name} {job.query}")
+        for name, job_id in ids.items():
+            if name == "copied":
+                wait_until(lambda: len(jobs.lines(tmp_path / "tables", "copied")) >= 2 * jobs.WATCHED)
+            else:
+                server.wait_for(job_id, "FINISHED", timeout_s=60)
+            written = jobs.lines(tmp_path / "tables", name)
+            assert 0 < before[name] < len(written), name
+            assert jobs.table(name, written) == jobs.expected(name), name
