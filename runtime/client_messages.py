@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from sqlstream.errors import ErrorInfo, SqlStreamError, error_info
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import client_rpc
 from sqlstream.messages.rpc import JobStatusReply, encode_message
@@ -27,6 +28,8 @@ class Cluster(Protocol):
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None: ...
     def dispose_savepoint(self, path: str) -> None: ...
+    def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int: ...
+    def artifact_size(self, digest: str) -> int | None: ...
 
 
 class ClientMessages:
@@ -95,6 +98,13 @@ class ClientMessages:
                 self._on_change(type(request).__name__, "")
                 self._cluster.dispose_savepoint(path)
                 return client_rpc.SavepointDisposed(path)
+            case client_rpc.AddArtifactPart(artifact, offset, part):
+                self._on_change(type(request).__name__, "")
+                held = self._cluster.add_artifact_part(artifact, offset, part)
+                return client_rpc.ArtifactHeld(held, held == artifact.size)
+            case client_rpc.RequestArtifact(digest):
+                size = self._cluster.artifact_size(digest)
+                return client_rpc.ArtifactHeld(size or 0, size is not None)
         return answer_request(self._shell, request)
 
     def _submit_of(self, client_id: str, graph: JobGraph) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sqlstream.messages.stacks import RequestStacks, StacksReply
+from sqlstream.runtime.host.artifacts import ArtifactStore
+from sqlstream.runtime.host.process_directory import ProcessDirectory
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
 from sqlstream.runtime.jobmanager.events import EndedJob
@@ -52,6 +55,12 @@ class TaskManagers(Protocol):
     def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
 
 
+def temporary_artifacts() -> ArtifactStore:
+    """Files that go with the jobs of this process, and end with it."""
+    own = ProcessDirectory(tempfile.gettempdir(), "sqlstream-artifacts-")
+    return ArtifactStore(lambda: own.path)
+
+
 @dataclass(frozen=True)
 class ClusterSurroundings:
     """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
@@ -60,7 +69,7 @@ class ClusterSurroundings:
     directory for their checkpoints have them below `checkpoint_directory`; empty: they take none. `on_checkpoint` is called with
     the ids of a job and a checkpoint, on any thread, before that counts as complete. A job that is recovered leaves out
     `checkpoint_ids_skipped` ids. `token` is what all processes of the cluster show each other; empty: one is made for the life of
-    this JobManager."""
+    this JobManager. `artifacts` are the files that go with jobs."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -73,3 +82,4 @@ class ClusterSurroundings:
     on_checkpoint: Callable[[str, int], None] = lambda job_id, checkpoint_id: None
     checkpoint_ids_skipped: int = 0
     token: str = ""
+    artifacts: ArtifactStore = field(default_factory=lambda: temporary_artifacts())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError, UserError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import (
     JobGraph,
     decode_job_graph,
@@ -24,6 +27,7 @@ from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recov
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies, local_copy_directories
 from sqlstream.runtime.client_messages import ClientMessages
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
+from sqlstream.runtime.host.artifacts import HostArtifacts
 from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
 from sqlstream.runtime.host.random import random_id, random_token
 from sqlstream.runtime.host.rooted_files import files_at
@@ -115,7 +119,7 @@ class EmbeddedCluster:
         )
         self._task_managers = self._in_process() if in_process else self._in_children()
         self._store = ClaimingStore(around.store, files)
-        self._checkpoints = CheckpointStore(around.on_checkpoint)
+        self._checkpoints = CheckpointStore(around.on_checkpoint, around.artifacts)
         self._shell = JobManagerShell(
             self._job_manager_config(),
             JobManagerServices(
@@ -155,6 +159,7 @@ class EmbeddedCluster:
                     directories_of(options.get(self._config, "io.tmp.dirs")),
                 )
             ),
+            HostArtifacts(self._around.artifacts),
         )
 
     def _in_children(self) -> TaskManagers:
@@ -177,6 +182,7 @@ class EmbeddedCluster:
             on_release=self._usage.measure,
             on_request=lambda data: self._client_messages.answer(data),
             on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
+            artifact_part=self._around.artifacts.part,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:
@@ -245,13 +251,51 @@ class EmbeddedCluster:
         graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
-            self._shell.submit(graph, encoded, self._restored(graph, is_recovered), is_recovered)
+            restored = self._restored(graph, is_recovered)
+            graph = self._with_artifacts(graph, restored)
+            self._shell.submit(graph, encode_job_graph(graph), restored, is_recovered)
         except SqlStreamError:
             # The rows of a job that runs under this id stay.
             if is_first:
                 self._results.forget(graph.job_id)
+                self._around.artifacts.release(graph.job_id)
             raise
-        self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
+        self.when_ended(graph.job_id, self._on_end)
+
+    def _on_end(self, reply: rpc.JobStatusReply) -> None:
+        self._results.close(reply.job_id)
+        self._around.artifacts.release(reply.job_id)
+
+    def _with_artifacts(self, graph: JobGraph, restored: tuple[LoadedCheckpoint, ...]) -> JobGraph:
+        """The graph with the files of the savepoint that it goes on from, but for those of which it names others. All of them
+        are here until the job ends. UserError SS5088 for a file that was not sent, or is gone."""
+        own = {artifact.name for artifact in graph.artifacts}
+        saved = next(iter(restored), None)
+        is_savepoint = saved is not None and saved.manifest.kind.is_savepoint
+        more = [a for a in saved.manifest.artifacts if a.name not in own] if saved and is_savepoint else []
+        if saved is not None and more:
+            self._checkpoints.fetch_artifacts(saved.directory, more, graph.config)
+            graph = replace(graph, artifacts=(*graph.artifacts, *more))
+        self._around.artifacts.need(graph.job_id, graph.artifacts)
+        for artifact in graph.artifacts:
+            if not self._around.artifacts.holds(artifact):
+                raise UserError(
+                    "SS5088",
+                    f'the file "{artifact.name}" that goes with the job is not there: {artifact.digest}',
+                    hint="name the path of the file in 'pipeline.cached-files'",
+                )
+        return graph
+
+    def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
+        """Take the next part of a file that goes with jobs to come; returns how many bytes of it are there, and with no `data`
+        begins nothing else. UserError SS5087, ExternalError SS5089."""
+        return self._around.artifacts.add_part(
+            artifact,
+            offset,
+            data,
+            size_max=options.get(self._config, "sqlstream.artifacts.max-size"),
+            room=options.get(self._config, "sqlstream.artifacts.cache-size"),
+        )
 
     def _restored(self, graph: JobGraph, is_recovered: bool) -> tuple[LoadedCheckpoint, ...]:
         """The checkpoints that the job goes on from, newest first. UserError when there is none where its settings name one."""
@@ -269,6 +313,9 @@ class EmbeddedCluster:
 
     def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
+
+    def artifact_size(self, digest: str) -> int | None:
+        return self._around.artifacts.size(digest)
 
     def results(self, job_id: str) -> JobResults:
         """The rows of the job's `collect` sink.

@@ -82,6 +82,14 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("python.files", _S, "",
                      "Python modules that go with each job that calls a Python function: .py and .zip files and directories, "
                      "separated by commas.", scope=Scope.SESSION),
+        ConfigOption("pipeline.cached-files", _S, "",
+                     "Files that go with each job that calls a Python function, which finds them by name (cached_file): "
+                     "'name:model,path:models/m.onnx;name:words,path:s3://bucket/words.txt'."),
+        ConfigOption("sqlstream.artifacts.max-size", _M, "2 gb",
+                     "The most bytes of one file of pipeline.cached-files.", minimum=0),
+        ConfigOption("sqlstream.artifacts.cache-size", _M, "16 gb",
+                     "The most bytes of all such files at the JobManager, and in the cache of each host that runs tasks.",
+                     minimum=0, scope=Scope.CLUSTER),
         ConfigOption("table.exec.async-scalar.max-concurrent-operations", _I, "10",
                      "How many calls of an async Python function one subtask waits for at a time.", minimum=1, maximum=10_000),
         ConfigOption("table.exec.async-scalar.timeout", _D, "3 min",

@@ -16,6 +16,7 @@ import datetime
 import decimal
 import functools
 import inspect
+import threading
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,31 @@ A = TypeVar("A")
 R = TypeVar("R")
 TypeText = str | LogicalType
 """A type as SQL text, or as a value of `sqlstream.types`."""
+
+
+_CACHED = threading.local()
+
+
+def cached_file(name: str) -> str:
+    """The path, on the host that runs the function, of a file that goes with the job: `SET 'pipeline.cached-files' =
+    'name:model,path:models/model.onnx'` names it. To be called while a function is called, and not where its module is imported.
+    FileNotFoundError for a name that the job has no file of."""
+    paths: dict[str, str] = getattr(_CACHED, "paths", {})
+    if name not in paths:
+        raise FileNotFoundError(
+            f"the job has no file called {name!r}: 'pipeline.cached-files' names those that go with it"
+        )
+    return paths[name]
+
+
+def use_cached_files(paths: dict[str, str]) -> None:
+    """What `cached_file` finds on this thread from now on. Called by the engine."""
+    _CACHED.paths = paths
+
+
+def cached_files() -> dict[str, str]:
+    """What it finds on this thread."""
+    return getattr(_CACHED, "paths", {})
 
 
 class DeclarationError(TypeError):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from sqlstream.errors import ErrorInfo
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
@@ -77,6 +78,14 @@ class ClusterClient(Protocol):
 
     def dispose_savepoint(self, path: str) -> None:
         """Remove a savepoint; returns when it is removed."""
+
+    def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
+        """Send the next part of a file that goes with jobs to come; returns how many bytes of it the cluster has, which is all of
+        them once it is whole. Without `data` it only tells. UserError SS5087 for one that is too large, ExternalError SS5089
+        for bytes that have another digest."""
+
+    def artifact_size(self, digest: str) -> int | None:
+        """The bytes of a file that the cluster has whole; None for one that it has not."""
 
     def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]: ...
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph, read_tables
 from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.host.process_directory import ABANDONED_S
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
     from sqlstream.messages.client_rpc import SavepointStatusReply
     from sqlstream.runtime.embedded import EmbeddedCluster
+    from sqlstream.runtime.host.artifacts import ArtifactStore
     from sqlstream.runtime.net.results import JobResults, PrintLines
 
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
@@ -75,6 +77,7 @@ class LocalClusterClient:
         self._checkpoints = CommandCheckpoints()
         self._cluster_of: dict[str, EmbeddedCluster] = {}
         self._ended: deque[str] = deque()
+        self._kept_artifacts: ArtifactStore | None = None
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -91,7 +94,8 @@ class LocalClusterClient:
                 print_lines = self._print_lines or print_to_terminal
                 is_reached = in_process or is_on_one_host(self._config)
                 surroundings = ClusterSurroundings(
-                    checkpoint_directory=self._checkpoints.directory if is_reached else ""
+                    checkpoint_directory=self._checkpoints.directory if is_reached else "",
+                    artifacts=self._artifacts(),
                 )
                 cluster = EmbeddedCluster(
                     self._config, self._task_managers, in_process, print_lines, surroundings
@@ -179,6 +183,26 @@ class LocalClusterClient:
 
     def dispose_savepoint(self, path: str) -> None:
         self.cluster().dispose_savepoint(path)
+
+    def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
+        return self._artifacts().add_part(
+            artifact,
+            offset,
+            data,
+            size_max=options.get(self._config, "sqlstream.artifacts.max-size"),
+            room=options.get(self._config, "sqlstream.artifacts.cache-size"),
+        )
+
+    def artifact_size(self, digest: str) -> int | None:
+        return self._artifacts().size(digest)
+
+    def _artifacts(self) -> ArtifactStore:
+        """The files that go with the jobs of both clusters."""
+        if self._kept_artifacts is None:
+            from sqlstream.runtime.cluster_surroundings import temporary_artifacts
+
+            self._kept_artifacts = temporary_artifacts()
+        return self._kept_artifacts
 
     def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return tuple(job for cluster in self._started() for job in cluster.jobs())

@@ -14,6 +14,7 @@ from pyarrow import flight
 
 from sqlstream import __version__
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import client_rpc, rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
@@ -221,6 +222,14 @@ class RemoteClusterClient:
 
     def dispose_savepoint(self, path: str) -> None:
         self._request(client_rpc.DisposeSavepoint(path), client_rpc.SavepointDisposed)
+
+    def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
+        request = client_rpc.AddArtifactPart(artifact, offset, data)
+        return self._request(request, client_rpc.ArtifactHeld).size
+
+    def artifact_size(self, digest: str) -> int | None:
+        held = self._request(client_rpc.RequestArtifact(digest), client_rpc.ArtifactHeld)
+        return held.size if held.is_whole else None
 
     def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return self._request(client_rpc.RequestJobOverview(), client_rpc.JobOverviewReply).jobs

@@ -22,7 +22,8 @@ class DataDirectory:
     Where several servers share a place, catalog, jobs and sessions are in `fenced`, which only the leader has, and checkpoints,
     the cluster and tokens in `shared`; both are the directory unless they are given.
 
-    catalog/  checkpoints/  cluster/  jobs/  sessions/  logs/  audit/  tokens.json  token  formats.json  server.json  lock
+    artifacts/  catalog/  checkpoints/  cluster/  jobs/  sessions/  logs/  audit/
+    tokens.json  token  formats.json  server.json  lock
     """
 
     def __init__(self, path: str, shared: str = "", fenced: str = "") -> None:
@@ -70,6 +71,10 @@ class DataDirectory:
     @property
     def checkpoints(self) -> str:
         return os.path.join(self.shared, "checkpoints")
+
+    @property
+    def artifacts(self) -> str:
+        return os.path.join(self.shared, "artifacts")
 
     @property
     def cluster(self) -> str:

@@ -42,6 +42,7 @@ from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
+from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.process_end import leave
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
@@ -261,6 +262,7 @@ class Server:
             directory,
             self._store.mark_saved,
             IDS_SKIPPED if self._leadership is not None else 0,
+            artifacts=ArtifactStore(lambda: self._directory.artifacts),
         )
         settings = {
             **self._configuration.for_jobs,

@@ -19,6 +19,7 @@ _PLACES = frozenset(
         "execution.checkpointing.savepoint-dir",
         "execution.state-recovery.path",
         "python.files",
+        "pipeline.cached-files",
         "s3.endpoint",
         "gs.endpoint",
         "fs.azure.endpoint",

@@ -12,6 +12,7 @@ from sqlstream import config as options
 from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.client.following.lost_rows import RejectedRowsPlace
 from sqlstream.client.sessions.outcomes import Job, LiteralJob, literal_batches
+from sqlstream.client.sessions.shipped_files import CACHED_FILES, shipped_files
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
@@ -36,10 +37,12 @@ _WORDS = {
 
 def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
     """Start a job on a cluster; `files` are those that its tables may name by their path. UserError for settings that no job can
-    have."""
+    have, and for files that cannot go with it."""
     from sqlstream.runtime.checkpoint.places import with_absolute_places
 
     graph = with_versions(replace(graph, config=with_absolute_places(graph.config)), files)
+    if graph.config.get(CACHED_FILES):
+        graph = replace(graph, artifacts=shipped_files(graph.config, cluster, files))
     if collects(graph):
         graph = without_rejected_files(graph)
     literals = literal_rows(graph)

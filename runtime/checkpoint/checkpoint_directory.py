@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.checkpoint import STATE_DIRECTORY, checkpoint_of_path
-from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.messages.manifest import ARTIFACTS_DIRECTORY, CheckpointManifest
 from sqlstream.runtime.checkpoint.manifest_file import (
     corrupt_checkpoint,
     decode_manifest,
@@ -120,6 +120,8 @@ class CheckpointDirectory:
         path = self._place(manifest)
         for name in (METADATA, _DRAFT):
             self._files.remove(f"{path}/{name}")
+        if manifest.kind.is_savepoint and manifest.artifacts:
+            self._files.remove(f"{path}/{ARTIFACTS_DIRECTORY}")
         if still_needed is not None or manifest.kind.is_savepoint:
             self._remove_state(manifest.paths() - (still_needed or frozenset()))
         else:
@@ -144,6 +146,7 @@ class CheckpointDirectory:
             for name in (METADATA, _DRAFT):
                 self._files.remove(f"{path}/{name}")
         self._files.remove_directory_if_empty(f"{self._directory}/chk-{checkpoint_id}")
+        self._files.remove(f"{self._directory}/{ARTIFACTS_DIRECTORY}")
         self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
 
     def remove_all(self) -> None:

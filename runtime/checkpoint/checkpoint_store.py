@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlstream import config as options
 from sqlstream.errors import SqlStreamError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.messages.manifest import ARTIFACTS_DIRECTORY, CheckpointManifest
 from sqlstream.runtime.checkpoint.checkpoint_directory import (
     CheckpointDirectory,
     StoredCheckpoint,
     load_checkpoint,
 )
+from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.file_systems import FileSystemOptions, check_login, is_in_store, remote_files
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.private_files import PrivateFiles
@@ -55,11 +57,20 @@ class CheckpointStore:
 
     `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 
-    def __init__(self, on_complete: Callable[[str, int], None] = lambda job_id, checkpoint_id: None) -> None:
+    def __init__(
+        self,
+        on_complete: Callable[[str, int], None] = lambda job_id, checkpoint_id: None,
+        artifacts: ArtifactStore | None = None,
+    ) -> None:
+        """Savepoints take the files that go with their jobs from `artifacts`."""
         self._on_complete = on_complete
+        self._artifacts = artifacts
 
     def store(self, directory: str, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
+        if manifest.kind.is_savepoint and manifest.artifacts and self._artifacts is not None:
+            files = checkpoint_files(directory, manifest.config)
+            self._artifacts.copy_to(files, f"{directory}/{ARTIFACTS_DIRECTORY}", manifest.artifacts)
         path = _directory(directory, manifest.config).store(manifest)
         if not manifest.kind.is_savepoint:
             self._on_complete(manifest.job_id, manifest.checkpoint_id)
@@ -68,6 +79,15 @@ class CheckpointStore:
     def load(self, path: str, config: Mapping[str, str]) -> StoredCheckpoint:
         """See `load_checkpoint`."""
         return load_checkpoint(checkpoint_files(path, config), path)
+
+    def fetch_artifacts(
+        self, directory: str, artifacts: Iterable[Artifact], config: Mapping[str, str]
+    ) -> None:
+        """Bring files of the savepoint in this directory here. ExternalError SS5001, SS5089 when one is gone or damaged."""
+        assert self._artifacts is not None
+        files = checkpoint_files(directory, config)
+        for artifact in artifacts:
+            self._artifacts.copy_from(files, f"{directory}/{ARTIFACTS_DIRECTORY}", artifact)
 
     def latest(self, directory: str, config: Mapping[str, str]) -> list[StoredCheckpoint]:
         """The complete checkpoints of a job, newest first; the log names those that cannot be read."""

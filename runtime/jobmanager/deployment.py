@@ -88,6 +88,7 @@ def describe_tasks(
             checkpoint_directory=deployment.checkpoint_directory,
             restore=deployment.restore_of(s),
             python=job.python,
+            artifacts=job.artifacts,
         )
         for s in subtasks
     }

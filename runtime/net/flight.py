@@ -15,7 +15,9 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
+from sqlstream.bounds import Count
 from sqlstream.errors import ExternalError
+from sqlstream.graph.artifacts import Digest
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint, TlsIdentity
 from sqlstream.runtime.net.results import ResultReceiver
@@ -33,12 +35,17 @@ ATTACH = "attach"
 STREAM_ADDRESS = "stream-address"
 """Action whose one result is where consumers of this process's rows connect to."""
 
+ARTIFACT = "artifact"
+"""Action whose one result are the next bytes of a file that goes with a job."""
+
 _AUTHORIZATION = "authorization"
 
 OnMessage = Callable[[bytes], None]
 OnRequest = Callable[[bytes], bytes]
 OnAttach = Callable[[bytes, Callable[[], bool]], Iterator[bytes]]
 """Called with the client's message and a function that tells whether the client is gone."""
+ArtifactPart = Callable[[str, int], bytes]
+"""The bytes of the file with a digest, from an offset on."""
 ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
 """The rows of a job, by its id."""
 
@@ -46,13 +53,14 @@ ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
 @dataclasses.dataclass(frozen=True)
 class ServerCalls:
     """What a server's threads call. A client holds a thread while it is attached, and one for each job whose rows it reads;
-    `receiver` takes the rows that sinks send."""
+    `receiver` takes the rows that sinks send, and `artifact_part` reads a file that goes with a job."""
 
     on_message: OnMessage
     on_request: OnRequest | None = None
     on_attach: OnAttach | None = None
     results_of: ResultsOf | None = None
     receiver: ResultReceiver | None = None
+    artifact_part: ArtifactPart | None = None
 
 
 class ResultStreamId(msgspec.Struct, frozen=True, tag="result"):
@@ -67,7 +75,15 @@ class PrintedLines(msgspec.Struct, frozen=True):
     is_error: bool
 
 
+class ArtifactPartId(msgspec.Struct, frozen=True):
+    """Which bytes of a file: from an offset on, as many as one message has."""
+
+    digest: Digest
+    offset: Count
+
+
 encode = msgspec.msgpack.encode
+_decode_part = msgspec.msgpack.Decoder(ArtifactPartId).decode
 _decode_messages = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_stream = msgspec.msgpack.Decoder(ResultStreamId).decode
 _decode_lines = msgspec.msgpack.Decoder(PrintedLines).decode
@@ -158,6 +174,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             return self._calls.on_attach(data, context.is_cancelled)
         if action.type == STREAM_ADDRESS and self._stream_address:
             return iter((self._stream_address.encode(),))
+        if action.type == ARTIFACT and self._calls.artifact_part is not None:
+            asked = _decode_part(data)
+            return iter((self._calls.artifact_part(asked.digest, asked.offset),))
         raise flight.FlightServerError(f"unknown action {action.type}")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
@@ -243,6 +262,19 @@ class FlightConnections:
         results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
         reply: bytes = results[0].body.to_pybytes()
         return reply
+
+    def artifact_part(self, address: str, digest: str, offset: int, timeout_s: float) -> bytes:
+        """The next bytes of a file that goes with a job. ExternalError SS5089 when they cannot be had."""
+        action = flight.Action(ARTIFACT, encode(ArtifactPartId(digest, offset)))
+        try:
+            results = list(self.client(address).do_action(action, self.options(timeout_s)))
+        except pa.ArrowException as error:
+            said = str(error).splitlines()[0]
+            raise ExternalError(
+                "SS5089", f"could not fetch the file with the digest {digest}: {said}"
+            ) from error
+        part: bytes = results[0].body.to_pybytes()
+        return part
 
     def stream_address(self, address: str, timeout_s: float) -> str:
         """Where the process at `address` hands out rows. pyarrow.ArrowException when it cannot be reached."""

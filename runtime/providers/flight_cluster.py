@@ -13,7 +13,14 @@ from sqlstream.errors import ExternalError
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
 from sqlstream.runtime.net.endpoint import Endpoint
-from sqlstream.runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest, ServerCalls
+from sqlstream.runtime.net.flight import (
+    ArtifactPart,
+    FlightConnections,
+    FlightServer,
+    OnAttach,
+    OnRequest,
+    ServerCalls,
+)
 from sqlstream.runtime.net.flight_transport import FlightTransport
 from sqlstream.runtime.net.results import ResultStore
 from sqlstream.runtime.providers.provider import TaskManagerProvider
@@ -41,6 +48,7 @@ class FlightTaskManagers:
         on_release: Callable[[], None],
         on_request: OnRequest,
         on_attach: OnAttach,
+        artifact_part: ArtifactPart,
     ) -> None:
         """`child` holds the options of every TaskManager but its id and our address. `on_release` is called before one is told to
         end. ExternalError SS6071 when nothing can listen at the endpoint."""
@@ -50,12 +58,14 @@ class FlightTaskManagers:
         self._servers = [
             FlightServer(
                 child.token,
-                ServerCalls(self._on_message, on_request, on_attach, receiver.reader, receiver),
+                ServerCalls(
+                    self._on_message, on_request, on_attach, receiver.reader, receiver, artifact_part
+                ),
             )
         ]
         try:
             if endpoint is not None:
-                calls = ServerCalls(self._on_message, receiver=receiver)
+                calls = ServerCalls(self._on_message, receiver=receiver, artifact_part=artifact_part)
                 self._servers.append(FlightServer(child.token, calls, endpoint=endpoint))
             self.transport = FlightTransport(self._connections)
             self.address = self._servers[0].address

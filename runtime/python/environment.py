@@ -21,6 +21,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from sqlstream.graph.python_files import PythonFiles
+from sqlstream.python_functions import cached_files, use_cached_files
 
 KEPT_MAX = 16
 """Archives whose modules a process keeps; a job that is still running keeps those that it uses."""
@@ -109,25 +110,29 @@ class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoade
         return filename.startswith(self._prefix)
 
 
-def use_files(files: PythonFiles | None) -> None:
-    """Have this thread import from the archive, until it is called again; None: from what is installed alone."""
+def use_files(files: PythonFiles | None, paths: dict[str, str] | None = None) -> None:
+    """Have this thread import from the archive, until it is called again; None: from what is installed alone. `paths` are the
+    files that functions open by name: modules may keep what they have read, so that those of jobs with other files are others."""
+    use_cached_files(paths or {})
     if files is None:
         _of_thread.environment = None
         return
+    key = repr((files.digest, sorted((paths or {}).items())))
     with _lock:
-        found = _kept.pop(files.digest, None) or PythonEnvironment(files)
-        _kept[files.digest] = found
+        found = _kept.pop(key, None) or PythonEnvironment(files)
+        _kept[key] = found
         while len(_kept) > KEPT_MAX:
             _kept.popitem(last=False)
     _of_thread.environment = found
 
 
 def files_of_thread() -> Callable[[], None]:
-    """What makes another thread import from the archive of this one."""
-    environment = getattr(_of_thread, "environment", None)
+    """What makes another thread import from the archive of this one, and find the files that its functions open."""
+    environment, paths = getattr(_of_thread, "environment", None), cached_files()
 
     def take() -> None:
         _of_thread.environment = environment
+        use_cached_files(paths)
 
     return take
 

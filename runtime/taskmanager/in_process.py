@@ -16,6 +16,7 @@ from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.exchange import LocalExchange, LocalTransport, PartitionTable
 from sqlstream.runtime.net.results import ResultReceiver
 from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
+from sqlstream.runtime.taskmanager.task_context import TaskArtifacts
 from sqlstream.runtime.taskmanager.task_manager_options import executor_config
 from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 
@@ -40,12 +41,19 @@ class InProcessTaskManager:
         cancellation_timeout_ms: int,
         copies: LocalCopies,
         memory: ManagedMemory | None = None,
+        artifacts: TaskArtifacts | None = None,
     ) -> None:
         self._holds_limit = False
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
-            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c), copies, memory
+            now_ms,
+            LocalFiles(),
+            exchange,
+            lambda c: self._shell.task_state_changed(c),
+            copies,
+            memory,
+            artifacts,
         )
         self._shell = TaskExecutorShell(
             executor_config("in-process", TASK_MANAGER, slots, cancellation_timeout_ms),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
+from sqlstream.errors import ExternalError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures, SubtaskCopies
 from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from sqlstream.runtime.net.exchange import DataExchange
@@ -76,6 +78,27 @@ class TaskCancellation:
             close()
 
 
+class TaskArtifacts(Protocol):
+    """The files that go with jobs, on this host. Implemented by `HostArtifacts`."""
+
+    def use(self, job_id: str, artifacts: Iterable[Artifact], check: Callable[[], None]) -> dict[str, str]:
+        """The paths by name, once the files are here. `check` raises when the task is to end."""
+
+    def release(self, job_id: str) -> None:
+        """No task of the job is left here."""
+
+
+class NoArtifacts:
+    """Where no job has files: implements `TaskArtifacts`."""
+
+    def use(self, job_id: str, artifacts: Iterable[Artifact], check: Callable[[], None]) -> dict[str, str]:
+        names = ", ".join(artifact.name for artifact in artifacts)
+        raise ExternalError("SS5089", f"files that go with the job cannot be had here: {names}")
+
+    def release(self, job_id: str) -> None:
+        """None is held."""
+
+
 def _state_files(directory: str, config: Mapping[str, str]) -> Files:
     # The clients of stores are many modules, which a job without checkpoints does not use.
     from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
@@ -91,7 +114,7 @@ class TaskContext:
     a directory of checkpoints. Tasks call `report` with each state that they enter, when a source needs further splits, and, from
     any thread, with a checkpoint that they have taken or refused. `local_copies` are the copies of state on its disk, if it
     keeps any; `turns` let tasks that wake at the same time run one after the other. `readiness` wakes tasks when file
-    descriptors can be read.
+    descriptors can be read, and `artifacts` are the files that go with jobs.
 
     Of the task: its mail, its cancellation, its times and the figures of its state. `pause_ms` waits, and raises when the task is
     to end. `on_lost` is called by any thread when the connection to a producer is lost, with the cause. `copies` are the local
@@ -107,6 +130,7 @@ class TaskContext:
     turns: Turns = dataclasses.field(default_factory=Turns)
     readiness: Readiness = dataclasses.field(default_factory=shared_readiness)
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
+    artifacts: TaskArtifacts = dataclasses.field(default_factory=NoArtifacts)
 
     mailbox: Mailbox = dataclasses.field(default_factory=Mailbox)
     cancellation: TaskCancellation = dataclasses.field(default_factory=TaskCancellation)

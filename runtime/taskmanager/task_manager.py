@@ -7,10 +7,12 @@ import logging
 import threading
 from collections.abc import Callable
 
-from sqlstream.errors import ErrorInfo
+from sqlstream.errors import ErrorInfo, ExternalError
 from sqlstream.messages.rpc import decode_control_message, encode_message
 from sqlstream.messages.stacks import decode_stacks_request
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.host.artifacts import ArtifactStore, HostArtifacts
+from sqlstream.runtime.host.cache_directory import user_directories, writable_directory
 from sqlstream.runtime.host.clock import now_ms, steady_ms
 from sqlstream.runtime.host.process import give_back_memory, limit_library_threads
 from sqlstream.runtime.host.rooted_files import files_at
@@ -59,6 +61,9 @@ class IdleMemory:
 
 logger = logging.getLogger(__name__)
 
+_ARTIFACT_TIMEOUT_S = 60.0
+"""How long the JobManager may take for a part of a file."""
+
 
 class TaskManager:
     """Registers with its JobManager and runs the tasks that it deploys, until `stop`.
@@ -100,6 +105,13 @@ class TaskManager:
                 ManagedMemoryOptions(
                     options.managed_memory_bytes, options.slots, options.temporary_directories
                 )
+            ),
+            HostArtifacts(
+                ArtifactStore(_cache_directory),
+                lambda digest, offset: self._connections.artifact_part(
+                    options.job_manager_address, digest, offset, _ARTIFACT_TIMEOUT_S
+                ),
+                options.artifact_cache_bytes,
             ),
         )
         self.idle_memory = IdleMemory(
@@ -157,6 +169,14 @@ class TaskManager:
         logger.critical("the TaskManager ends: %s", error.message)
         self.failed = True
         self._on_over()
+
+
+def _cache_directory() -> str:
+    """Where files that go with jobs are kept on this host, for all TaskManagers of this user. ExternalError SS5089."""
+    found = writable_directory(user_directories("artifacts"), 0o700)
+    if found is None:
+        raise ExternalError("SS5089", "there is no directory in which files that go with jobs can be kept")
+    return str(found)
 
 
 def _endpoint(options: TaskManagerOptions) -> Endpoint:

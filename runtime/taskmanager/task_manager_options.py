@@ -43,8 +43,9 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     """It listens in the directory of `job_manager_address` if that is a Unix socket, else on `bind_host`, and others reach it by
     `host`; both may be empty (see options/network_options.py). `resource_id` names the process; files of tables lie at `places`,
     or anywhere. Local copies of state lie below `local_directories`, or below the directory for temporary files. Tasks keep
-    state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the system's). `first_incarnation` is
-    larger than any of the process whose place and `resource_id` it takes."""
+    state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the system's). Files that go with
+    jobs take `artifact_cache_bytes` of this host at most. `first_incarnation` is larger than any of the process whose place and
+    `resource_id` it takes."""
 
     resource_id: str
     job_manager_address: str
@@ -63,6 +64,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     managed_memory_bytes: int = 0
     temporary_directories: tuple[str, ...] = ()
     first_incarnation: int = 0
+    artifact_cache_bytes: int = 0
 
 
 def options_of(
@@ -90,6 +92,7 @@ def options_of(
         local_copy_directories(config),
         value("taskmanager.memory.managed.size"),
         directories_of(value("io.tmp.dirs")),
+        artifact_cache_bytes=value("sqlstream.artifacts.cache-size"),
     )
 
 

@@ -119,10 +119,15 @@ class TaskOpening:
 
     def _use_python_files(self) -> None:
         """Users' modules are imported on the task's thread."""
-        if self._descriptor.python is not None:
+        artifacts = self._descriptor.artifacts
+        if self._descriptor.python is not None or artifacts:
             from sqlstream.runtime.python.environment import use_files
 
-            use_files(self._descriptor.python)
+            check = self._context.cancellation.check
+            paths = (
+                self._context.artifacts.use(self._descriptor.job_id, artifacts, check) if artifacts else {}
+            )
+            use_files(self._descriptor.python, paths)
 
     def _open_operators(self) -> None:
         from sqlstream.runtime.operators import READERS

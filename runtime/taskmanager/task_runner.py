@@ -14,7 +14,7 @@ from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.taskmanager.checkpoints.state_write import WritingThreads
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.runtime.taskmanager.task import Task
-from sqlstream.runtime.taskmanager.task_context import TaskContext
+from sqlstream.runtime.taskmanager.task_context import NoArtifacts, TaskArtifacts, TaskContext
 from sqlstream.spi.connector import AssignedSplits
 
 
@@ -32,13 +32,24 @@ class ThreadTaskRunner:
         on_state: Callable[[TaskReport], None],
         copies: LocalCopies | None = None,
         memory: ManagedMemory | None = None,
+        artifacts: TaskArtifacts | None = None,
     ) -> None:
-        """`memory` is that of the TaskManager, and is stopped with this; None: without a limit."""
+        """`artifacts` are the files that go with jobs; None: with none. `memory` is that of the TaskManager, and is stopped
+        with this; None: without a limit."""
         self._on_state = on_state
         self._memory = memory or ManagedMemory()
         self._writing = WritingThreads()
         self._copies = copies
-        self._context = TaskContext(now_ms, files, exchange, self._on_change, self._writing.submit, copies)
+        self._artifacts = artifacts or NoArtifacts()
+        self._context = TaskContext(
+            now_ms,
+            files,
+            exchange,
+            self._on_change,
+            self._writing.submit,
+            copies,
+            artifacts=self._artifacts,
+        )
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -136,3 +147,5 @@ class ThreadTaskRunner:
                 self._broken_off.discard(job_id)
         if is_released:
             self._context.exchange.release_job(job_id)
+        if is_last and task.descriptor.artifacts:
+            self._artifacts.release(job_id)

@@ -10,6 +10,7 @@ import msgspec
 from sqlstream.bounds import Count, Parallelism
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.python_files import PythonFiles
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.state_identity import StateIdentity
@@ -82,8 +83,8 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 class JobGraph(msgspec.Struct, frozen=True):
     """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
-    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions. `owner`
-    is whose share of the slots it takes: a user of a server, or a session."""
+    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions, and
+    `artifacts` the files that these open. `owner` is whose share of the slots it takes: a user of a server, or a session."""
 
     job_id: str
     name: str
@@ -94,6 +95,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     scaling: Scaling | None = None
     python: PythonFiles | None = None
     owner: str = ""
+    artifacts: tuple[Artifact, ...] = ()
 
     @property
     def is_query(self) -> bool:

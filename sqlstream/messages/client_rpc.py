@@ -7,12 +7,13 @@ queries are cancelled when it is not.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
+from sqlstream.graph.artifacts import PART_BYTES, Artifact, Digest
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
@@ -170,6 +171,27 @@ class SavepointDisposed(rpc.RpcMessage, frozen=True):
     path: str
 
 
+class AddArtifactPart(rpc.RpcMessage, frozen=True):
+    """The bytes of a file from `offset` on; none: how many are there? A repetition is harmless."""
+
+    artifact: Artifact
+    offset: Count
+    data: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES)]
+
+
+class RequestArtifact(rpc.RpcMessage, frozen=True):
+    """Is the file there?"""
+
+    digest: Digest
+
+
+class ArtifactHeld(rpc.RpcMessage, frozen=True):
+    """How many bytes of a file the cluster has, and whether they are all that there are."""
+
+    size: Count
+    is_whole: bool = True
+
+
 class RequestFailed(rpc.RpcMessage, frozen=True):
     """The request itself was refused: an unknown job, a job id used twice."""
 
@@ -219,7 +241,7 @@ JobManagerRequest = (
     | RequestSavepointStatus
     | DisposeSavepoint
 )
-ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
+ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient | AddArtifactPart | RequestArtifact
 ClientReply = (
     JobSubmitted
     | ClientDetached
@@ -233,6 +255,7 @@ ClientReply = (
     | CheckpointStatisticsReply
     | SavepointStatusReply
     | SavepointDisposed
+    | ArtifactHeld
     | RequestFailed
 )
 

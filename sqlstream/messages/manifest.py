@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sqlstream.bounds import Count, Int64, Millis, Parallelism
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.operator_inputs import OperatorInputs
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.kept_formats import CHECKPOINTS
@@ -17,6 +18,9 @@ from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
 
 MANIFEST_VERSION = CHECKPOINTS.version
+
+ARTIFACTS_DIRECTORY = "artifacts"
+"""Where a savepoint has the files that go with its job, each under its digest."""
 
 
 class OperatorIdentity(msgspec.Struct, frozen=True):
@@ -83,7 +87,8 @@ class SavedCommit(msgspec.Struct, frozen=True):
 class CheckpointManifest(msgspec.Struct, frozen=True):
     """A completed checkpoint or savepoint. Paths of segments are relative to the directory of the job's checkpoints, and in a
     savepoint to its own. `enumerators` by vertex id: the SavedSplits of each. `restored_from` is the path that the job began
-    with, `config` its settings; `is_drained` when time has passed to its end before it. Times are of the wall clock."""
+    with, `config` its settings; `is_drained` when time has passed to its end before it. `artifacts` are the
+    files that go with the job: a savepoint has them in ARTIFACTS_DIRECTORY. Times are of the wall clock."""
 
     job_id: str
     job_name: str
@@ -98,6 +103,7 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
     config: dict[str, str] = {}
     version: Count = MANIFEST_VERSION
     is_drained: bool = False
+    artifacts: tuple[Artifact, ...] = ()
 
     @property
     def has_in_flight(self) -> bool:

@@ -38,6 +38,7 @@ import msgspec
 
 from sqlstream.bounds import Count, Int64, Millis
 from sqlstream.errors import ErrorInfo
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.python_files import PythonFiles
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
@@ -127,7 +128,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
     a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it has
-    no place for any; `restore` is what the attempt goes on from. `python` are modules of users' functions.
+    no place for any; `restore` is what the attempt goes on from. `python` are modules of users' functions,
+    and `artifacts` the files that these open.
     """
 
     job_id: str
@@ -145,6 +147,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     checkpoint_directory: str = ""
     restore: TaskRestore | None = None
     python: PythonFiles | None = None
+    artifacts: tuple[Artifact, ...] = ()
 
     @property
     def task_name(self) -> str:

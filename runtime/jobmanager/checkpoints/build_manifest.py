@@ -47,6 +47,7 @@ def build_manifest(
         restored_from,
         job.config,
         is_drained=pending.is_drain,
+        artifacts=job.artifacts,
     )
 
 

@@ -66,6 +66,7 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
     known = {*OPTIONS, *(o.key for d in descriptors().values() for o in d.options)}
     known |= {f"{name}.{o.key}" for name, d in format_descriptors().items() for o in d.options}
     secrets = {"password", "s3.access-key", "s3.secret-key", "security.ssl.rest.key-password"}
+    secrets |= {"fs.azure.account.key", "fs.password", "fs.private-key", "fs.token", "gs.access-token"}
     access = (
         "basic-auth.credentials-source",
         "basic-auth.user-info",

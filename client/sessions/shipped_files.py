@@ -1,0 +1,96 @@
+"""The files that go with a job: found where 'pipeline.cached-files' says, and sent to the cluster unless it has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sqlstream import config as options
+from sqlstream.client.clusters.cluster_client import ClusterClient
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.artifacts import PART_BYTES, Artifact
+
+if TYPE_CHECKING:
+    from sqlstream.spi.files import Files
+
+CACHED_FILES = "pipeline.cached-files"
+FILES_MAX = 100
+_PART = re.compile(r"(name|path)\s*:\s*(?P<quote>['\"`]?)(?P<value>[^'\"`]*)(?P=quote)")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+def named_files(text: str) -> dict[str, str]:
+    """The paths of 'pipeline.cached-files' by name. UserError SS5088.
+
+    >>> named_files("name:a,path:/tmp/a.txt;name:b,path:'s3://bucket/b'")
+    {'a': '/tmp/a.txt', 'b': 's3://bucket/b'}
+    """
+    found: dict[str, str] = {}
+    for entry in filter(str.strip, text.split(";")):
+        parts = [_PART.fullmatch(part.strip()) for part in entry.split(",")]
+        values = {part.group(1): part.group("value").strip() for part in parts if part is not None}
+        name = values.get("name", "")
+        is_whole = None not in parts and len(parts) == 2 and len(values) == 2 and values["path"]
+        if not is_whole or _NAME.fullmatch(name) is None or name in found or len(found) == FILES_MAX:
+            raise UserError(
+                "SS5088",
+                f'option "{CACHED_FILES}" names no file, or one twice: "{entry.strip()}"',
+                hint=f"write 'name:model,path:models/model.onnx', and ; between as many as {FILES_MAX} of them",
+            )
+        found[name] = values["path"]
+    return found
+
+
+def shipped_files(config: Mapping[str, str], cluster: ClusterClient, files: Files) -> tuple[Artifact, ...]:
+    """The files that jobs with these settings take along, once the cluster has them. `files` are those that the user may name.
+    UserError SS5087 for one that is too large, SS5088 for one that is not there."""
+    named = named_files(options.get(config, CACHED_FILES))
+    return tuple(_sent(name, path, config, cluster, files) for name, path in named.items())
+
+
+def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClient, files: Files) -> Artifact:
+    if (known := _DIGEST.fullmatch(path)) is not None:
+        size = cluster.artifact_size(known.group(1))
+        if size is None:
+            raise _missing(
+                name, path, "upload it again: the cluster keeps a file for an hour until a job needs it"
+            )
+        return Artifact(name, known.group(1), size)
+    from sqlstream.runtime.connectors.files.file_paths import table_path
+    from sqlstream.runtime.host.artifacts import digest_of
+    from sqlstream.runtime.host.file_systems import files_of
+
+    place = table_path(path)
+    files = files_of({**{key: value for key, value in config.items() if value}, "path": path}, files)
+    status = files.status(place)
+    if status is None or status.is_directory:
+        raise _missing(name, path, "name a file; a directory goes as an archive")
+    size_max: int = options.get(config, "sqlstream.artifacts.max-size")
+    with files.open_read(place) as stream:
+        digest, size = digest_of(stream, size_max, path)
+    artifact = Artifact(name, digest, size)
+    there = cluster.add_artifact_part(artifact, 0, b"")
+    if there < size:
+        with files.open_read(place) as stream:
+            stream.seek(there)
+            _send(artifact, there, stream, cluster, path)
+    return artifact
+
+
+def _send(artifact: Artifact, there: int, stream: object, cluster: ClusterClient, path: str) -> None:
+    """ExternalError SS5089 for a file that changes meanwhile."""
+    while there < artifact.size:
+        data = stream.read(PART_BYTES)  # type: ignore[attr-defined]
+        if not data:
+            raise ExternalError("SS5089", f'"{path}" has become shorter while it was sent')
+        taken = cluster.add_artifact_part(artifact, there, data)
+        if taken != there + len(data):
+            # Somebody else sends the same file: go on behind what is there.
+            stream.seek(taken)  # type: ignore[attr-defined]
+        there = taken
+
+
+def _missing(name: str, path: str, hint: str) -> UserError:
+    return UserError("SS5088", f'the file "{name}" that goes with the job is not there: "{path}"', hint=hint)

@@ -1,0 +1,118 @@
+"""Files that go with jobs, through the command and servers: large ones, and with a savepoint to another cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+from command_harness import environment, sqlstream
+from server_harness import JOB_TIMEOUT_S, POLL_S, RunningServer
+
+pytestmark = pytest.mark.timeout(300)
+
+MODULE = """
+import functools, hashlib
+from sqlstream import udf
+from sqlstream.python_functions import cached_file
+
+@functools.cache
+def loaded():
+    with open(cached_file("model"), "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+@udf(result_type="STRING", deterministic=False)
+def digest(n: int) -> str:
+    return loaded()
+"""
+FUNCTION = "CREATE FUNCTION IF NOT EXISTS digest AS 'models.digest' LANGUAGE PYTHON USING FILE '{}'"
+OPEN = ("-D", "sqlstream.server.python-functions.enabled=true")
+
+
+def model(directory: Path, size: int) -> str:
+    """A file of so many bytes, and a module with a function that reads it; returns its digest."""
+    (directory / "models.py").write_text(MODULE)
+    found = hashlib.sha256()
+    with (directory / "model.bin").open("wb") as stream:
+        for i in range(size // (1 << 20)):
+            block = i.to_bytes(4, "big") * (1 << 18)
+            stream.write(block)
+            found.update(block)
+    return found.hexdigest()
+
+
+def test_a_large_file_reaches_the_functions_of_a_job_in_child_processes(tmp_path: Path) -> None:
+    digest = model(tmp_path, 48 << 20)
+    script = f"""{FUNCTION.format(tmp_path / "models.py")};
+        SET 'pipeline.cached-files' = 'name:model,path:{tmp_path}/model.bin';
+        SET 'sqlstream.in-process.max-input-size' = '0';
+        CREATE TABLE numbers (n BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '10');
+        SELECT DISTINCT digest(n) AS d FROM numbers;"""
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for processes in ("4", "1"):
+        words = ("-D", f"taskmanager.numberOfTaskSlots={processes}", "--format", "csv")
+        done = sqlstream("run", *words, "-c", script, env=environment(**cache))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["d", digest]
+    assert [p.name for p in (tmp_path / "cache" / "sqlstream" / "artifacts").iterdir()] == [digest]
+    refused = sqlstream(
+        "run", "-D", "sqlstream.artifacts.max-size=47 mb", "-c", script, env=environment(**cache)
+    )
+    assert (refused.returncode, "SS5087" in refused.stderr) == (2, True)
+
+
+def last_row(out: Path) -> dict[str, str]:
+    deadline_s = time.monotonic() + JOB_TIMEOUT_S
+    while True:
+        rows = [
+            json.loads(line) for path in sorted(out.glob("part-*")) for line in path.read_text().splitlines()
+        ]
+        if rows:
+            return rows[-1]
+        assert time.monotonic() < deadline_s
+        time.sleep(POLL_S)
+
+
+def begin(server: RunningServer, directory: Path, out: str, settings: dict[str, str]) -> tuple[str, str]:
+    session = server.open_session()
+    for statement in (
+        FUNCTION.format(directory / "models.py"),
+        "CREATE TABLE numbers (n BIGINT NOT NULL) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+        f"CREATE TABLE {out} (n BIGINT, d STRING) WITH "
+        f"('connector' = 'filesystem', 'format' = 'json', 'path' = '{directory / out}')",
+        "SET 'execution.checkpointing.interval' = '200 ms'",
+        *(f"SET '{key}' = '{value}'" for key, value in settings.items()),
+    ):
+        server.execute(session, statement)
+    return session, server.insert(session, f"INSERT INTO {out} SELECT n, digest(n) FROM numbers")
+
+
+def test_a_savepoint_takes_the_files_to_another_cluster(tmp_path: Path) -> None:
+    digest = model(tmp_path, 3 << 20)
+    named = {
+        "pipeline.cached-files": f"name:model,path:{tmp_path}/model.bin",
+        "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
+    }
+    with RunningServer(tmp_path / "first", *OPEN) as server:
+        session, job_id = begin(server, tmp_path, "one", named)
+        assert last_row(tmp_path / "one")["d"] == digest
+        server.signal(9)
+        # A server that was killed has the file still, when its job goes on.
+        (tmp_path / "model.bin").unlink()
+        server.start()
+        server.wait_for(job_id, "RUNNING")
+        session = server.open_session()
+        server.execute(session, f"SET 'execution.checkpointing.savepoint-dir' = '{tmp_path / 'savepoints'}'")
+        ((path,),) = server.execute(session, f"STOP JOB '{job_id}' WITH SAVEPOINT")
+    assert [p.name for p in Path(path, "artifacts").iterdir()] == [digest]
+    with RunningServer(tmp_path / "second", *OPEN) as server:
+        _, job_id = begin(server, tmp_path, "two", {"execution.state-recovery.path": path})
+        assert last_row(tmp_path / "two")["d"] == digest
+        disposed = server.request("POST", "/savepoint-disposal", {"savepoint-path": path}, rest=True).json()
+        status = f"/savepoint-disposal/{disposed['request-id']}"
+        assert server.get(status) == {"status": {"id": "COMPLETED"}, "operation": {}}
+        assert not Path(path).exists()
+        # The job that runs has the file all the same.
+        assert server.statuses()[job_id] == "RUNNING"
