@@ -58,6 +58,7 @@ nightly: setup browser postgres object-store kafka ## run what takes hours: ever
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile --draws all $(HANGS)
 	@$(MAKE) simulate FROM=$$(( $$(date +%-j) * 10000 ))
 	@$(MAKE) chaos SECONDS=3600 SEED=$$(date +%-j)
+	@$(MAKE) chaos SECONDS=1800 SEED=$$(date +%-j) HOSTS=1
 	@$(MAKE) mutants SEED=$$(date +%-j) COUNT=400 JOBS=2
 
 test-all: setup browser postgres object-store kafka ## run every test
@@ -75,8 +76,8 @@ format: setup ## format the code and mend what lint can
 mutants: setup ## put COUNT (60) faults, chosen by SEED, into a copy of the code: tests must find 95 %
 	@$(BIN)/python tests/mutants/main.py --seed "$${SEED:?say: make mutants SEED=1}" --count "$${COUNT:-60}" --jobs "$${JOBS:-1}"
 
-chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by SEED (1): no row may be lost or doubled
-	@$(BIN)/python tests/chaos/main.py --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by SEED (1), with HOSTS=1 those of three hosts: no row may be lost or doubled
+	@$(BIN)/python tests/chaos/main.py --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(if $(HOSTS),--hosts)
 
 simulate: setup ## run SEEDS (10000) simulated clusters from seed FROM (0): the first that fails tells its story
 	@$(BIN)/python tests/simulation/main.py --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0) --jobs $(or $(JOBS),2)

@@ -1,4 +1,4 @@
-"""`make chaos SECONDS=… SEED=…`: run the job of the chaos tests for as long as wanted, and print what it went through."""
+"""`make chaos SECONDS=… SEED=… [HOSTS=1]`: run the job of the chaos tests for as long as wanted, and print what it went through."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from chaos.chaos_run import ChaosRun  # noqa: E402 (found by the line above)
+from chaos.hosts_run import HostsRun  # noqa: E402
 
 
 def main() -> int:
@@ -18,6 +19,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows-per-file", type=int, default=0, help="as many as the length allows")
+    parser.add_argument(
+        "--hosts", action="store_true", help="three hosts, with a server and a TaskManager each"
+    )
     parser.add_argument("--kill-server", action="store_true", help="the server is killed too now and then")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the job"
@@ -26,6 +30,14 @@ def main() -> int:
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="sqlstream-chaos-"))
     print(f"seed {arguments.seed}, {arguments.seconds:g} s, in {directory}", flush=True)
+
+    def say(line: str) -> None:
+        print(f"  {line}", flush=True)
+
+    if arguments.hosts:
+        there = HostsRun(directory, arguments.seed, arguments.seconds, say).run()
+        print("\n".join(there.lines()))
+        return 1 if there.lost or there.doubled else 0
     run = ChaosRun(
         directory,
         arguments.seed,
@@ -33,7 +45,7 @@ def main() -> int:
         arguments.rows_per_file,
         arguments.kill_server,
         dict(setting.split("=", 1) for setting in arguments.set),
-        lambda line: print(f"  {line}", flush=True),
+        say,
     )
     figures = run.run()
     print("\n".join(figures.lines()))

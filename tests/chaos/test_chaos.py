@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from chaos.chaos_run import ChaosRun
+from chaos.hosts_run import HostsRun
+from spark_harness.hosts import why_there_are_no_hosts
 
 SECONDS = 60
 
@@ -33,3 +35,13 @@ def test_no_row_is_lost_or_doubled_under_chaos(
     assert figures.left == ()
     none = dict.fromkeys(figures.lost, 0)
     assert (figures.lost, figures.doubled) == (none, none), "\n".join(figures.lines())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(why_there_are_no_hosts() != "", reason=why_there_are_no_hosts())
+def test_no_row_is_lost_or_doubled_while_hosts_are_killed_stopped_and_cut_off(tmp_path: Path) -> None:
+    figures = HostsRun(tmp_path, seed=1, seconds=90).run()
+    assert figures.faults.total() >= 4
+    assert figures.leaders >= 2
+    assert (figures.lost, figures.doubled) == (0, 0), "\n".join(figures.lines())
