@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.evaluate import lists
 from sqlstream.runtime.evaluate.json.documents import Documents, read_lines
-from sqlstream.runtime.formats.text_values import parse_decimals, parse_text
+from sqlstream.runtime.formats.text_values import Unparsable, parse_decimals, parse_text, require_parsed
 from sqlstream.runtime.kernels.json import json_tape
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
@@ -137,7 +138,7 @@ def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -
             return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
         case TypeRoot.ARRAY:
             assert t.element is not None
-            values = parse(column.flatten(), t.element)
+            values = _parse_elements(column.flatten(), t.element, parse)
             return pa.ListArray.from_arrays(
                 offsets_of(column), values, type=to_arrow_type(t), mask=column.is_null()
             )
@@ -147,8 +148,8 @@ def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -
             entries = entries_of(column)
             return pa.MapArray.from_arrays(
                 offsets_of(column),
-                parse(entries.field(0), t.key),
-                parse(entries.field(1), t.element),
+                _parse_elements(entries.field(0), t.key, parse),
+                _parse_elements(entries.field(1), t.element, parse),
                 type=to_arrow_type(t),
                 mask=column.is_null(),
             )
@@ -158,6 +159,14 @@ def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -
             return _parse_integer(column, t)
         case _:
             return parse_text(column, t)
+
+
+def _parse_elements(column: pa.Array, t: LogicalType, parse: Parse) -> pa.Array:
+    """Texts of elements as values. The place of an element is not that of its row: nobody is told which is no value."""
+    try:
+        return parse(column, t)
+    except Unparsable as error:
+        raise pa.ArrowInvalid(str(error)) from error
 
 
 def entries_of(column: pa.MapArray) -> pa.StructArray:
@@ -193,4 +202,13 @@ def _parse_integer(column: pa.Array, t: LogicalType) -> pa.Array:
     except pa.ArrowInvalid:
         # JSON has no integer type: 2.0 and 2e3 are integers too, as long as no digit is lost.
         whole = parse_decimals(column, pa.decimal128(38, 18))
-        return pc.cast(whole, to_arrow_type(t))
+        target = to_arrow_type(t)
+        try:
+            return pc.cast(whole, target)
+        except pa.ArrowInvalid:
+            bounds = np.iinfo(target.to_pandas_dtype())
+            least, most = (pa.scalar(Decimal(int(end)), whole.type) for end in (bounds.min, bounds.max))
+            is_within = pc.and_(pc.greater_equal(whole, least), pc.less_equal(whole, most))
+            is_whole = pc.and_(is_within, pc.equal(pc.floor(whole), whole))
+            require_parsed(column, pc.if_else(is_whole, whole, None), target)
+            raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,23 @@ from sqlstream.runtime.kernels.text.time_texts import read_plain_times_into
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
 
 Parse = Callable[[pa.Array], pa.Array]
+
+
+class Unparsable(pa.ArrowInvalid):  # type: ignore[misc]
+    """Some of the texts of a column are no value: those at `positions`, never none, and perhaps others."""
+
+    def __init__(self, message: str, positions: np.ndarray[Any, Any]) -> None:
+        super().__init__(message)
+        self.positions = positions
+
+
+def require_parsed(column: pa.Array, values: pa.Array, t: pa.DataType) -> pa.Array:
+    """The values of texts, NULL for one that is none; Unparsable when there are such."""
+    if values.null_count > column.null_count:
+        lost = pc.and_(pc.is_valid(column), pc.is_null(values))
+        raise Unparsable(f"not every text is a {t}", lost.to_numpy(zero_copy_only=False).nonzero()[0])
+    return values
+
 
 FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -89,10 +107,7 @@ def parse_decimals(column: pa.Array, target: pa.DataType) -> pa.Array:
     """As CAST reads them; Arrow's own reading gives wrong values where exponents or scales are large."""
     from sqlstream.runtime.evaluate.cast_from_text import read_decimals
 
-    values = read_decimals(column, target)
-    if values.null_count > column.null_count:
-        raise pa.ArrowInvalid(f"not every text is a {target}")
-    return values
+    return require_parsed(column, read_decimals(column, target), target)
 
 
 def _parse_untidy(column: pa.Array, target: pa.DataType, t: LogicalType) -> pa.Array:
@@ -131,7 +146,24 @@ def texts_of(lines: pa.Array) -> tuple[pa.Array, list[int]]:
 
 
 def find_unparsable(column: pa.Array, parse: Parse) -> list[int]:
-    """Positions of the values that `parse` refuses, by halving: a call for every bad value and level, none for good ones."""
+    """Positions of the values that `parse` refuses: those that it tells, and where it tells none by halving, with a call for
+    every bad value and level, none for good ones."""
+    rows, told = np.arange(len(column)), True
+    while told:
+        try:
+            parse(column if len(rows) == len(column) else column.take(pa.array(rows)))
+        except Unparsable as error:
+            rows = np.delete(rows, error.positions)
+        except pa.ArrowInvalid:
+            told = False
+        else:
+            return np.setdiff1d(np.arange(len(column)), rows, assume_unique=True).tolist()
+    left = column.take(pa.array(rows))
+    bad = set(range(len(column))) - set(rows.tolist()) | {int(rows[place]) for place in _halved(left, parse)}
+    return sorted(bad)
+
+
+def _halved(column: pa.Array, parse: Parse) -> list[int]:
     bad: list[int] = []
     pending = [(0, len(column))]
     while pending:

@@ -206,6 +206,12 @@ def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: st
             connection.request("POST", JOIN_PATH, msgspec.json.encode(asked))
             reply = connection.getresponse()
             data = reply.read(1 << 20)
+    except ssl.SSLError as error:
+        raise ExternalError(
+            "SS6076",
+            f"what listens at {address} is no door of a cluster: {_reason(error)}",
+            hint="give the server's jobmanager.join.port (6124), which is not the port of its clients",
+        ) from error
     except (OSError, http.client.HTTPException) as error:
         raise ExternalError(
             "SS6076",

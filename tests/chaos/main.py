@@ -1,4 +1,4 @@
-"""`make chaos SECONDS=… SEED=… [HOSTS=1]`: run the job of the chaos tests for as long as wanted, and print what happened to it."""
+"""`make chaos SECONDS=… SEED=… [HOSTS=1]`: run the job of the chaos tests for as long as wanted, and print what it met."""
 
 from __future__ import annotations
 

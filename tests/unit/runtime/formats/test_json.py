@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import cast_from_text
 from sqlstream.runtime.formats import format_of
 from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.schema import Schema
@@ -276,3 +278,52 @@ def test_such_fields_are_missing_each_by_its_own_name() -> None:
 def test_maps_without_string_keys_are_refused() -> None:
     with pytest.raises(UserError, match="are no strings"):
         format_of("json").validate(Schema.of(("m", sql.map_of(sql.INT, sql.INT))), {})
+
+
+def test_what_is_no_number_is_what_is_none_alone_and_is_found_in_few_readings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = random.Random(5)
+    texts = [
+        "1",
+        "2.0",
+        "2.5",
+        "1e3",
+        "1e30",
+        "-1e30",
+        '"x"',
+        "1e-30",
+        "null",
+        "9223372036854775808",
+        '"0x10"',
+    ]
+    inner = sql.row(("n", sql.INT), ("d", sql.decimal(10, 2)))
+    fields = (("n", sql.BIGINT), ("d", sql.decimal(10, 2)), ("r", inner))
+    schema = Schema.of(*fields)
+    with_elements = Schema.of(*fields, ("a", sql.array(sql.decimal(10, 2))))
+
+    def line() -> str:
+        n, d, x, y, e = (
+            draw.choice(texts) if draw.random() < 0.1 else str(draw.randrange(99)) for _ in range(5)
+        )
+        return f'{{"n": {n}, "d": {d}, "r": {{"n": {x}, "d": {y}}}, "a": [{e}]}}'
+
+    lines = [line() for _ in range(200)]
+    read_decimals, readings = cast_from_text.read_decimals, 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal readings
+        readings += 1
+        return read_decimals(*arguments)
+
+    for chosen in (schema, with_elements):
+        alone = [read(text, chosen, IGNORE) for text in lines]
+        readings = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(cast_from_text, "read_decimals", counted)
+            rows, rejected = read("\n".join(lines), chosen, IGNORE)
+        assert rows == [row for found, _ in alone for row in found]
+        assert [(r.reason, r.text) for r in rejected] == [(r.reason, r.text) for _, bad in alone for r in bad]
+        assert len(rejected) > 20
+        if chosen is schema:
+            assert readings < 60

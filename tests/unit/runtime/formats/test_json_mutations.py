@@ -32,7 +32,7 @@ PIECES = [
     *(b"\\u", b"\\ud83d", b"\\ude00", b"null", b"true", b"nul", b"NaN", b"Infinity", b"00", b"/*x*/"),
     *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b"1e400"),
 ]
-_KNOWN = re.compile(rb"\\u[dD]|\d[eE]\+?\d{3}|,[ \t\r]*[\]}]")
+_KNOWN = re.compile(rb"\\u[dD]|\d[eE]\+?\d{3}|,[ \t\r]*[\]}]|Infinity|NaN")
 
 
 def mutated(source: random.Random) -> bytes:
@@ -63,7 +63,7 @@ def undecodable(documents: list[bytes], columns: tuple[str, ...], *, uses_kernel
 
 def is_known(document: bytes) -> bool:
     """Whether it is blank, may be an array, whose elements are rows, or has what DuckDB refuses and the grammar of JSON allows,
-    half of a surrogate pair and numbers beyond a double, or the other way round, commas before brackets."""
+    half of a surrogate pair and numbers beyond a double, or the other way round, commas before brackets, Infinity and NaN."""
     start = document.lstrip(b" \t\r\n")
     return not start or start[:1] == b"[" or _KNOWN.search(document) is not None
 

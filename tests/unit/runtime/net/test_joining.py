@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -144,6 +145,19 @@ def test_nobody_there_is_an_error_that_may_pass() -> None:
     with pytest.raises(ExternalError) as failed:
         ask_to_join("127.0.0.1:1", JoinToken("a" * 64, SECRET), b"", "")
     assert failed.value.code == "SS6076"
+
+
+def test_a_port_that_speaks_otherwise_is_an_error_that_names_the_port_to_give() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        speaker = threading.Thread(
+            target=lambda: listener.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        )
+        speaker.start()
+        with pytest.raises(ExternalError) as found:
+            ask_to_join(f"127.0.0.1:{listener.getsockname()[1]}", JoinToken("a" * 64, SECRET), b"", "")
+        speaker.join()
+    assert found.value.code == "SS6076"
+    assert "jobmanager.join.port" in (found.value.hint or "")
 
 
 def test_addresses_of_names() -> None:
