@@ -72,6 +72,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.remote.savepoint",
         "take a savepoint of a job of a server, or remove one",
     ),
+    "upload": (
+        "sqlstream.client.commands.remote.upload",
+        "bring a file to a server, so that it goes with jobs",
+    ),
     "checkpoints": (
         "sqlstream.client.commands.remote.checkpoints",
         "list the checkpoints of a job of a server",

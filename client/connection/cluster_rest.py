@@ -7,12 +7,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.wire import CLUSTER, OVERVIEW, job_path, poll_intervals_s, rendered_error
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.artifacts import FILE_BYTES_MAX, PART_BYTES
 from sqlstream.messages.job_state import JobStatus
 
 Json = dict[str, Any]
@@ -97,6 +98,25 @@ class ClusterRest:
     def dispose(self, savepoint: str) -> None:
         triggered = self._client.call("POST", "/savepoint-disposal", {"savepoint-path": savepoint})
         self._operation(f"/savepoint-disposal/{triggered['request-id']}", "could not remove the savepoint")
+
+    def upload(self, stream: BinaryIO) -> tuple[str, int]:
+        """Bring a file to the server; returns its digest and its bytes. ExternalError SS5089 for one that changes meanwhile."""
+        from sqlstream.runtime.host.artifacts import digest_of
+
+        digest, size = digest_of(stream, FILE_BYTES_MAX, "")
+        there = int(self._part(digest, size, 0, b"")["bytes"])
+        while there < size:
+            stream.seek(there)
+            data = stream.read(PART_BYTES)
+            if not data:
+                raise ExternalError("SS5089", "the file has become shorter while it was uploaded")
+            there = int(self._part(digest, size, there, data)["bytes"])
+        return digest, size
+
+    def _part(self, digest: str, size: int, offset: int, data: bytes) -> Json:
+        return dict(
+            self._client.call("PUT", f"/artifacts/{digest}", data, size=str(size), offset=str(offset))
+        )
 
     def rescale(self, job_id: str, parallelism: int, on_step: Callable[[str], None]) -> Json:
         """Takes a running job to another parallelism, and returns once its tasks run again. `on_step` is called with each step

@@ -136,17 +136,18 @@ class HttpClient:
     def call(
         self, method: str, path: str, body: Any = None, repeats: bool | None = None, /, **parameters: str
     ) -> Any:
-        """One request and the JSON of its answer, None for an empty one. `repeats`: to carry it out twice is the same as once, by
-        default that of everything but POST. A body that is a function is asked for each attempt, with whether an earlier one may
-        have arrived. SqlStreamError for any answer but success; ExternalError when there is none, SS6091 when nobody knows
-        whether the request had its effect."""
+        """One request, whose body is JSON unless it is bytes, and the JSON of its answer, None for an empty one. `repeats`: to
+        carry it out twice is the same as once, by default that of everything but POST. A body that is a function is asked for
+        each attempt, with whether an earlier one may have arrived. SqlStreamError for any answer but success; ExternalError
+        when there is none, SS6091 when nobody knows whether the request had its effect."""
         repeats = method != "POST" if repeats is None else repeats
         timeout = self._timeout(SILENCE_S if self._servers.are_several and repeats else ANSWER_TIMEOUT_S)
 
         def send(url: str, is_repeated: bool) -> httpx.Response:
             content = body(is_repeated) if callable(body) else body
+            given: dict[str, Any] = {"content": content} if isinstance(content, bytes) else {"json": content}
             return self._client.request(
-                method, url + path, json=content, params=parameters or None, timeout=timeout
+                method, url + path, params=parameters or None, timeout=timeout, **given
             )
 
         return _answer(self._sent(send, repeats), self.url)

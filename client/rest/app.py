@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 
 from sqlstream.client.http_api.answers import error_answer
 from sqlstream.client.http_api.routes import add_routes, at_other_path
+from sqlstream.client.rest.artifact_routes import artifact_routes
 from sqlstream.client.rest.checkpoint_routes import checkpoint_routes
 from sqlstream.client.rest.cluster import cluster_routes, log_routes
 from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
@@ -48,6 +49,7 @@ def rest_routes(cluster: ServedCluster, info: ServerInfo, shut_down: Callable[[]
         checkpoint_routes(view),
         rescale_routes(view),
         job_routes(view),
+        artifact_routes(view),
         refused_routes(),
     ):
         rest += [route for route in routes.routes if isinstance(route, APIRoute)]

@@ -72,6 +72,8 @@ def request_effects(method: str, path: str) -> Effects:
     # A session is open to whoever knows its handle and has the role that opened it, or a higher one (Security).
     if _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement":
         return Effects()
+    if bare.startswith("/artifacts/"):
+        return Effects(files=frozenset({bare}))
     # Every other request is about a job, or about what jobs have saved.
     return Effects(jobs=frozenset({bare}))
 

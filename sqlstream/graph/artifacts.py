@@ -14,6 +14,9 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 PART_BYTES = 1 << 20
 """What one message has of a file."""
 
+FILE_BYTES_MAX = 2**63 - 1
+"""The largest size that a message can name; settings allow less."""
+
 
 class Artifact(msgspec.Struct, frozen=True):
     """A file that the functions of a job find by `name` (Flink: the distributed cache)."""

@@ -116,3 +116,14 @@ def test_a_savepoint_takes_the_files_to_another_cluster(tmp_path: Path) -> None:
         assert not Path(path).exists()
         # The job that runs has the file all the same.
         assert server.statuses()[job_id] == "RUNNING"
+
+
+def test_an_uploaded_file_stands_in_statements_by_its_digest(tmp_path: Path) -> None:
+    digest = model(tmp_path, 20 << 20)
+    with RunningServer(tmp_path / "server", *OPEN) as server:
+        for _ in range(2):
+            done = sqlstream("upload", str(tmp_path / "model.bin"), "--server", server.gateway)
+            assert (done.returncode, done.stdout) == (0, f"sha256:{digest}\n"), done.stderr
+        (tmp_path / "model.bin").unlink()
+        begin(server, tmp_path, "out", {"pipeline.cached-files": f"name:model,path:sha256:{digest}"})
+        assert last_row(tmp_path / "out")["d"] == digest
