@@ -115,8 +115,14 @@ class Master:
         assert subtask is not None
         committables = (SinkCommittables(1, written),) if written else ()
         sequence = subtask.execution.last_sequence + 1
-        update = TaskStateUpdate("tm0#0", "j1", execution_id, sequence, state, error, committables)
+        update = TaskStateUpdate(
+            self.place_of(execution_id), "j1", execution_id, sequence, state, error, committables
+        )
         self.handle(TaskStateChanged(update))
+
+    def place_of(self, execution_id: str) -> str:
+        subtask = self.master.graph.find(execution_id)
+        return (subtask.execution.task_manager_id if subtask is not None else "") or "tm0#0"
 
     def fail(self, execution_id: str, error: ErrorInfo = BROKEN) -> None:
         """The task fails, the others end, and the time until the restart passes."""
@@ -135,7 +141,9 @@ class Master:
     ) -> None:
         committables = (SinkCommittables(1, written),) if written else ()
         state = state_of(execution_id, checkpoint_id) if state is None else state
-        ack = AcknowledgeCheckpoint("tm0#0", "j1", execution_id, checkpoint_id, state, committables)
+        ack = AcknowledgeCheckpoint(
+            self.place_of(execution_id), "j1", execution_id, checkpoint_id, state, committables
+        )
         self.handle(CheckpointAcknowledged(ack))
 
     def acknowledge_all(self, checkpoint_id: int) -> None:
@@ -148,7 +156,9 @@ class Master:
 
     def decline(self, execution_id: str, checkpoint_id: int) -> None:
         self.handle(
-            CheckpointDeclined(DeclineCheckpoint("tm0#0", "j1", execution_id, checkpoint_id, DISK_FULL))
+            CheckpointDeclined(
+                DeclineCheckpoint(self.place_of(execution_id), "j1", execution_id, checkpoint_id, DISK_FULL)
+            )
         )
 
     def stored(self, checkpoint_id: int) -> None:

@@ -26,6 +26,7 @@ from simulated_tasks import (
 
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,
@@ -34,6 +35,7 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     TaskStateUpdate,
 )
+from sqlstream.runtime.jobmanager.adaptive_scheduling import adaptive_settings
 from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
@@ -448,7 +450,8 @@ class Cluster:
 
     def submit(self, job: JobGraph) -> None:
         self.say(f"submit {job.job_id} of {[v.parallelism for v in job.vertices]}")
-        if self.bounds is not None and slots_needed(job) > self.bounds.slots_max:
+        least = job if adaptive_settings(job) is None else rescaled_job_graph(job, 1)
+        if self.bounds is not None and slots_needed(least) > self.bounds.slots_max:
             with pytest.raises(JobError, match="slots, the cluster has at most"):
                 self.job_manager.dispatcher.check_submission(job)
             self.refused.add(job.job_id)
@@ -740,10 +743,11 @@ class Cluster:
         manager = self.job_manager.resource_manager
         leased = Counter(s.job_id for t in manager.task_managers.values() for s in t.slots if s.is_leased)
         for job_id, requirement in manager.requirements.items():
-            is_short = requirement.is_open and leased[job_id] < requirement.slots
+            least = requirement.least or requirement.slots
+            is_short = requirement.is_open and leased[job_id] < least
             others = leased.total() - leased[job_id]
             slots_max = self.bounds.slots_max if self.bounds else leased.total()
-            if is_short and others > 0 and requirement.slots + others > slots_max:
+            if is_short and others > 0 and least + others > slots_max:
                 if (job_id, others) != self.competition:
                     self.competition = job_id, others
                     self.say(f"{job_id} waits for the slots of another job")

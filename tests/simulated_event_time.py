@@ -232,9 +232,12 @@ def _vertex(i: int, chain: list[Spec], parallelism: int, schema: Schema) -> tupl
         is_source = isinstance(spec, SourceSpec)
         inputs, modes = ((), ()) if is_source else ((schema,), (mode,))
         schema = COUNTED if isinstance(spec, WindowAggregateSpec) else schema
-        id, input = 10 * i + n, NETWORK_INPUT if n == 0 else 10 * i + n - 1
-        operators.append(ChainedOperator(id, f"uid{id}", f"op{id}", spec, input, inputs, modes, schema, mode))
-    return JobVertex(f"{i:032x}", f"v{i}", tuple(operators), parallelism, 128), schema
+        id = 10 * i + n + 1
+        input = NETWORK_INPUT if n == 0 else id - 1
+        operators.append(
+            ChainedOperator(id, f"{id:032x}", f"op{id}", spec, input, inputs, modes, schema, mode)
+        )
+    return JobVertex(operators[0].uid, f"v{i}", tuple(operators), parallelism, 128), schema
 
 
 def _edge(i: int, vertices: list[JobVertex], exchange: Exchange) -> JobEdge:

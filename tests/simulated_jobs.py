@@ -9,7 +9,9 @@ from simulated_tasks import ASSIGNED, COUNT, KEEP, SCHEMA
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
-from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.graph.parallelism import rescaled_job_graph
+from sqlstream.graph.scaling import PlannedInput, PlannedNode, Scaling
+from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.specs import GroupAggregateSpec, SinkSpec, SourceSpec, Spec
 
 CONFIG = {"slot.request.timeout": "20 s", "task.cancellation.timeout": "8 s", "heartbeat.timeout": "3 s"}
@@ -54,6 +56,32 @@ def whole_cluster_job(rng: random.Random, number: int, slots: int) -> JobGraph:
     return msgspec.structs.replace(job, vertices=(first, *others))
 
 
+def adaptive_job(rng: random.Random, job: JobGraph) -> JobGraph:
+    """The same operators, each a vertex of its own, in a job that follows the slots that there are."""
+    nodes: list[PlannedNode] = []
+    for vertex in job.vertices:
+        fed_by = job.inputs_of(vertex.id)
+        for operator in vertex.operators:
+            exchange = fed_by[0].exchange if fed_by and operator is vertex.operators[0] else FORWARD
+            inputs = (PlannedInput(len(nodes) - 1, exchange),) if nodes else ()
+            nodes.append(PlannedNode(operator.id, inputs, 0, operator.output_mode.is_insert_only))
+    prefix = "jobmanager.adaptive-scheduler."
+    config = {
+        "pipeline.operator-chaining.enabled": "false",
+        "jobmanager.scheduler": "Adaptive",
+        f"{prefix}submission.resource-wait-timeout": "20 s",
+        f"{prefix}submission.resource-stabilization-timeout": f"{rng.choice([0, 1500])} ms",
+        f"{prefix}executing.resource-stabilization-timeout": f"{rng.choice([0, 1500])} ms",
+        f"{prefix}executing.cooldown-after-rescaling": f"{rng.choice([0, 2000])} ms",
+        f"{prefix}rescale-trigger.max-checkpoint-failures": rng.choice(["1", "2"]),
+    }
+    parallelism = rng.randint(2, 4)
+    planned = msgspec.structs.replace(
+        job, config=job.config | config, scaling=Scaling(parallelism, tuple(nodes))
+    )
+    return rescaled_job_graph(planned, parallelism)
+
+
 def random_exchange(rng: random.Random) -> Exchange:
     kind = rng.choice([ExchangeKind.HASH, ExchangeKind.RESCALE, ExchangeKind.BROADCAST])
     return HASH if kind is ExchangeKind.HASH else Exchange(kind, ())
@@ -66,11 +94,12 @@ def _vertex(i: int, chain: list[Spec], parallelism: int, is_changelog: bool) -> 
         schemas, modes = ((), ()) if isinstance(spec, SourceSpec) else ((SCHEMA,), (mode,))
         is_changelog = is_changelog or isinstance(spec, GroupAggregateSpec)
         made = ChangelogMode.RETRACT if is_changelog else ChangelogMode.INSERT_ONLY
-        id, input = 10 * i + n, NETWORK_INPUT if n == 0 else 10 * i + n - 1
+        id = 10 * i + n + 1
+        input = NETWORK_INPUT if n == 0 else id - 1
         operators.append(
-            ChainedOperator(id, f"uid{id}", f"op{id}", spec, input, schemas, modes, SCHEMA, made)
+            ChainedOperator(id, f"{id:032x}", f"op{id}", spec, input, schemas, modes, SCHEMA, made)
         )
-    return JobVertex(f"{i:032x}", f"v{i}", tuple(operators), parallelism, 128)
+    return JobVertex(operators[0].uid, f"v{i}", tuple(operators), parallelism, 128)
 
 
 def _edge(i: int, vertices: tuple[JobVertex, ...], exchange: Exchange, is_changelog: bool) -> JobEdge:

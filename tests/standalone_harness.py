@@ -97,11 +97,14 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def start_copy(server: RunningServer, directory: Path, rows: int) -> str:
+def start_copy(
+    server: RunningServer, directory: Path, rows: int, *settings: str, query: str = "SELECT n FROM g"
+) -> str:
     """A job of two subtasks that hands so many rows on by an exchange, 500 each second, to one writer; its id. Nothing behind the
-    exchange would hide a row that comes twice."""
+    exchange would hide a row that comes twice. `settings` are further statements."""
     session = server.open_session()
     for text in (
+        *settings,
         "SET 'parallelism.default' = '2'",
         "SET 'execution.checkpointing.interval' = '300 ms'",
         "SET 'restart-strategy.type' = 'fixed-delay'",
@@ -113,7 +116,7 @@ def start_copy(server: RunningServer, directory: Path, rows: int) -> str:
             'sink.parallelism' = '1')""",
     ):
         server.execute(session, text)
-    return server.insert(session, "INSERT INTO o SELECT n FROM g")
+    return server.insert(session, f"INSERT INTO o {query}")
 
 
 def written(directory: Path) -> list[int]:

@@ -10,12 +10,14 @@ from msgspec import structs
 from sqlstream import config
 from sqlstream.errors import JobError, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
+from sqlstream.runtime.jobmanager.adaptive_scheduling import adaptive_settings
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import awaited_executions, obstacle
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
@@ -72,7 +74,14 @@ class Dispatcher:
             )
 
     def _check_slots(self, job_graph: JobGraph) -> None:
-        needed = slots_needed(job_graph)
+        adaptive = adaptive_settings(job_graph)
+        if adaptive is not None and adaptive.is_reactive and self._slots_max is not None:
+            raise UserError(
+                "SS6100",
+                f'job "{job_graph.name}" wants all slots that there are, and this cluster starts TaskManagers for its jobs',
+                hint="SET 'jobmanager.scheduler' = 'Adaptive' instead, or use a cluster of execution.target = standalone",
+            )
+        needed = slots_needed(job_graph if adaptive is None else rescaled_job_graph(job_graph, 1))
         if self._slots_max is not None and needed > self._slots_max:
             raise JobError(
                 "SS6003",
@@ -236,9 +245,12 @@ class Dispatcher:
         config.get(job_graph.config, "execution.runtime-mode")
         restart_strategy_of(job_graph.config, job_graph.job_id)
         cancellation_ms: int = config.get(job_graph.config, "task.cancellation.timeout")
+        adaptive = adaptive_settings(job_graph)
         return replace(
             self._job_master_config,
-            slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout"),
+            slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout")
+            if adaptive is None
+            else adaptive.wait_ms,
             # The TaskManager ends itself at its own timeout; the job gives it up only when that did not help.
             cancellation_timeout_ms=cancellation_ms + self._heartbeat_timeout_ms,
         )
@@ -359,6 +371,13 @@ def check_can_be_rescaled(master: JobMaster, job_graph: JobGraph) -> None:
     if present.is_batch:
         raise not_rescaled(
             master.job_id, "is one of a batch engine", "only streaming jobs are rescaled: see runtime-mode"
+        )
+    adaptive = adaptive_settings(present)
+    if adaptive is not None and adaptive.is_reactive:
+        raise not_rescaled(
+            master.job_id,
+            "takes all slots that there are",
+            "SET 'jobmanager.scheduler' = 'Adaptive' instead of 'scheduler-mode' = 'REACTIVE' before the job is started",
         )
     if master.rescaling.is_under_way:
         raise not_rescaled(master.job_id, "is being rescaled", "rescale it again once its tasks run")

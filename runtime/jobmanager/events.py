@@ -160,11 +160,12 @@ class SavepointRequested(msgspec.Struct, frozen=True):
 
 class RescaleRequested(msgspec.Struct, frozen=True):
     """A client asks for another parallelism of a running job, under an id of its own. `job_graph` has the operators of the
-    present one, at that parallelism."""
+    present one, at that parallelism. It `is_kept` in the store, unless the job has it only as long as its slots allow no more."""
 
     job_id: str
     trigger_id: str
     job_graph: JobGraph
+    is_kept: bool = True
 
 
 class JobBroken(msgspec.Struct, frozen=True):
@@ -310,12 +311,14 @@ class StoreJob(msgspec.Struct, frozen=True):
 
 class RequestSlots(msgspec.Struct, frozen=True):
     """To the ResourceManager: the job of `owner` needs this many slots in all (Flink: declareRequiredResources). `is_gathered`:
-    where other such jobs run, since each process in which they run keeps an engine warm."""
+    where other such jobs run, since each process in which they run keeps an engine warm. With `least` the
+    job can do with so many, and takes what no other job needs of the rest."""
 
     job_id: str
     slots: int
     is_gathered: bool = False
     owner: str = ""
+    least: Count = 0
 
 
 class WithdrawRequest(msgspec.Struct, frozen=True):

@@ -150,8 +150,10 @@ class JobManager:
     def _carry_out_inside(self, instruction: Any, now_ms: int) -> list[Any] | None:
         """The results of an instruction from one machine to another; None when it is for the shell."""
         match instruction:
-            case events.RequestSlots(job_id, slots, is_gathered, owner):
-                return list(self.resource_manager.on_request_slots(job_id, slots, now_ms, is_gathered, owner))
+            case events.RequestSlots(job_id, slots, is_gathered, owner, least):
+                return list(
+                    self.resource_manager.on_request_slots(job_id, slots, now_ms, is_gathered, owner, least)
+                )
             case events.WithdrawRequest(job_id):
                 return list(self.resource_manager.on_withdraw_request(job_id, now_ms))
             case events.KeepSlots(job_id, allocation_ids, slots):

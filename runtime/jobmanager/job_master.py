@@ -11,6 +11,11 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.runtime.jobmanager import events
+from sqlstream.runtime.jobmanager.adaptive_scheduling import (
+    AdaptiveScheduling,
+    adaptive_settings,
+    desired_graph,
+)
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import (
@@ -59,6 +64,8 @@ class JobMaster:
         self.job_id = job_graph.job_id
         self.config = config
         self.story = Story()
+        adaptive = adaptive_settings(job_graph)
+        job_graph = desired_graph(job_graph, adaptive)
         self.graph = ExecutionGraph(job_graph, now_ms, self.story, config.job_manager_id)
         self._instructions: list[events.JobMasterInstruction] = []
         sources = JobSources(job_graph, config.enumerates)
@@ -84,6 +91,11 @@ class JobMaster:
         self._reports = TaskReports(self._parts, self._regions)
         self._end = JobEnd(self._parts, self._regions)
         self.rescaling = JobRescaling(self._parts, self._regions)
+        self.adaptive = (
+            AdaptiveScheduling(self._parts, self.rescaling, adaptive, job_graph)
+            if adaptive is not None
+            else None
+        )
         self.restarts = self._regions.history
 
     @property
@@ -160,6 +172,8 @@ class JobMaster:
         self._end.advance(now_ms)
         if self.phase in ACTIVE:
             self.rescaling.advance(now_ms)
+            if self.adaptive is not None:
+                self.adaptive.advance(now_ms)
         elif self.status.is_terminal:
             self.rescaling.on_end()
 
@@ -249,7 +263,8 @@ class JobMaster:
 
     def _on_tick(self, event: events.Tick, now_ms: int) -> None:
         tasks = self._parts.tasks
-        if self._regions.waiting() and tasks.are_slots_late(now_ms):
+        is_late = self._regions.waiting() and tasks.are_slots_late(now_ms)
+        if is_late and not (self.adaptive is not None and self.adaptive.start_at_deadline(now_ms)):
             self._on_no_slots(tasks.no_slots(), now_ms)
         self._after_checkpoint(self.checkpoints.expire(now_ms), now_ms)
         if self.phase is JobPhase.RUNNING:

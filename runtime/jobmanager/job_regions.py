@@ -141,18 +141,20 @@ class JobRegions:
         self._is_held = False
 
     def rescale(self, now_ms: int) -> None:
-        """The graph has other subtasks from here on, which begin with the newest checkpoint."""
+        """The graph has other subtasks from here on, which begin with the newest checkpoint, if there is one."""
         parts = self._parts
         checkpoint = parts.checkpoints.completed.newest
-        assert checkpoint is not None, "a job is stopped for its rescale behind a checkpoint"
         self.regions = regions_of(parts.graph)
         self._region_of = {s: region for region in self.regions for s in region.subtasks}
         self._is_held, self._going_back_to = False, None
         for execution in parts.graph.executions():
             execution.transition(ExecutionState.SCHEDULED, now_ms)
-        self.restore_all(checkpoint)
-        self.history.went_on(checkpoint.checkpoint_id)
-        parts.checkpoints.restored(checkpoint, now_ms)
+        if checkpoint is None:
+            parts.sources.begin_anew()
+        else:
+            self.restore_all(checkpoint)
+            parts.checkpoints.restored(checkpoint, now_ms)
+        self.history.went_on(checkpoint.checkpoint_id if checkpoint is not None else 0)
         for enumerator in parts.sources.start():
             parts.emit(enumerator)
         if not parts.tasks.slots.is_complete:

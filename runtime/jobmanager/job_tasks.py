@@ -51,7 +51,9 @@ class JobTasks:
     def request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self._config.slot_request_timeout_ms
         job = self._job_graph
-        self._emit(events.RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark, job.owner))
+        self._emit(
+            events.RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark, job.owner, self.slots.least)
+        )
 
     def take_slots(self, event: events.SlotsOffered) -> None:
         accepted = []

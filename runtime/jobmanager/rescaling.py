@@ -27,7 +27,8 @@ STORE_RETRY_MS = 1000
 class _Rescale:
     """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
     `deadline_ms`: until when its slots are awaited. `store_retry_ms`: when it is stored with `target` again; None while an answer
-    of the store is due. `store_error`: why it was not stored with `target`; from then on it is stored as it is."""
+    of the store is due. `store_error`: why it was not stored with `target`; from then on it is stored as it is. One that is not
+    `is_kept` is not stored: the store has the graph that was asked for."""
 
     trigger_id: str
     target: JobGraph
@@ -36,6 +37,7 @@ class _Rescale:
     turned_back: ErrorInfo | None = None
     store_retry_ms: int | None = None
     store_error: ErrorInfo | None = None
+    is_kept: bool = True
 
     @property
     def checkpoint_trigger_id(self) -> str:
@@ -52,13 +54,14 @@ class JobRescaling:
     those of the present graph alone. When there are no slots for the other graph, although there were,
     the job goes back to the one that it had, in the same way; this is stored again until it is, as the job cannot run with the
     other. All other failures of its tasks are failures as at any time.
-    State: the rescale that is under way, and how the last REMEMBERED_MAX are."""
+    State: the rescale that is under way, the last graph that was stored, and how the last REMEMBERED_MAX are."""
 
     def __init__(self, parts: JobParts, regions: JobRegions) -> None:
         self._parts = parts
         self._regions = regions
         self._present: _Rescale | None = None
         self._status: dict[str, RescaleStatus] = {}
+        self.kept: JobGraph | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -93,14 +96,39 @@ class JobRescaling:
             self._change(event.trigger_id, RescaleStep.DONE)
             return
         deadline_ms = now_ms + parts.config.slot_request_timeout_ms
-        self._present = _Rescale(event.trigger_id, target, origin, deadline_ms)
+        self._present = _Rescale(event.trigger_id, target, origin, deadline_ms, is_kept=event.is_kept)
         parts.story.add(
             now_ms,
             f"job {event.job_id} is rescaled from {_parallelism(origin)} to {_parallelism(target)}",
         )
         parts.tasks.slots.reserve(slots_needed(target))
-        if not parts.tasks.slots.has_all:
+        if not self._has_slots(self._present):
             parts.tasks.request_slots(now_ms)
+
+    def _has_slots(self, present: _Rescale) -> bool:
+        slots = self._parts.tasks.slots
+        return len(slots) >= max(slots.needed, slots_needed(present.target))
+
+    def go_back(self, target: JobGraph, trigger_id: str, now_ms: int) -> bool:
+        """Go on with another graph from the last checkpoint, or from the beginning, since the slots are no longer those of the
+        present one. False while another rescale is at a step that has to end first."""
+        parts, present = self._parts, self._present
+        if present is not None:
+            if self.status(present.trigger_id).step is not RescaleStep.STARTING:
+                return False
+            self._change(present.trigger_id, RescaleStep.DONE, _slots_lost())
+        origin = parts.job_graph
+        self._remember(
+            RescaleStatus(
+                origin.job_id, trigger_id, _parallelism(target), _parallelism(origin), RescaleStep.STOPPING
+            )
+        )
+        self._present = _Rescale(trigger_id, target, origin, now_ms, is_kept=False)
+        self._regions.hold(now_ms)
+        return True
+
+    def status(self, trigger_id: str) -> RescaleStatus:
+        return self._status[trigger_id]
 
     def advance(self, now_ms: int) -> None:
         """Go on as far as the present state of the job allows. To be called while the job is active."""
@@ -112,6 +140,8 @@ class JobRescaling:
                 self._await_slots(present, now_ms)
             case RescaleStep.CHECKPOINT:
                 self._await_checkpoint(present, now_ms)
+            case RescaleStep.STOPPING if self._has_stopped() and not present.is_kept:
+                self._start(present, now_ms)
             case RescaleStep.STOPPING if self._has_stopped():
                 self._change(present.trigger_id, RescaleStep.STORING)
                 self._parts.emit(events.StoreJob(present.target, is_rescaled=True))
@@ -125,7 +155,7 @@ class JobRescaling:
 
     def _await_slots(self, present: _Rescale, now_ms: int) -> None:
         parts = self._parts
-        if parts.tasks.slots.has_all and parts.progress.phase is JobPhase.RUNNING:
+        if self._has_slots(present) and parts.progress.phase is JobPhase.RUNNING:
             self._change(present.trigger_id, RescaleStep.CHECKPOINT)
             parts.checkpoints.requests.add(
                 events.SavepointRequested(
@@ -139,13 +169,11 @@ class JobRescaling:
         elif self._is_short():
             self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms:
-            slots, seconds = parts.tasks.slots, parts.config.slot_request_timeout_ms / 1000
-            is_not_running = slots.has_all
+            wanted, found = slots_needed(present.target), len(parts.tasks.slots)
+            seconds, there = parts.config.slot_request_timeout_ms / 1000, parts.config.describe_slots()
+            is_not_running = self._has_slots(present)
             self._end(
-                _not_running(seconds)
-                if is_not_running
-                else _no_slots(slots.wanted, len(slots), seconds, parts.config.describe_slots()),
-                now_ms,
+                _not_running(seconds) if is_not_running else _no_slots(wanted, found, seconds, there), now_ms
             )
 
     def _await_checkpoint(self, present: _Rescale, now_ms: int) -> None:
@@ -181,6 +209,11 @@ class JobRescaling:
         if present.store_error is not None:
             self._go_on_as_before(present.store_error, now_ms)
             return
+        self._start(present, now_ms)
+
+    def _start(self, present: _Rescale, now_ms: int) -> None:
+        if present.is_kept:
+            self.kept = present.target
         self._replace_graph(present.target, now_ms)
         self._change(present.trigger_id, RescaleStep.STARTING)
 
@@ -222,8 +255,8 @@ class JobRescaling:
         if present is None:
             return
         match self._status[present.trigger_id].step:
-            case RescaleStep.SLOTS if not slots.has_all:
-                self._end(_none_comes(slots.wanted, len(slots), error), now_ms)
+            case RescaleStep.SLOTS if not self._has_slots(present):
+                self._end(_none_comes(slots_needed(present.target), len(slots), error), now_ms)
             case RescaleStep.STARTING if not slots.is_complete:
                 self.turn_back(error, now_ms)
 
@@ -241,7 +274,7 @@ class JobRescaling:
         self._parts.story.add(now_ms, f"job {job.job_id} {said}")
         self._change(self._present.trigger_id, RescaleStep.DONE, error)
         self._present = None
-        self._keep_slots()
+        self.keep_slots(now_ms)
         if self._is_short():
             self._parts.tasks.request_slots(now_ms)
         self._parts.emit(events.RescaleEnded(job.job_id, _parallelism(job), error))
@@ -251,8 +284,6 @@ class JobRescaling:
     def _replace_graph(self, target: JobGraph, now_ms: int) -> None:
         """All tasks of the present graph have ended, and nothing is open that they have left."""
         parts, regions = self._parts, self._regions
-        checkpoint = parts.checkpoints.completed.newest
-        assert checkpoint is not None, "a job is stopped for its rescale behind a checkpoint"
         for subtask in parts.graph.subtasks():
             parts.tasks.forget(subtask.execution)
             parts.output.discard(subtask)
@@ -260,16 +291,19 @@ class JobRescaling:
         parts.sources.rescale(target)
         parts.output.rescale()
         parts.checkpoints.rescale()
-        self._keep_slots()
+        self.keep_slots(now_ms)
         regions.rescale(now_ms)
 
-    def _keep_slots(self) -> None:
+    def keep_slots(self, now_ms: int) -> None:
+        """Return the slots that the job does not want."""
         slots, job = self._parts.tasks.slots, self._parts.job_graph
         needed = slots_needed(job)
-        if slots.wanted == slots.needed == needed:
+        if slots.wanted == slots.needed == needed and len(slots) <= needed:
             return
         slots.resize(needed)
-        self._parts.emit(events.KeepSlots(job.job_id, frozenset(slots.allocation_ids), needed))
+        self._parts.emit(events.KeepSlots(job.job_id, frozenset(slots.allocation_ids), slots.wanted))
+        if slots.aim and not slots.has_all:
+            self._parts.tasks.request_slots(now_ms)
 
     # --- what is remembered
 

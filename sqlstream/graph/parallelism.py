@@ -229,6 +229,12 @@ def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
     return translate_job_graph(StreamGraph(tuple(nodes)), settings, job.job_id, job.name, wanted)
 
 
+def has_open_parallelism(scaling: Scaling) -> bool:
+    """Whether some operator follows the parallelism of the job."""
+    one, two = (parallelism_of(replace(scaling, parallelism=p)) for p in (1, 2))
+    return one != two
+
+
 def _scaling(job: JobGraph) -> Scaling:
     if job.scaling is None:
         raise UserError(
@@ -236,9 +242,7 @@ def _scaling(job: JobGraph) -> Scaling:
             f'job "{job.name}" is one of a batch engine, or was started by another version of sqlstream',
             hint="start it again with another 'parallelism.default'",
         )
-    if parallelism_of(replace(job.scaling, parallelism=1)) == parallelism_of(
-        replace(job.scaling, parallelism=2)
-    ):
+    if not has_open_parallelism(job.scaling):
         raise UserError(
             "SS6230",
             f'every operator of job "{job.name}" has a fixed parallelism',

@@ -24,4 +24,33 @@ _SLOTS = (
                  minimum=1, scope=_CLUSTER),
 )  # fmt: skip
 
-SCHEDULING_OPTIONS = (*_SLOTS,)
+_ADAPTIVE = (
+    ConfigOption("jobmanager.scheduler", _E, "Default",
+                 "Whether a job waits for all its slots (Default), or starts with fewer, at a lower parallelism, and follows the "
+                 "slots that there are (Adaptive); jobs of INSERT in streaming mode alone.",
+                 choices=("Default", "Adaptive"), refused=("AdaptiveBatch",)),
+    ConfigOption("scheduler-mode", _E, "NONE",
+                 "REACTIVE: an adaptive job takes all slots that there are, up to its number of key groups. For clusters whose "
+                 "TaskManagers come by themselves.", choices=("NONE", "REACTIVE")),
+    ConfigOption("jobmanager.adaptive-scheduler.submission.resource-wait-timeout", _D, "5 min",
+                 "How long an adaptive job waits for enough slots for the parallelism 1 before its restart strategy decides; in "
+                 "reactive mode a year, unless it is given.", minimum=0),
+    ConfigOption("jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout", _D, "10 s",
+                 "How long an adaptive job that could start waits for further slots; in reactive mode 0, unless it is given.",
+                 minimum=0),
+    ConfigOption("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout", _D, "1 min",
+                 "How long no slots have come before an adaptive job that runs takes those that have, when it wants more.",
+                 minimum=0),
+    ConfigOption("jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling", _D, "30 s",
+                 "How long an adaptive job runs before its parallelism is raised.", minimum=0),
+    ConfigOption("jobmanager.adaptive-scheduler.prefer-minimal-taskmanagers", _B, "true",
+                 "Whether an adaptive job that has more slots than it needs takes those of few TaskManagers."),
+    ConfigOption("jobmanager.adaptive-scheduler.rescale-trigger.active-checkpoint.enabled", _E, "true",
+                 "A checkpoint is taken when the parallelism of an adaptive job is to be raised.",
+                 choices=("true",), refused=("false",)),
+    ConfigOption("jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures", _I, "2",
+                 "After so many checkpoints for it that failed, an adaptive job is raised from the last one that is complete.",
+                 minimum=1),
+)  # fmt: skip
+
+SCHEDULING_OPTIONS = (*_SLOTS, *_ADAPTIVE)

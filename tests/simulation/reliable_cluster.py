@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 
 from msgspec.structs import replace
 from simulated_cluster import DISK_FULL, JOB_MANAGER, RUSH_JOBS, Process
 from simulated_event_time import is_timed, timed_job
-from simulated_jobs import random_job
+from simulated_jobs import adaptive_job, random_job
 from simulated_story import told
 from simulated_tasks import ASSIGNED, Row, SimulatedTask
 from simulation.consistent_cuts import check_restored, check_state
@@ -18,6 +19,7 @@ from simulation.simulated_server import CHECKPOINTS, SAVEPOINTS
 
 from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
@@ -49,6 +51,8 @@ from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.taskmanager.events import TaskStateChanged
 
 RESTARTS_MAX = 40
+ADAPTIVE_JOBS = 0.3
+"""The share of other jobs whose parallelism follows the slots that there are, of those that may be wider."""
 TIMED_JOBS = 0.4
 """The share of jobs with event time."""
 FAULTS = (
@@ -72,6 +76,8 @@ FAULTS = (
     "goes on from /sp",
     "rescale job",
     "is rescaled to",
+    "the job starts with the parallelism",
+    "the job goes on with the parallelism",
     "which is aborted",
     "which is subsumed",
 )
@@ -97,6 +103,8 @@ class ReliableCluster(MortalCluster):
     it has loaded that state, and what is visible behind each commit are the results of those rows."""
 
     def __init__(self, seed: int) -> None:
+        # What happens to other jobs does not depend on those that are adaptive.
+        self._adaptive_fate = random.Random(f"adaptive {seed}")
         super().__init__(seed)
         self.event_time = EventTimeWatch()
 
@@ -112,10 +120,16 @@ class ReliableCluster(MortalCluster):
 
     def some_jobs(self) -> list[JobGraph]:
         rng = self.rng
-        return [
+        jobs = [
             timed_job(rng, n) if rng.random() < TIMED_JOBS else random_job(rng, n, counts=rng.random() < 0.7)
             for n in range(rng.randint(1, RUSH_JOBS))
         ]
+        return [self._adaptive(job) for job in jobs]
+
+    def _adaptive(self, job: JobGraph) -> JobGraph:
+        fate = self._adaptive_fate
+        is_adaptive = fate.random() < ADAPTIVE_JOBS and not is_timed(job) and _may_be_wider(job)
+        return adaptive_job(fate, job) if is_adaptive else job
 
     def settings(self, job: JobGraph) -> JobGraph:
         rng = self.rng
@@ -185,6 +199,8 @@ class ReliableCluster(MortalCluster):
 
     def _at_another_parallelism(self, job: JobGraph) -> JobGraph:
         widest = min(3, self.bounds.slots_max) if self.bounds is not None else 3
+        if job.scaling is not None:
+            return rescaled_job_graph(job, self.rng.randint(1, widest))
         widths = (self.rng.randint(1, widest) for _ in job.vertices)
         vertices = zip(job.vertices, widths, strict=True)
         return replace(job, vertices=tuple(replace(v, parallelism=n) for v, n in vertices))

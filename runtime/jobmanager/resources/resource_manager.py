@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlstream.errors import ErrorInfo, InternalError, error_info
 from sqlstream.messages.rpc import (
@@ -80,12 +80,20 @@ class ResourceManagerConfig:
 @dataclass
 class Requirement:
     """The slots that a job of `owner` requested. A job whose requirement is not open gets no more slots. `is_gathered`: they are
-    leased from the TaskManager that registered first, as long as it has free ones."""
+    leased from the TaskManager that registered first, as long as it has free ones. With `least` the job waits for so many of
+    them, and gets the others as far as no job waits for them; with 0 it waits for all."""
 
     slots: int
     is_gathered: bool = False
     is_open: bool = True
     owner: str = ""
+    least: int = 0
+
+    def missing(self, leased: int) -> int:
+        """For how many slots the job waits as any other, all at once."""
+        if not self.is_open:
+            return 0
+        return (self.least or self.slots) - leased
 
 
 class ResourceManager:
@@ -146,10 +154,16 @@ class ResourceManager:
         return self._end(now_ms)
 
     def on_request_slots(
-        self, job_id: str, slots: int, now_ms: int, is_gathered: bool = False, owner: str = ""
+        self,
+        job_id: str,
+        slots: int,
+        now_ms: int,
+        is_gathered: bool = False,
+        owner: str = "",
+        least: int = 0,
     ) -> list[ResourceManagerInstruction]:
         self._begin()
-        self.requirements[job_id] = Requirement(slots, is_gathered, owner=owner)
+        self.requirements[job_id] = Requirement(slots, is_gathered, owner=owner, least=least)
         if self.provisioning is not None:
             self.provisioning.on_job()
         return self._end(now_ms)
@@ -171,9 +185,7 @@ class ResourceManager:
                     self._release(found, slot, now_ms)
         requirement = self.requirements.get(job_id)
         if requirement is not None:
-            self.requirements[job_id] = Requirement(
-                slots, requirement.is_gathered, is_open=False, owner=requirement.owner
-            )
+            self.requirements[job_id] = replace(requirement, slots=slots, is_open=False)
         return self._end(now_ms)
 
     def on_release_slots(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -426,8 +438,34 @@ class ResourceManager:
                     self._lease_one(job_id, requirement.is_gathered, now_ms)
                 continue
             self._waiting_slots += wanted
-            if requirement.slots <= possible:
+            if (requirement.least or requirement.slots) <= possible:
                 claimed += wanted
+        self._grow(free, free + growth - claimed, possible, now_ms)
+
+    def _grow(self, free: int, unclaimed: int, possible: int, now_ms: int) -> None:
+        """Lease what no job waits for to those that can do with fewer than they get."""
+        leased = self._leased_by_job()
+        for job_id, requirement in self.requirements.items():
+            wanted = requirement.slots - leased[job_id]
+            is_elastic = 0 < requirement.least <= leased[job_id]
+            if not (is_elastic and requirement.is_open and wanted > 0):
+                continue
+            held = sum(n for j, n in leased.items() if self._is_other_of_owner(j, job_id))
+            room = self.config.slots_of_one_owner(possible) - held - leased[job_id] if held else wanted
+            granted = max(0, min(wanted, free, unclaimed, room))
+            for _ in range(granted):
+                self._lease_one(job_id, requirement.is_gathered, now_ms)
+            free, unclaimed = free - granted, unclaimed - granted
+            self._waiting_slots += wanted - granted
+
+    def _is_other_of_owner(self, other: str, job_id: str) -> bool:
+        owner = self.requirements[job_id].owner
+        return (
+            bool(owner)
+            and other != job_id
+            and other in self.requirements
+            and self.requirements[other].owner == owner
+        )
 
     def _in_turn(self, possible: int) -> Iterator[tuple[str, Requirement, int]]:
         """The jobs that wait, and for how many slots. The one that goes next depends on whether the last got its slots."""
@@ -438,8 +476,8 @@ class ResourceManager:
                 held[self.requirements[job_id].owner] += count
         waiting: dict[str, deque[tuple[int, str, int]]] = {}
         for number, (job_id, requirement) in enumerate(self.requirements.items()):
-            wanted = requirement.slots - leased[job_id]
-            if wanted > 0 and requirement.is_open:
+            wanted = requirement.missing(leased[job_id])
+            if wanted > 0:
                 waiting.setdefault(requirement.owner, deque()).append((number, job_id, wanted))
         most = self.config.slots_of_one_owner(possible)
         turns = [(held[owner], line[0][0], owner) for owner, line in waiting.items()]

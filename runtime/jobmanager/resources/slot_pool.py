@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlstream.graph.job_graph import JobGraph
@@ -24,11 +26,13 @@ class SlotPool:
     tasks that start again find what they left there. The place of a lost one goes to a slot on the same host, if there is one:
     the disk of that host may have local copies of their state.
     State: the slots, which of them has which place, and the host of each place's last slot; `wanted` slots are accepted, and
-    `needed` of them have a place.
+    `needed` of them have a place. A job whose parallelism follows its slots wants `aim` of them, and can do with `least`.
     """
 
     def __init__(self, needed: int) -> None:
         self.needed = self.wanted = needed
+        self.aim = self.least = 0
+        self._fills_task_managers = False
         self._slots: dict[str, AllocatedSlot] = {}
         self._places: list[str | None] = [None] * needed
         self._hosts: list[str | None] = [None] * needed
@@ -78,23 +82,32 @@ class SlotPool:
         self._hosts = [host_of(slot.address) for slot in found_slots]
         return found_slots
 
-    def reserve(self, count: int) -> None:
-        """Accept so many in all, for what the job needs next."""
+    def aim_at(self, count: int, least: int, fills_task_managers: bool) -> None:
+        """Accept so many whatever is needed. With `fills_task_managers` those of few TaskManagers are taken before others."""
+        self.aim, self.least, self._fills_task_managers = count, least, fills_task_managers
         self.wanted = max(self.needed, count)
 
+    def reserve(self, count: int) -> None:
+        """Accept so many in all, for what the job needs next."""
+        self.wanted = max(self.needed, count, self.aim)
+
     def resize(self, needed: int) -> None:
-        """The job needs so many from here on. Places are kept as far as they go, and slots without one are dropped."""
-        self.needed = self.wanted = needed
+        """The job needs so many from here on. Places are kept as far as they go, and slots without one are dropped, but those
+        that it wants."""
+        self.needed, self.wanted = needed, max(needed, self.aim)
         self._places = [*self._places, *[None] * needed][:needed]
         self._hosts = [*self._hosts, *[None] * needed][:needed]
         placed = {p for p in self._places if p is not None}
-        kept = placed | {s.allocation_id for s in self._without_place()[: needed - len(placed)]}
+        kept = placed | {s.allocation_id for s in self._without_place()[: self.wanted - len(placed)]}
         self._slots = {k: s for k, s in self._slots.items() if k in kept}
 
     def _without_place(self) -> list[AllocatedSlot]:
         placed = set(self._places)
         unplaced = (s for s in self._slots.values() if s.allocation_id not in placed)
-        return sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot))
+        there: Mapping[str, int] = (
+            Counter(s.task_manager_id for s in self._slots.values()) if self._fills_task_managers else {}
+        )
+        return sorted(unplaced, key=lambda s: (-there.get(s.task_manager_id, 0), s.task_manager_id, s.slot))
 
     def remove_task_manager(self, task_manager_id: str) -> None:
         self._slots = {k: s for k, s in self._slots.items() if s.task_manager_id != task_manager_id}

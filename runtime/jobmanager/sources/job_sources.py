@@ -51,6 +51,12 @@ class JobSources:
         """The same sources have other readers from here on; `restore` says what these begin with."""
         self._read(job_graph)
 
+    def begin_anew(self) -> None:
+        """The whole job begins with no checkpoint, after `rescale`."""
+        self._run += 1
+        self._began_with = None
+        self._failed.clear()
+
     @property
     def is_empty(self) -> bool:
         return not self._assignments

@@ -30,7 +30,7 @@ CONSTANTS = {"resend_ms", "first_incarnation"}
 def read_keys() -> set[str]:
     """Keys that stand in a call that reads a setting; naming one elsewhere is not reading it."""
     found = set()
-    for package in ("client", "planner", "runtime"):
+    for package in ("client", "planner", "runtime", "sqlstream/graph"):
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()
             if not any(f"{reader}(" in text for reader in READERS):

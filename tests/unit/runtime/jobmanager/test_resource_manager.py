@@ -299,3 +299,36 @@ def test_the_latest_of_the_lost_registrations_are_remembered(monkeypatch: pytest
         manager.on_given_up(f"{resource}#0", 1)
     answered = [sent(manager.on_stranger(f"{resource}#0"), UnknownTaskManager) for resource in "abc"]
     assert answered == [[], [UnknownTaskManager("b#0")], [UnknownTaskManager("c#0")]]
+
+
+def test_a_job_that_can_do_with_fewer_slots_gets_what_no_other_job_waits_for() -> None:
+    manager = with_task_manager(slots=4)
+    out = manager.on_request_slots("elastic", 8, 0, least=1)
+    assert len(sent(out, RequestSlot)) == 4
+    # One that waits gets the next slots before it.
+    assert sent(manager.on_request_slots("fixed", 2, 1), RequestSlot) == []
+    out = manager.on_register(register(resource="b", slots=3), 2)
+    assert [m.job_id for m in sent(out, RequestSlot)] == ["fixed", "fixed", "elastic"]
+
+
+def test_a_job_that_can_do_with_fewer_slots_waits_for_the_least_together() -> None:
+    manager = with_task_manager(slots=1)
+    assert sent(manager.on_request_slots("elastic", 8, 0, least=2), RequestSlot) == []
+    out = manager.on_register(register(resource="b", slots=2), 1)
+    assert [m.job_id for m in sent(out, RequestSlot)] == ["elastic"] * 3
+
+
+def test_two_jobs_that_can_do_with_fewer_slots_both_run() -> None:
+    manager = ResourceManager(CONFIG)
+    for job_id in ("j1", "j2"):
+        manager.on_request_slots(job_id, 128, 0, least=1)
+    out = manager.on_register(register(slots=4), 1)
+    assert {m.job_id for m in sent(out, RequestSlot)} == {"j1", "j2"}
+
+
+def test_one_owner_leaves_slots_to_others_also_with_jobs_that_take_more() -> None:
+    manager = with_task_manager(slots=8)
+    manager.on_request_slots("ann 1", 4, 0, owner="ann")
+    out = manager.on_request_slots("ann 2", 8, 1, owner="ann", least=1)
+    assert len(sent(out, RequestSlot)) == 3
+    assert len(sent(manager.on_request_slots("bob", 1, 2, owner="bob"), RequestSlot)) == 1

@@ -1,0 +1,78 @@
+"""Jobs of a server whose parallelism follows the TaskManagers that join it and are lost: each row once."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import psutil
+import pytest
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
+from standalone_harness import (
+    STANDALONE,
+    Worker,
+    free_port,
+    join_address,
+    slots,
+    start_copy,
+    workers,
+    written,
+)
+
+ROWS = 8_000
+
+JOINED = "SELECT a.n FROM g AS a JOIN g AS b ON a.n = b.n"
+"""Each row of a source that came twice would be there twice, or four times. A table has one split here, since the job begins with
+one reader: the join alone runs with others."""
+
+
+def parallelism(server: RunningServer, job: str) -> int:
+    return max(int(vertex["parallelism"]) for vertex in server.get(f"/jobs/{job}")["vertices"])
+
+
+def runs_with(server: RunningServer, job: str, count: int) -> bool:
+    """Whether all tasks run, at this parallelism."""
+    found = server.get(f"/jobs/{job}")
+    states = {vertex["status"] for vertex in found["vertices"]}
+    return parallelism(server, job) == count and states == {"RUNNING"}
+
+
+def kill(worker: Worker) -> None:
+    """As a host that vanishes: nobody starts another."""
+    child = worker.child
+    worker.process.kill()
+    if child is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+@pytest.mark.timeout(300)
+def test_a_job_doubles_with_a_second_task_manager_and_halves_without_it(tmp_path: Path) -> None:
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", "-D", "heartbeat.timeout=3 s")
+    prefix = "jobmanager.adaptive-scheduler."
+    settings = (
+        "SET 'jobmanager.scheduler' = 'Adaptive'",
+        f"SET '{prefix}submission.resource-stabilization-timeout' = '500 ms'",
+        f"SET '{prefix}executing.resource-stabilization-timeout' = '500 ms'",
+        f"SET '{prefix}executing.cooldown-after-rescaling' = '1 s'",
+    )
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 1) as joined,
+    ):
+        wait_until(lambda: slots(server) == 1)
+        job = start_copy(server, tmp_path, ROWS, *settings, query=JOINED)
+        wait_until(lambda: runs_with(server, job, 1))
+        wait_until(lambda: bool(written(tmp_path)))
+
+        token = ("--token-file", str(tmp_path / "join-token"))
+        joined.append(Worker(tmp_path / "second", join_address(server), *token))
+        wait_until(lambda: runs_with(server, job, 2))
+        count = len(written(tmp_path))
+        wait_until(lambda: len(written(tmp_path)) > count)
+
+        kill(joined[1])
+        wait_until(lambda: runs_with(server, job, 1))
+        server.wait_for(job, "FINISHED")
+        assert written(tmp_path) == list(range(1, ROWS + 1))
