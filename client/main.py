@@ -94,6 +94,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "cluster": ("sqlstream.client.commands.cluster", "let other hosts join a server"),
     "token": ("sqlstream.client.commands.token", "say who may use a server, and in which role"),
+    "backup": ("sqlstream.client.commands.backup", "copy all that a server keeps, while it runs or not"),
+    "restore": ("sqlstream.client.commands.restore", "make a data directory of a backup"),
+    "upgrade": (
+        "sqlstream.client.commands.upgrade",
+        "say what of a data directory this release takes over, and take it over",
+    ),
     "config": (
         "sqlstream.client.commands.config",
         "show every option with its value and where it comes from",

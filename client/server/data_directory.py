@@ -11,14 +11,14 @@ import msgspec
 
 from sqlstream.client.clusters.server_file import SERVER_FILE, ServerFile
 from sqlstream.client.server.kept_file import make_private_directory, remove_file, write_file
-from sqlstream.client.server.place_formats import put_formats
+from sqlstream.client.server.place_formats import check_formats, put_formats
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.whole_files import FILE_MODE
 
 
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it, SS6140
-    when it has what this release cannot read.
+    when it has what this release cannot read. Unless it `is_stamped` nothing in it says that this release has used it.
     Where several servers share a place, catalog, jobs and sessions are in `fenced`, which only the leader has, and checkpoints,
     the cluster and tokens in `shared`; both are the directory unless they are given.
 
@@ -26,7 +26,7 @@ class DataDirectory:
     tokens.json  token  formats.json  server.json  lock
     """
 
-    def __init__(self, path: str, shared: str = "", fenced: str = "") -> None:
+    def __init__(self, path: str, shared: str = "", fenced: str = "", *, is_stamped: bool = True) -> None:
         self.path, self.shared, self.fenced = path, shared or path, fenced or path
         self._is_fresh = not os.path.lexists(path)
         make_private_directory(path)
@@ -48,7 +48,7 @@ class DataDirectory:
         os.write(self._lock, f"{os.getpid()}\n".encode())
         try:
             for place in {self.path, self.shared}:
-                put_formats(place)
+                (put_formats if is_stamped else check_formats)(place)
         except BaseException:
             os.close(self._lock)
             raise

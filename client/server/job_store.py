@@ -397,16 +397,33 @@ def _encode(stored: msgspec.Struct) -> bytes:
     return sealed(msgspec.msgpack.encode(stored))
 
 
+class OtherVersion(Exception):
+    """The file is of a version that another release reads, which the text names."""
+
+
+def read_graph(path: str) -> JobGraph:
+    """The job that a file keeps, which stays as it is. OtherVersion, or DamagedFile with the reason."""
+    try:
+        return decode_job_graph(_read(path, _StoredJob).graph)
+    except (OSError, msgspec.DecodeError, RecursionError, InternalError) as error:
+        raise DamagedFile(str(error)) from error
+
+
+def _read(path: str, kind: type[_Stored]) -> _Stored:
+    with open(path, "rb") as stream:
+        content = unsealed(stream.read())
+    head = msgspec.msgpack.decode(content, type=_Versioned)
+    if not JOBS.reads(head.version):
+        raise OtherVersion("{}: {}".format(*JOBS.refusal(head.version, head.release)))
+    return msgspec.msgpack.decode(content, type=kind)
+
+
 def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
     try:
-        with open(path, "rb") as stream:
-            content = unsealed(stream.read())
-        head = msgspec.msgpack.decode(content, type=_Versioned)
-        if not JOBS.reads(head.version):
-            problem, hint = JOBS.refusal(head.version, head.release)
-            logger.error("the kept job %s was %s: %s", path, problem, hint)
-            return None
-        found = msgspec.msgpack.decode(content, type=kind)
+        found = _read(path, kind)
+    except OtherVersion as other:
+        logger.error("the kept job %s was %s", path, other)
+        return None
     except (OSError, DamagedFile, msgspec.DecodeError, RecursionError) as error:
         _set_aside(path, str(error))
         return None

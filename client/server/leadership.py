@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 BEATS_A_LEASE = 5
 LOOK_MAX_S = 1.0
 BEAT, RELEASED = "beat", "released"
+EPOCHS = "leader"
 
 _EPOCH = re.compile(r"epoch-(\d{1,18})-([A-Za-z0-9_.-]*)")
 _FIRST = "epoch-0-"
@@ -47,7 +48,7 @@ class Leadership:
     ) -> None:
         """ExternalError SS5001, UserError SS4012."""
         self.root = root
-        self._epochs = os.path.join(root, "leader")
+        self._epochs = os.path.join(root, EPOCHS)
         for path in (root, self._epochs):
             make_private_directory(path)
         self._lease_s = lease_s
@@ -153,3 +154,11 @@ class Leadership:
                     self._on_lost()
                     return
                 logger.warning("could not say that this server lives: %s", error.message)
+
+
+def newest_epoch(root: str) -> str:
+    """The directory of the server that leads now, or has led last; `root` itself where none ever has."""
+    directory = os.path.join(root, EPOCHS)
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    found = [(int(match[1]), name) for name in names if (match := _EPOCH.fullmatch(name))]
+    return os.path.join(directory, max(found)[1]) if found else root

@@ -22,6 +22,7 @@ from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.server.app import server_app
 from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.backup import was_restored
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
@@ -261,7 +262,7 @@ class Server:
             lambda message, job_id: self._audit.control(message, job_id),
             directory,
             self._store.mark_saved,
-            IDS_SKIPPED if self._leadership is not None else 0,
+            IDS_SKIPPED if self._leadership is not None or was_restored(self._directory.shared) else 0,
             artifacts=ArtifactStore(lambda: self._directory.artifacts),
         )
         settings = {
@@ -362,7 +363,8 @@ class Server:
 
 
 IDS_SKIPPED = 1000
-"""Under the ids of checkpoints that follow the newest one a leader that was paused may still write what it had begun."""
+"""Under the ids of checkpoints that follow the newest one a leader that was paused may still write what it had begun, and the
+server of which a backup was taken has committed others."""
 
 
 def _leave_to_others() -> None:

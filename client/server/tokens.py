@@ -79,6 +79,16 @@ class Tokens:
                 self._read_version = version
             return self._tokens
 
+    @property
+    def is_of_this_release(self) -> bool:
+        """Whether the file is written as this release does. OSError."""
+        with open(self._path, "rb") as stream:
+            return stream.read(64).lstrip().startswith(b"{")
+
+    def write_anew(self) -> None:
+        with self._changing():
+            self._write(self.all())
+
     def principal_of(self, token: str) -> Principal | None:
         """Whose token this is."""
         digest = _hash(token)

@@ -115,13 +115,13 @@ def _named(info: inspect.Type, found: dict[str, Any]) -> list[str]:
         case inspect.LiteralType():
             return [repr(value) for value in info.values]
         case inspect.TupleType():
-            return [f"tuple of {', '.join('|'.join(_named(each, found)) for each in info.item_types)}"]
+            items = enumerate(info.item_types)
+            return [f"{place} of tuple: {name}" for place, each in items for name in _named(each, found)]
         case inspect.CollectionType():
-            return [f"list of {'|'.join(_named(info.item_type, found))}"]
+            return [f"list of {name}" for name in _named(info.item_type, found)]
         case inspect.DictType():
-            return [
-                f"map of {'|'.join(_named(info.key_type, found))} to {'|'.join(_named(info.value_type, found))}"
-            ]
+            keys, values = _named(info.key_type, found), _named(info.value_type, found)
+            return [f"map of {key} to {value}" for key in keys for value in values]
     return [type(info).__name__.removesuffix("Type").lower()]
 
 

@@ -1,0 +1,321 @@
+"""A copy of all that a server keeps, taken while it runs or not, and how another data directory is made of it.
+
+<backup>/backup.json   written last: the release, the jobs with their checkpoints, and the digest of each file
+<backup>/data/…        the files as they are in the data directory, those that only the leader has beside the shared ones
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from sqlstream import __version__
+from sqlstream.bounds import Count, Millis
+from sqlstream.client.server.job_store import OtherVersion, read_graph
+from sqlstream.client.server.kept_file import DamagedFile, make_private_directory, write_file
+from sqlstream.client.server.leadership import EPOCHS, RELEASED, newest_epoch
+from sqlstream.client.server.place_formats import check_formats
+from sqlstream.client.server.recovery import JobCheckpointStores
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.kept_formats import KeptFormat
+from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
+from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
+from sqlstream.runtime.host.whole_files import FILE_MODE, sync_directory
+
+RECORD, DATA = "backup.json", "data"
+FORMAT = KeptFormat("backups", 1)
+RESTORED = "restored"
+"""A data directory that was made of a backup has this file: its jobs pass over numbers of checkpoints that were taken since."""
+
+TRIES = 20
+_OF_ALL = ("tokens.json", "token", "formats.json", "cluster", "kept", "artifacts")
+_OF_LEADER = ("catalog", "sessions")
+_COPY_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptPlace:
+    """Where a server keeps what it must not lose: `root` is the data directory, or what several servers share; then what only the
+    leader has is in its newest epoch."""
+
+    root: str
+    is_shared: bool
+
+    @property
+    def fenced(self) -> str:
+        return newest_epoch(self.root) if self.is_shared else self.root
+
+    @property
+    def checkpoints(self) -> str:
+        return os.path.join(self.root, "checkpoints")
+
+
+class SavedJob(msgspec.Struct, frozen=True):
+    """`checkpoint` is the path that the job goes on from, empty when there is none; `is_copied`: it is in the backup."""
+
+    id: str
+    name: str
+    checkpoint: str = ""
+    is_copied: bool = False
+
+
+class BackupRecord(msgspec.Struct, frozen=True):
+    """`files` has the digests by path below `data`; of a directory, which ends with a slash, there is none."""
+
+    version: Count
+    release: str
+    made_ms: Millis
+    source: str
+    is_shared: bool
+    jobs: tuple[SavedJob, ...]
+    files: dict[str, str]
+
+
+def back_up(place: KeptPlace, target: str, now_ms: Callable[[], int]) -> BackupRecord:
+    """Copy what is kept into the new directory `target`, which only this user may enter. UserError SS6142 for a target that is
+    not empty, SS6140 for a place of a later release; ExternalError when something cannot be read or written."""
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UserError(
+            "SS6142", f'"{target}" is there already', hint="name a directory that does not exist yet"
+        )
+    if not os.path.isdir(place.root):
+        raise UserError("SS6142", f'there is no data directory "{place.root}"')
+    check_formats(place.root)
+    make_private_directory(target)
+    with _told(f'could not back up "{place.root}"'):
+        return _Copy(place, os.path.join(target, DATA)).run(target, now_ms())
+
+
+class _Copy:
+    """State: the digests of what is copied."""
+
+    def __init__(self, place: KeptPlace, data: str) -> None:
+        self._place = place
+        self._fenced = place.fenced
+        self._data = data
+        self._files: dict[str, str] = {}
+
+    def run(self, target: str, made_ms: int) -> BackupRecord:
+        # Checkpoints first: what a job's files say of a checkpoint is then of one that is here, or of a later one.
+        jobs = [job for name, graph in self._jobs() if (job := self._job(name, graph)) is not None]
+        for name in _OF_ALL:
+            self._tree(self._place.root, name)
+        for name in (*_OF_LEADER, os.path.join("jobs", "ended")):
+            self._tree(self._fenced, name)
+        record = BackupRecord(
+            FORMAT.version,
+            __version__,
+            made_ms,
+            self._place.root,
+            self._place.is_shared,
+            tuple(jobs),
+            self._files,
+        )
+        for directory, _, _ in os.walk(self._data, topdown=False):
+            sync_directory(directory)
+        content = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+        write_file(os.path.join(target, RECORD), content)
+        return record
+
+    def _jobs(self) -> Iterator[tuple[str, JobGraph | None]]:
+        """The names of the files of jobs, and their graphs where they can be read."""
+        directory = os.path.join(self._fenced, "jobs")
+        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        for name in names:
+            if not name.endswith(".job"):
+                # One that was set aside or is damaged goes along, as it is.
+                if name.endswith((".aside", ".damaged")):
+                    self._tree(directory, name, "jobs")
+                continue
+            try:
+                yield name, read_graph(os.path.join(directory, name))
+            except (OtherVersion, DamagedFile):
+                if os.path.exists(os.path.join(directory, name)):
+                    yield name, None
+
+    def _job(self, name: str, graph: JobGraph | None) -> SavedJob | None:
+        """None for one that has ended meanwhile."""
+        job_id = name.removesuffix(".job")
+        try:
+            found, has_mark = self._checkpoint(graph) if graph is not None else None, graph is None
+        except SqlStreamError:
+            # Where it is restored it waits for its checkpoints, as it does here.
+            found, has_mark = None, True
+        is_copied = found is not None and found.directory.startswith(self._place.checkpoints + os.sep)
+        directory = os.path.join(self._fenced, "jobs")
+        for own in sorted(os.listdir(directory)):
+            # Without a checkpoint the mark that there is one would hold the job up: its first came after this look.
+            if own.startswith(f"{job_id}.") and (found is not None or has_mark or not own.endswith(".saved")):
+                self._tree(directory, own, "jobs")
+        if os.path.join("jobs", name) not in self._files:
+            return None
+        return SavedJob(
+            job_id, graph.name if graph is not None else "", found.path if found else "", is_copied
+        )
+
+    def _checkpoint(self, graph: JobGraph) -> StoredCheckpoint | None:
+        """The newest checkpoint of a job, copied unless it lies elsewhere. Those of a running job go while others come: whoever
+        has opened all files of one reads them to their end."""
+        directory = JobCheckpointStores(self._place.checkpoints).directory_of(graph)
+        if not directory:
+            return None
+        is_ours = directory.startswith(self._place.checkpoints + os.sep)
+        for _ in range(TRIES):
+            found = (
+                CheckpointDirectory(checkpoint_files(directory, graph.config), directory).retained().newest()
+            )
+            if found is None or not is_ours:
+                return found
+            with contextlib.suppress(FileNotFoundError):
+                self._copy_checkpoint(found)
+                return found
+        raise ExternalError("SS6143", f'checkpoints in "{directory}" go faster than they can be copied')
+
+    def _copy_checkpoint(self, found: StoredCheckpoint) -> None:
+        paths = [os.path.join(found.directory, path) for path in sorted(found.manifest.paths())]
+        with contextlib.ExitStack() as opened:
+            # The manifest last: without it there is no checkpoint.
+            streams = [(p, opened.enter_context(open(p, "rb"))) for p in (*paths, f"{found.path}/_metadata")]
+            for path, stream in streams:
+                self._file(stream, os.path.relpath(path, self._place.root))
+
+    def _tree(self, directory: str, name: str, below: str = "") -> None:
+        """A file, or all files below a directory; what goes meanwhile is left out, and so are drafts and locks."""
+        source = os.path.join(directory, name)
+        if os.path.isdir(source):
+            with contextlib.suppress(FileNotFoundError):
+                for each in sorted(os.listdir(source)):
+                    self._tree(source, each, os.path.join(below, name))
+            # Empty ones count too.
+            self._files[os.path.join(below, name, "")] = ""
+        elif not name.endswith((".draft", ".lock", ".sock")) and not name.startswith(".draft-"):
+            with contextlib.suppress(FileNotFoundError), open(source, "rb") as stream:
+                self._file(stream, os.path.join(below, name))
+
+    def _file(self, source: BinaryIO, path: str) -> None:
+        target = os.path.join(self._data, path)
+        _make_directory(os.path.dirname(target))
+        self._files[path] = _copy(source, target)
+
+
+def read_backup(path: str) -> BackupRecord:
+    """UserError SS6144 for what is no whole backup, SS6140 for one of a later release."""
+    try:
+        with open(os.path.join(path, RECORD), "rb") as stream:
+            content = stream.read()
+        version = msgspec.json.decode(content, type=_Head)
+        if not FORMAT.reads(version.version):
+            text, hint = FORMAT.refusal(version.version, version.release)
+            raise UserError("SS6140", f'"{path}" was {text}', hint=hint)
+        return msgspec.json.decode(content, type=BackupRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UserError(
+            "SS6144",
+            f'"{path}" is no whole backup: {error}',
+            hint="name the directory that sqlstream backup has made",
+        ) from error
+
+
+class _Head(msgspec.Struct, frozen=True):
+    version: Count
+    release: str = ""
+
+
+def restore(path: str, place: KeptPlace) -> BackupRecord:
+    """Make a data directory of a backup, whole or not at all. UserError SS6145 for one that has something in it, SS6144 for a
+    backup that is not as it was written; SS6140 for a backup of a later release."""
+    record = read_backup(path)
+    check_formats(os.path.join(path, DATA))
+    if record.is_shared != place.is_shared:
+        kind = "servers that share a place" if record.is_shared else "one server"
+        raise UserError(
+            "SS6145",
+            f'"{path}" is of {kind}',
+            hint="restore it with the same high-availability.type as it was made with",
+        )
+    root = place.root.rstrip("/")
+    if os.path.lexists(root) and (not os.path.isdir(root) or os.listdir(root)):
+        raise UserError(
+            "SS6145", f'"{root}" is not empty', hint="name a data directory that does not exist yet"
+        )
+    draft = f"{root}.{secrets.token_hex(4)}.draft"
+    with _told(f'could not restore "{path}"'):
+        try:
+            _put(record, path, draft)
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(root)
+            os.rename(draft, root)
+            sync_directory(os.path.dirname(os.path.abspath(root)))
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return record
+
+
+def was_restored(root: str) -> bool:
+    return os.path.exists(os.path.join(root, RESTORED))
+
+
+def _put(record: BackupRecord, path: str, draft: str) -> None:
+    make_private_directory(draft)
+    fenced = draft
+    if record.is_shared:
+        # A server that starts leads at once.
+        fenced = os.path.join(draft, EPOCHS, "epoch-1-restored")
+        _make_directory(fenced)
+        write_file(os.path.join(fenced, RELEASED), b"")
+    for name, digest in sorted(record.files.items()):
+        parts = name.split("/")
+        if os.path.isabs(name) or ".." in parts:
+            raise UserError("SS6144", f'"{path}" names the file "{name}"')
+        target = os.path.join(fenced if parts[0] in (*_OF_LEADER, "jobs") else draft, name)
+        if name.endswith("/"):
+            _make_directory(target.rstrip("/"))
+            continue
+        _make_directory(os.path.dirname(target))
+        try:
+            with open(os.path.join(path, DATA, name), "rb") as stream:
+                found = _copy(stream, target)
+        except FileNotFoundError:
+            found = ""
+        if found != digest:
+            raise UserError("SS6144", f'the file "{name}" of "{path}" is not as it was written')
+    write_file(os.path.join(draft, RESTORED), f"{record.made_ms}\n".encode())
+    for directory, _, _ in os.walk(draft, topdown=False):
+        sync_directory(directory)
+
+
+def _make_directory(path: str) -> None:
+    """With those above it, for this user alone."""
+    if not os.path.isdir(path):
+        _make_directory(os.path.dirname(path))
+        os.mkdir(path, 0o700)
+
+
+def _copy(source: BinaryIO, target: str) -> str:
+    """The digest of what was copied, which is on the disk when this returns."""
+    digest = hashlib.sha256()
+    number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(number, "wb") as stream:
+        while part := source.read(_COPY_BYTES):
+            digest.update(part)
+            stream.write(part)
+        stream.flush()
+        os.fsync(number)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ExternalError("SS5001", f"{what}: {error.strerror or error} ({error.filename})") from error
