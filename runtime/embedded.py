@@ -213,6 +213,7 @@ class EmbeddedCluster:
                 checkpoint_ids_skipped=self._around.checkpoint_ids_skipped,
             ),
             archive_max=value("jobstore.max-capacity"),
+            archive_ms=1000 * value("jobstore.expiration-time"),
             slots_max=self._slots_max,
         )
 

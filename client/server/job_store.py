@@ -131,7 +131,8 @@ class KeptJob:
 
 class FileJobStore:
     """One file per job below `directory`, written before the job runs and removed when it has ended; the newest
-    `ended_max` ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
+    `ended_max` ended jobs are kept in `ended/` for `expiration_ms`, and none with `ended_max` 0. Implements `JobStore` and has
+    the marks of a `KeptCommitter`.
 
     With a `marks_directory` the directory is that of a server which leads others: another one may take it away. Then nothing is
     done (ExternalError SS6077). A mark for each job, under a path that stays, says that it is kept; and the newest of its
@@ -142,8 +143,14 @@ class FileJobStore:
     that are known to have had a checkpoint."""
 
     def __init__(
-        self, directory: str, now_ms: Callable[[], int], ended_max: int, marks_directory: str = ""
+        self,
+        directory: str,
+        now_ms: Callable[[], int],
+        ended_max: int,
+        marks_directory: str = "",
+        expiration_ms: int | None = None,
     ) -> None:
+        self._expiration_ms = expiration_ms
         self._marks_directory = marks_directory
         self._ended_max = ended_max
         self._directory = directory
@@ -307,21 +314,28 @@ class FileJobStore:
             if os.path.exists(os.path.join(self._directory, os.path.basename(path))):
                 continue
             stored = _read_or_set_aside(path, _StoredEnd)
-            if stored is not None:
+            if stored is not None and self._has_expired(stored):
+                remove_file(path)
+            elif stored is not None:
                 found.append(stored)
         return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
 
     def put_ended(self, ended: events.EndedJob) -> None:
         """Keep the end of a job, but of none that a statement ran while it was planned: nobody asks for it later."""
-        if ended.job_graph.is_for_planning:
+        if ended.job_graph.is_for_planning or not self._ended_max:
             return
         path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
         # It connects to nothing any more.
         kept = msgspec.structs.replace(ended, job_graph=without_secrets(ended.job_graph))
-        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept)), is_durable=False)
+        # Where servers share the directory, the next one may be on another machine.
+        is_durable = bool(self._marks_directory) and not ended.job_graph.is_query
+        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept)), is_durable=is_durable)
         paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
         for old in paths[: -self._ended_max]:
             remove_file(old)
+
+    def _has_expired(self, stored: _StoredEnd) -> bool:
+        return self._expiration_ms is not None and self._now_ms() - stored.ended_ms >= self._expiration_ms
 
     # --- files
 

@@ -54,7 +54,13 @@ from sqlstream.runtime.sink_committer import ConnectorCommitter
 logger = logging.getLogger(__name__)
 printed = logging.getLogger(PRINT_LOGGER)
 
-_CAN_RUN_AGAIN = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_CAN_RUN_AGAIN = (
+    JobStatus.INITIALIZING,
+    JobStatus.CREATED,
+    JobStatus.RECONCILING,
+    JobStatus.RUNNING,
+    JobStatus.RESTARTING,
+)
 
 
 class Server:
@@ -244,8 +250,11 @@ class Server:
         self._store = FileJobStore(
             self._directory.jobs,
             now_ms,
-            self._configuration.get("jobstore.max-capacity"),
+            self._configuration.get("jobstore.max-capacity")
+            if self._configuration.get("jobstore.type") == "File"
+            else 0,
             os.path.join(self._directory.shared, "kept") if self._leadership is not None else "",
+            1000 * self._configuration.get("jobstore.expiration-time"),
         )
         committer = ConnectorCommitter(files_at(self._places))
         # Executors on other hosts do not see it: their jobs name a directory that they share.

@@ -37,7 +37,7 @@ class Dispatcher:
     """Stores a job before it runs, and runs it once, however often it is submitted.
 
     State: the live JobMasters, and the newest `archive_max` ended jobs, at most half of them queries and
-    PLANNING_JOBS_MAX jobs of statements that were planned; older ones are forgotten.
+    PLANNING_JOBS_MAX jobs of statements that were planned; older ones are forgotten, and those that ended `archive_ms` ago.
     """
 
     def __init__(
@@ -46,11 +46,13 @@ class Dispatcher:
         archive_max: int = 50,
         slots_max: int | None = None,
         heartbeat_timeout_ms: int = 50_000,
+        archive_ms: int | None = None,
     ) -> None:
         self.masters: dict[str, JobMaster] = {}
         self.archive: OrderedDict[str, EndedJob] = OrderedDict()
         self._job_master_config = job_master_config
         self._archive_max = archive_max
+        self._archive_ms = archive_ms
         self._slots_max = slots_max
         self._heartbeat_timeout_ms = heartbeat_timeout_ms
 
@@ -125,6 +127,18 @@ class Dispatcher:
             others = (job_id for job_id in self.archive if job_id not in queries)
             oldest = queries[0] if len(queries) > self._archive_max // 2 else next(others)
             del self.archive[oldest]
+
+    def forget_expired(self, now_ms: int) -> None:
+        """Those that wait for another JobManager have not ended."""
+        if self._archive_ms is None:
+            return
+        for job_id, ended in list(self.archive.items()):
+            if not ended.details.status.is_globally_terminal:
+                continue
+            if now_ms - ended.details.end_ms < self._archive_ms:
+                # They are in the order of their ends.
+                return
+            del self.archive[job_id]
 
     # --- queries
 

@@ -40,6 +40,7 @@ class JobManagerConfig:
     resource_manager: ResourceManagerConfig = field(default_factory=ResourceManagerConfig)
     job_master: JobMasterConfig = field(default_factory=JobMasterConfig)
     archive_max: int = 200
+    archive_ms: int | None = None
     slots_max: int | None = None
 
 
@@ -64,6 +65,7 @@ class JobManager:
             config.archive_max,
             config.slots_max,
             config.resource_manager.heartbeat_timeout_ms,
+            config.archive_ms,
         )
         self._metrics_sequence: dict[str, int] = {}
         self._now_ms = 0
@@ -145,6 +147,7 @@ class JobManager:
             case events.TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))
             case events.Tick():
+                dispatcher.forget_expired(now_ms)
                 return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
 
     def _carry_out_inside(self, instruction: Any, now_ms: int) -> list[Any] | None:

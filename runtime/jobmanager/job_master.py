@@ -80,7 +80,7 @@ class JobMaster:
         self._parts = JobParts(
             config,
             self.graph,
-            JobProgress(self.job_id, self.story, now_ms),
+            JobProgress(self.job_id, self.story, now_ms, config.is_recovered),
             JobTasks(self.graph, config, self.story, self._emit),
             sources,
             output,

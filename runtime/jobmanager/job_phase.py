@@ -89,7 +89,10 @@ _STATUS: dict[JobPhase, JobStatus] = {
 
 
 def status_in(phase: JobPhase, before: JobStatus) -> JobStatus:
-    """The status that clients see in a phase, where it was `before`: ABORTING keeps FAILING or CANCELLING."""
+    """The status that clients see in a phase, where it was `before`: ABORTING keeps FAILING or CANCELLING, and a job that is
+    RECONCILING is so until all its tasks run."""
+    if before is JobStatus.RECONCILING and phase in (JobPhase.SCHEDULING, JobPhase.DEPLOYING):
+        return before
     return _STATUS.get(phase, before)
 
 
@@ -108,7 +111,9 @@ class JobProgress:
     """State: the phase of a job, the status that follows from it, since when it has had each, and the first cause of its failure.
     Forgotten with the job."""
 
-    def __init__(self, job_id: str, story: Story, now_ms: int) -> None:
+    def __init__(self, job_id: str, story: Story, now_ms: int, is_recovered: bool = False) -> None:
+        """`is_recovered`: the job has run under an earlier JobManager, and is RECONCILING until all its tasks run again."""
+        self._is_recovered = is_recovered
         self.job_id = job_id
         self.story = story
         self.phase = JobPhase.STORING
@@ -121,6 +126,8 @@ class JobProgress:
         check_phase_transition(self.phase, target, self.job_id, self.story)
         self.story.add(now_ms, f"job {self.job_id} {self.phase.value} -> {target.value}")
         status = status_in(target, self.status)
+        if self._is_recovered and self.phase is JobPhase.CREATED:
+            status = JobStatus.RECONCILING
         if status is not self.status:
             self.timestamps_ms[status.value] = now_ms
         self.phase, self.status = target, status

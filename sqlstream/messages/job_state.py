@@ -19,7 +19,8 @@ class JobStatus(enum.Enum):
              │                │                   ▼
              ├────────────────┴────────► CANCELED (from CANCELLING, and from FAILING through CANCELLING)
              └──► FAILED
-        RECONCILING: a restarted JobManager asks the TaskManagers which tasks still run, then RUNNING or FAILING.
+             └──► RECONCILING: a job that has run under an earlier JobManager waits until all its tasks run again, then
+                  RUNNING, or what takes it off this way: RESTARTING, FAILING, CANCELLING, SUSPENDED
 
     FINISHED, CANCELED and FAILED are final everywhere; SUSPENDED is final for one JobManager.
     """

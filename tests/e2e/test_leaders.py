@@ -135,6 +135,9 @@ def test_clients_go_on_with_their_sessions_when_the_leader_is_killed(tmp_path: P
             with sqlstream.connect(place.url) as connection, ThreadPoolExecutor(1) as pool:
                 cursor, reader = connection.cursor(), connection.cursor()
                 define(cursor, tmp_path, rows)
+                with pytest.raises(sqlstream.Error, match="zero"):
+                    reader.execute("INSERT INTO o SELECT 1 / (n - 1) FROM v")
+                (failed,) = reader.execute("SHOW JOBS").fetchall()
                 insert = pool.submit(cursor.execute, "INSERT INTO o SELECT n FROM g")
                 reader.execute("SELECT n FROM ticks")
                 assert reader.fetchone() is not None
@@ -154,7 +157,14 @@ def test_clients_go_on_with_their_sessions_when_the_leader_is_killed(tmp_path: P
 
                 insert.result(240)
                 assert written(tmp_path) == list(range(1, rows + 1))
-                assert cursor.execute("SHOW JOBS").fetchall()
+                jobs = {row[0]: row[2] for row in cursor.execute("SHOW JOBS").fetchall()}
+                assert (jobs[failed[0]], "FINISHED" in jobs.values()) == ("FAILED", True)
+            # What is known of a job that has ended under the first leader.
+            leader = second.leader()
+            history = leader.get(f"/jobs/{failed[0]}/exceptions")["exceptionHistory"]["entries"]
+            assert "zero" in history[0]["stacktrace"]
+            assert leader.get(f"/jobs/{failed[0]}/plan")["plan"]["nodes"]
+            assert leader.get(f"/jobs/{failed[0]}")["vertices"][0]["metrics"]
             assert second.leader().signal(signal.SIGTERM) == 0
         finally:
             for process in (second.server.process, first.process, shell):

@@ -171,6 +171,22 @@ def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -
     assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_MAX + 3)]
 
 
+def test_ended_jobs_are_kept_for_a_time_and_not_at_all_when_they_are_to_be_in_memory_alone(
+    tmp_path: Path, make_ended: MakeEnded
+) -> None:
+    path, now = tmp_path / "jobs", [1000]
+    store = FileJobStore(str(path), lambda: now[0], ENDED_MAX, expiration_ms=100)
+    store.put_ended(make_ended("early"))
+    now[0] = 1099
+    store.put_ended(make_ended("late"))
+    assert [job.details.job_id for job in store.ended()] == ["early", "late"]
+    now[0] = 1100
+    assert [job.details.job_id for job in store.ended()] == ["late"]
+    assert [entry.name for entry in (path / "ended").iterdir()] == ["late.job"]
+    FileJobStore(str(path), lambda: now[0], 0).put_ended(make_ended("unkept"))
+    assert [entry.name for entry in (path / "ended").iterdir()] == ["late.job"]
+
+
 def test_what_is_kept_of_a_job_that_has_ended_holds_no_password(
     tmp_path: Path, make_ended: MakeEnded
 ) -> None:

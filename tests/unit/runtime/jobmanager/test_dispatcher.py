@@ -101,6 +101,24 @@ def test_the_record_keeps_the_newest_jobs(make_job: MakeJob) -> None:
         manager.dispatcher.status("j0")
 
 
+def test_jobs_are_forgotten_some_time_after_their_ends_unless_they_wait_for_the_next_server(
+    make_job: MakeJob,
+) -> None:
+    manager = JobManager(JobManagerConfig(archive_ms=1000))
+    for n in range(3):
+        manager.handle(SubmitRequested(make_job(f"j{n}")), n)
+        manager.handle(CancelRequested(f"j{n}"), n)
+    waiting = manager.dispatcher.archive["j0"]
+    details = msgspec.structs.replace(waiting.details, status=JobStatus.SUSPENDED)
+    manager.dispatcher.archive["j0"] = msgspec.structs.replace(waiting, details=details)
+    manager.handle(Tick(), 1000)
+    assert [job.job_id for job in manager.dispatcher.overview()] == ["j0", "j1", "j2"]
+    manager.handle(Tick(), 1001)
+    assert [job.job_id for job in manager.dispatcher.overview()] == ["j0", "j2"]
+    manager.handle(Tick(), 5000)
+    assert [job.job_id for job in manager.dispatcher.overview()] == ["j0"]
+
+
 def test_graphs_that_no_scheduler_could_run_are_refused(make_job: MakeJob) -> None:
     dispatcher = JobManager(JobManagerConfig()).dispatcher
     job = make_job("j1", 1, 2, ExchangeKind.FORWARD)

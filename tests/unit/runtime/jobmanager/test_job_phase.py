@@ -10,6 +10,7 @@ from sqlstream.runtime.jobmanager.job_master import TRANSITIONS
 from sqlstream.runtime.jobmanager.job_phase import (
     PHASE_TRANSITIONS,
     JobPhase,
+    JobProgress,
     check_phase_transition,
     status_in,
 )
@@ -40,6 +41,27 @@ def test_what_clients_see_follows_flinks_diagram(phase: JobPhase) -> None:
     for target in PHASE_TRANSITIONS[phase]:
         seen = status_in(target, before)
         assert seen is before or seen in OF_FLINK[before], f"{phase} -> {target}"
+
+
+def statuses(is_recovered: bool, *phases: JobPhase) -> list[JobStatus]:
+    progress = JobProgress("j1", Story(), 0, is_recovered)
+    seen = [progress.status]
+    for phase in phases:
+        progress.transition(phase, 1)
+        seen.append(progress.status)
+    return seen
+
+
+def test_a_job_of_an_earlier_jobmanager_is_reconciling_until_all_its_tasks_run_again() -> None:
+    p = JobPhase
+    start = (p.CREATED, p.SCHEDULING, p.DEPLOYING)
+    before = [J.INITIALIZING, J.CREATED, J.RECONCILING, J.RECONCILING]
+    later = (p.RUNNING, p.RESTARTING, p.SCHEDULING, p.DEPLOYING)
+    again = [J.RUNNING, J.RESTARTING, J.RUNNING, J.RUNNING]
+    assert statuses(True, *start, *later) == before + again
+    # A restart that begins meanwhile is one of this JobManager.
+    assert statuses(True, *start, p.RESTARTING, p.DEPLOYING) == [*before, J.RESTARTING, J.RUNNING]
+    assert J.RECONCILING not in statuses(False, *start, *later)
 
 
 @pytest.mark.parametrize("status", [J.FAILING, J.CANCELLING])
