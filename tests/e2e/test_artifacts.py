@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_harness import environment, sqlstream
 from server_harness import JOB_TIMEOUT_S, POLL_S, RunningServer
+from standalone_harness import STANDALONE, free_port, join_address, workers
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -127,3 +128,17 @@ def test_an_uploaded_file_stands_in_statements_by_its_digest(tmp_path: Path) -> 
         (tmp_path / "model.bin").unlink()
         begin(server, tmp_path, "out", {"pipeline.cached-files": f"name:model,path:sha256:{digest}"})
         assert last_row(tmp_path / "out")["d"] == digest
+
+
+def test_task_managers_that_joined_fetch_files_over_their_connection(tmp_path: Path) -> None:
+    digest = model(tmp_path, 5 << 20)
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", *OPEN)
+    cache = tmp_path / "cache"
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 2, XDG_CACHE_HOME=str(cache)),
+    ):
+        named = {"pipeline.cached-files": f"name:model,path:{tmp_path}/model.bin", "parallelism.default": "2"}
+        begin(server, tmp_path, "out", named)
+        assert last_row(tmp_path / "out")["d"] == digest
+        assert [p.name for p in (cache / "sqlstream" / "artifacts").iterdir()] == [digest]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.host.file_systems import FileSystemOptions, Place, endpoint_of
 from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.spi.files import Files
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 _CONNECT_TIMEOUT_S = 10
 _REQUEST_TIMEOUT_S = 60
@@ -50,7 +53,34 @@ def gs(place: Place, options: FileSystemOptions, files: Files) -> Files:
     store = fs.GcsFileSystem(
         **login, **where, retry_time_limit=datetime.timedelta(seconds=_REQUEST_TIMEOUT_S)
     )
-    return StoreFiles(store, "gs://")
+    return StoreFiles(cast(Any, _WithDirectories(store)), "gs://")
+
+
+class _WithDirectories:
+    """Google's store as pyarrow has it, but for this: a directory that nobody has made, and which is there with its files, is
+    listed too. It is found among the names of all files below. No state."""
+
+    def __init__(self, store: fs.FileSystem) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get_file_info(self, asked: Any) -> Any:
+        from pyarrow import fs
+
+        if isinstance(asked, str) or asked.recursive:
+            return self._store.get_file_info(asked)
+        below = fs.FileSelector(asked.base_dir, recursive=True, allow_not_found=asked.allow_not_found)
+        found: dict[str, fs.FileInfo] = {}
+        for info in self._store.get_file_info(below):
+            name, _, rest = info.path[len(asked.base_dir) :].strip("/").partition("/")
+            path = f"{asked.base_dir}/{name}"
+            if not rest:
+                found[path] = info
+            elif path not in found:
+                found[path] = fs.FileInfo(path, fs.FileType.Directory)
+        return list(found.values())
 
 
 def abfs(place: Place, options: FileSystemOptions, files: Files) -> Files:

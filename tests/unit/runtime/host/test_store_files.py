@@ -13,6 +13,7 @@ from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.files.file_paths import find_files
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.store_files import StoreFiles
+from sqlstream.runtime.host.stores.arrow_stores import _WithDirectories
 from sqlstream.spi.files import Files
 from sqlstream.testing.mortal_files import Process
 
@@ -120,3 +121,21 @@ def test_reading_a_table_asks_for_each_list_once(tmp_path: Path) -> None:
     ]
     # The names of commits before and after it.
     assert asked == [("b/t", False), ("b/t", True), ("b/t", False)]
+
+
+class WithoutDirectories:
+    """As pyarrow has Google's store: directories that nobody has made are in no list."""
+
+    def __init__(self, *paths: str) -> None:
+        self._paths = paths
+
+    def get_file_info(self, asked: fs.FileSelector) -> list[fs.FileInfo]:
+        below = [p for p in self._paths if p.startswith(f"{asked.base_dir}/")]
+        return [fs.FileInfo(p, fs.FileType.File, size=1) for p in below if asked.recursive]
+
+
+def test_directories_that_nobody_has_made_are_listed_of_googles_store() -> None:
+    paths = ("b/t/a.csv", "b/t/p=1/b.csv", "b/t/p=1/deep/c.csv", "b/t/.committed/x", "b/u/d.csv")
+    store = StoreFiles(_WithDirectories(WithoutDirectories(*paths)), "gs://")  # type: ignore[arg-type]
+    assert store.list_names("gs://b/t", 10) == [("a.csv", False), ("p=1", True)]
+    assert [f.path for f in store.list_files("gs://b/t")] == [f"gs://{p}" for p in paths[:3]]

@@ -31,6 +31,12 @@ def test_a_file_whose_columns_are_asked_for_is_refused_too() -> None:
     assert refused.value.code == "SS4057"
 
 
+def test_a_table_in_a_file_system_elsewhere_is_seen_by_all_machines() -> None:
+    for path in ("s3://bucket/a", "sftp://host/a", "https://host/a"):
+        options = {"path": path, "format": "csv"}
+        refuse_local_files([SourceSpec("t", "filesystem", options, SCHEMA, SCHEMA.names)], {})
+
+
 def test_a_database_at_an_address_has_no_files_of_this_machine() -> None:
     refuse_local_files([table(path="dbname=shop host=db1", type="postgres")], {})
 
@@ -48,4 +54,5 @@ def test_checkpoints_in_a_directory_of_this_machine_are_refused(config: dict[str
         refuse_local_checkpoints(config)
     assert refused.value.code == "SS4057"
     refuse_local_checkpoints({**config, "execution.files-are-shared": "true"})
-    refuse_local_checkpoints({key: value.replace("/data", "s3://bucket/a") for key, value in config.items()})
+    for place in ("s3://bucket/a", "sftp://host/a", "webhdfs://host/a"):
+        refuse_local_checkpoints({key: value.replace("/data", place) for key, value in config.items()})
