@@ -57,6 +57,8 @@ class ArtifactStore:
     def __init__(self, directory: Callable[[], str], kept_s: float = KEPT_S) -> None:
         self._made_directory = directory
         self._kept_s = kept_s
+        # Jobs of the process before this one may need files that look old, and say so soon.
+        self._since_s = time.time()
         self._lock = threading.Lock()
         self._needed: dict[str, frozenset[str]] = {}
         self._uploads: dict[str, _Draft] = {}
@@ -168,7 +170,11 @@ class ArtifactStore:
         for path, _, used_s in self._files(drafts=True):
             name = os.path.basename(path)
             kept_s = max(_ABANDONED_S, self._kept_s) if name.startswith(_DRAFT) else self._kept_s
-            if name not in needed and used_s < time.time() - kept_s and not self._is_uploaded(path):
+            if (
+                name not in needed
+                and max(used_s, self._since_s) < time.time() - kept_s
+                and not self._is_uploaded(path)
+            ):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 

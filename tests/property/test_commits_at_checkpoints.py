@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -14,12 +15,13 @@ import pytest
 from commit_harness import ChangingJob, CheckpointedJob, DoubtfulDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from object_store import store_in
+from object_store import renaming_store_in, store_in
 
 from sqlstream import types as sql
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.connectors.files import filesystem
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
@@ -153,12 +155,17 @@ def test_a_sqlite_table_has_every_row_once_wherever_the_process_dies(tmp_path: P
     assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["t.db"]
 
 
-@pytest.mark.parametrize("death", range(0, 130, 5))
-def test_files_in_a_store_without_renames_have_every_row_once_wherever_the_process_dies(
-    tmp_path: Path, death: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("root", "store_in"), [("s3://b", store_in), ("sftp://b", renaming_store_in)])
+@pytest.mark.parametrize("death", range(0, 125, 5))
+def test_files_elsewhere_have_every_row_once_wherever_the_process_dies(
+    tmp_path: Path,
+    death: int,
+    root: str,
+    store_in: Callable[..., StoreFiles],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(filesystem, "files_of", lambda options, files: files)
-    options = {"connector": "filesystem", "path": "s3://b/t", "format": "csv"}
+    options = {"connector": "filesystem", "path": f"{root}/t", "format": "csv"}
     spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(0, 1), partition_keys=(1,))
     store = store_in(str(tmp_path))
     job = CheckpointedJob(
