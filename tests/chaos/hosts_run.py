@@ -22,7 +22,11 @@ NAMES = ("one", "two", "three")
 EVERY_S = 20.0
 BACK_AFTER_S = 3.0
 ROWS_PER_S = 500
-SETTLE_S = 400.0
+STUCK_S = 150.0
+"""A job that has written nothing for so long, with all hosts up, writes no more."""
+
+SHARE = 0.6
+"""How much of the rows that the job would write alone it gets: it goes on behind the last fault."""
 KINDS = ("killed host", "killed host", "killed host", "stopped host", "cut off host")
 HIGH_AVAILABILITY = (
     "-D",
@@ -133,7 +137,7 @@ class HostsRun:
         self._draw = random.Random(seed)
         self._seconds = seconds
         self._say = say
-        self._figures = HostsFigures(int(seconds * ROWS_PER_S))
+        self._figures = HostsFigures(int(seconds * ROWS_PER_S * SHARE))
         self._bytes = 0
         self._grown_s = time.monotonic()
 
@@ -200,9 +204,9 @@ class HostsRun:
         return now_s + lasts_s, end
 
     def _end(self, hosts: Hosts, machines: list[_Machine]) -> None:
-        deadline_s = time.monotonic() + SETTLE_S
+        self._grown_s = time.monotonic()
         found: list[int] = []
-        while len(found) < self._figures.rows and time.monotonic() < deadline_s:
+        while len(found) < self._figures.rows and time.monotonic() < self._grown_s + STUCK_S:
             for machine in machines:
                 machine.keep_up()
             self._has_grown(hosts)
