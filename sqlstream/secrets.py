@@ -54,8 +54,8 @@ _WORD_OF_ADDRESS = re.compile(
 """The address of a database may hold the password: `scheme://user:password@host`, `host=… password=…`. Such addresses are
 refused, and the excerpt of the refusal must not show them."""
 
-_SECRET_PARAMETERS = frozenset({"key", "sig", "signature", "auth", "code", "hmac"})
-"""Names of parameters in addresses, or their last words, that carry a secret: of Google, Azure, S3."""
+_SECRET_PARAMETERS = frozenset({"key", "sig", "signature", "auth", "code", "hmac", "delegation"})
+"""Names of parameters in addresses, or their last words, that carry a secret: of Google, Azure, S3, WebHDFS."""
 
 _URL_PARAMETER = re.compile(r"""(?<=[?&])(?P<key>[\w.-]+)=(?P<value>[^\s'"&#]+)""")
 """Of an address of HTTP."""

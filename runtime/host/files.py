@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.runtime.host.whole_files import sync_directory
+from sqlstream.secrets import without_secrets
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:
@@ -324,7 +325,8 @@ def _store_error(action: str, path: str, error: OSError) -> ExternalError:
         return ExternalError(
             "SS5001",
             f'could not {action} "{path}"',
-            detail=str(error),
+            # Libraries quote addresses, in which a token may be.
+            detail=without_secrets(str(error)),
             reason=FailureReason.ACCESS_REFUSED if is_refused else None,
             hint="check the login, and what its user may do there"
             if is_refused

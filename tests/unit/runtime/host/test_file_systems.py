@@ -235,3 +235,14 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(UserError, match="is not installed") as raised:
             files_of({"path": path, **login}, LocalFiles())
         assert (raised.value.code, words in raised.value.hint) == ("SS5084", True)
+
+
+def test_a_token_of_webhdfs_is_in_no_error(tmp_path: Path) -> None:
+    with running("webhdfs", tmp_path) as server:
+        options = {"path": server.root, "fs.token": "hunter2hunter2"}
+        for root in (server.root, "webhdfs://127.0.0.1:1"):
+            with pytest.raises(ExternalError) as raised:
+                files_of({**options, "path": root}, LocalFiles()).status(f"{root}/a")
+            assert "hunter2" not in f"{raised.value} {raised.value.detail}"
+        assert "delegation=hunter2" not in str(raised.value.detail)
+        assert "******" in raised.value.detail
