@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.runtime.host.artifacts import ArtifactStore
+from sqlstream.runtime.host.owned_files import CheckOwner
 from sqlstream.runtime.host.process_directory import ProcessDirectory
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
@@ -67,9 +68,10 @@ class ClusterSurroundings:
     lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
     name of the message and the job id when a client in another process submits or cancels a job. Jobs whose settings name no
     directory for their checkpoints have them below `checkpoint_directory`; empty: they take none. `on_checkpoint` is called with
-    the ids of a job and a checkpoint, on any thread, before that counts as complete. A job that is recovered leaves out
-    `checkpoint_ids_skipped` ids. `token` is what all processes of the cluster show each other; empty: one is made for the life of
-    this JobManager. `artifacts` are the files that go with jobs."""
+    the ids of a job and a checkpoint, on any thread, before that counts as complete. Of servers
+    that take the place of each other, each has an `epoch` of its own, which ids of checkpoints go by; 0 for one that is alone.
+    It removes nothing when `check_owner` says that another has taken its place (SS6077). `token` is what all processes of the
+    cluster show each other; empty: one is made for the life of this JobManager. `artifacts` are the files that go with jobs."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -80,6 +82,7 @@ class ClusterSurroundings:
     on_client_change: Callable[[str, str], None] = lambda message, job_id: None
     checkpoint_directory: str = ""
     on_checkpoint: Callable[[str, int], None] = lambda job_id, checkpoint_id: None
-    checkpoint_ids_skipped: int = 0
+    epoch: int = 0
+    check_owner: CheckOwner | None = None
     token: str = ""
     artifacts: ArtifactStore = field(default_factory=lambda: temporary_artifacts())

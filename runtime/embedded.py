@@ -119,7 +119,7 @@ class EmbeddedCluster:
         )
         self._task_managers = self._in_process() if in_process else self._in_children()
         self._store = ClaimingStore(around.store, files)
-        self._checkpoints = CheckpointStore(around.on_checkpoint, around.artifacts)
+        self._checkpoints = CheckpointStore(around.on_checkpoint, around.artifacts, around.check_owner)
         self._shell = JobManagerShell(
             self._job_manager_config(),
             JobManagerServices(
@@ -210,7 +210,7 @@ class EmbeddedCluster:
                 enumerates=enumerates_splits,
                 checkpoint_directory=self._around.checkpoint_directory,
                 job_manager_id=self._cluster_id,
-                checkpoint_ids_skipped=self._around.checkpoint_ids_skipped,
+                epoch=self._around.epoch,
             ),
             archive_max=value("jobstore.max-capacity"),
             archive_ms=1000 * value("jobstore.expiration-time"),

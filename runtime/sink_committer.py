@@ -10,16 +10,19 @@ from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply
 from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.owned_files import CheckOwner, owned
 from sqlstream.runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.spi.connector import AbortsCommittables, NamesStagedRows, NotesCommits
 from sqlstream.spi.files import Files
 
 
 class ConnectorCommitter:
-    """Calls each sink's connector. No state. Implements `Committer`."""
+    """Calls each sink's connector. With `check_owner`, nothing is removed that another server may own. No state. Implements
+    `Committer`."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, check_owner: CheckOwner | None = None) -> None:
         self._files = files
+        self._check_owner = check_owner
 
     def commit(
         self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
@@ -32,13 +35,15 @@ class ConnectorCommitter:
         for commit in commits:
             sink = connector(commit.spec.connector)
             if isinstance(sink, AbortsCommittables):
-                sink.abort(commit.spec, job_id, list(commit.committables), self._files)
+                files = owned(self._files, self._check_owner)
+                sink.abort(commit.spec, job_id, list(commit.committables), files)
 
     def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
         for rows in staged:
             sink = connector(rows.spec.connector)
             if isinstance(sink, NamesStagedRows):
-                sink.remove_staged(rows.spec, job_id, rows.writer_names, self._files)
+                files = owned(self._files, self._check_owner)
+                sink.remove_staged(rows.spec, job_id, rows.writer_names, files)
 
 
 def begin_with(earlier_job_id: str, job: JobGraph, files: Files) -> None:

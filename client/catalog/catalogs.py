@@ -28,6 +28,7 @@ from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor, CatalogType,
 from sqlstream.spi.packages import Guest, Kind, find_guest, make_guest
 
 if TYPE_CHECKING:
+    from sqlstream.client.catalog.file_catalog import Keep
     from sqlstream.runtime.host.rooted_files import FilePlaces
 
 
@@ -47,13 +48,15 @@ def catalog_types() -> Mapping[str, CatalogDescriptor]:
     )
 
 
-def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager:
+def kept_catalogs(
+    path: str, places: FilePlaces | None = None, keep: Keep = lambda changes: None
+) -> CatalogManager:
     """The catalogs kept in the directory `path`: the default catalog, and the definitions of those that CREATE CATALOG made.
-    With `places`, those lie there: UserError SS5030 for another one."""
+    With `places`, those lie there: UserError SS5030 for another one. What is about to change below `path` is given to `keep`."""
     from sqlstream.client.catalog.file_catalog import open_file_catalog
 
-    default = open_file_catalog(os.path.join(path, DEFAULT_DIRECTORY))
-    store = FileCatalogStore(os.path.join(path, STORE_DIRECTORY))
+    default = open_file_catalog(os.path.join(path, DEFAULT_DIRECTORY), keep=keep)
+    store = FileCatalogStore(os.path.join(path, STORE_DIRECTORY), keep)
 
     def open_within(name: str, definition: CatalogDefinition) -> Catalog:
         if places is not None:
@@ -117,8 +120,8 @@ logger = logging.getLogger(__name__)
 class FileCatalogStore:
     """Keeps what CREATE CATALOG declares. For one server: it reads the directory once, when it starts."""
 
-    def __init__(self, path: str) -> None:
-        self._path = os.path.abspath(path)
+    def __init__(self, path: str, keep: Keep = lambda changes: None) -> None:
+        self._path, self._keep = os.path.abspath(path), keep
         try:
             os.makedirs(self._path, 0o700, exist_ok=True)
         except OSError as error:
@@ -142,11 +145,14 @@ class FileCatalogStore:
         return found
 
     def put(self, name: str, definition: CatalogDefinition) -> None:
-        write_definition(self._file(name), encode_catalog(definition))
+        path, content = self._file(name), encode_catalog(definition)
+        self._keep({path: content})
+        write_definition(path, content)
 
     def remove(self, name: str) -> None:
         path = self._file(name)
         if os.path.exists(path):
+            self._keep({path: None})
             remove_definition(path)
 
     def _file(self, name: str) -> str:

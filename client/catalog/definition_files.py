@@ -138,3 +138,13 @@ def entries(directory: str) -> list[os.DirEntry[str]]:
         return []
     except OSError as error:
         raise file_error("list", directory, error) from error
+
+
+def files_below(directory: str) -> list[str]:
+    """The paths of all files below a directory, hidden ones left out."""
+    return [
+        os.path.join(found, name)
+        for found, _, names in os.walk(directory)
+        for name in names
+        if not name.startswith(".")
+    ]

@@ -31,6 +31,7 @@ from sqlstream.client.catalog.definition_files import (
     SUFFIX,
     entries,
     file_name,
+    files_below,
     make_directory,
     read_definition,
     remove_definition,
@@ -66,6 +67,9 @@ _DATABASE = "database.json"
 _TABLES = "tables"
 _FUNCTIONS = "functions"
 
+Keep = Callable[[Mapping[str, bytes | None]], None]
+"""Takes the files that are about to be written, by their paths, or removed (None)."""
+
 Signature = tuple[int, int, int]
 """Inode, size and time of modification in nanoseconds: another file of the same name has another one."""
 
@@ -81,11 +85,15 @@ class _State:
 
 
 def open_file_catalog(
-    path: str, name: str = catalog.DEFAULT_CATALOG, default_database: str = catalog.DEFAULT_DATABASE
+    path: str,
+    name: str = catalog.DEFAULT_CATALOG,
+    default_database: str = catalog.DEFAULT_DATABASE,
+    keep: Keep = lambda changes: None,
 ) -> FileCatalog:
-    """The catalog `name` kept in the directory `path`, which is made when it is missing or empty."""
+    """The catalog `name` kept in the directory `path`, which is made when it is missing or empty. What is about to change
+    there is given to `keep`, which may refuse it."""
     options = {"type": TYPE, "path": path, "default-database": default_database}
-    return FileCatalog(name, catalog.CatalogDefinition(options))
+    return FileCatalog(name, catalog.CatalogDefinition(options), keep)
 
 
 def _complete(definition: catalog.CatalogDefinition) -> catalog.CatalogDefinition:
@@ -105,13 +113,16 @@ class FileCatalog:
     the signatures of their files, so that after a change only changed files are read.
     """
 
-    def __init__(self, name: str, definition: catalog.CatalogDefinition) -> None:
+    def __init__(
+        self, name: str, definition: catalog.CatalogDefinition, keep: Keep = lambda changes: None
+    ) -> None:
         """UserError when the directory is no catalog or one of another format; ExternalError when it cannot be used."""
         refuse_home(definition.options["path"], 'option "path"')
         self._path = os.path.abspath(definition.options["path"])
         self.definition = _complete(definition)
         default = self.definition.default_database
         self._name = name
+        self._keep = keep
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Signature, object]] = {}
         self._state = _State(-1, catalog.CatalogContents())
@@ -136,16 +147,15 @@ class FileCatalog:
                     hint="repair the file, or name another directory",
                 ) from None
         else:
-            write_definition(head, encode(CatalogHead(FORMAT)))
+            self._put(head, encode(CatalogHead(FORMAT)))
         remove_leftovers(self._path)
         databases = os.path.join(self._path, _DATABASES)
         if not entries(databases):
             os.makedirs(databases, 0o700, exist_ok=True)
-            make_directory(
-                self._database_path(default_database),
-                {_DATABASE: encode_database(catalog.CatalogDatabase())},
-                (_TABLES,),
-            )
+            self._prepared_database(default_database, encode_database(catalog.CatalogDatabase()))()
+        for entry in entries(databases):
+            # A copy of the files alone has no empty directories.
+            os.makedirs(os.path.join(entry.path, _TABLES), 0o700, exist_ok=True)
         self._version.advance()
         self._reload()
 
@@ -260,16 +270,21 @@ class FileCatalog:
         match change:
             case catalog.PutObject(entry):
                 path, content = self._object_path(entry.path), encode_object(entry)
-                return lambda: write_definition(path, content)
+                return lambda: self._put(path, content)
             case catalog.RemoveObject(entry):
                 path = self._object_path(entry.path)
-                return lambda: remove_definition(path)
+                return lambda: self._remove(path)
             case catalog.RemoveDamaged(damaged):
                 path = self._object_path(damaged)
-                return lambda: remove_definition(path)
+                return lambda: self._remove(path)
             case catalog.RenameObject(entry):
                 path, target = self._object_path(entry.path), self._object_path(change.target)
-                return lambda: rename_definition(path, target)
+
+                def rename() -> None:
+                    self._keep({target: read_definition(path), path: None})
+                    rename_definition(path, target)
+
+                return rename
             case catalog.PutFunction(function):
                 path, content = self._function_path(function.path), encode_function(function)
                 directory = os.path.dirname(path)
@@ -277,23 +292,45 @@ class FileCatalog:
                 def write() -> None:
                     if not os.path.isdir(directory):
                         make_directory(directory, {}, ())
-                    write_definition(path, content)
+                    self._put(path, content)
 
                 return write
             case catalog.RemoveFunction(function):
                 path = self._function_path(function.path)
-                return lambda: remove_definition(path)
+                return lambda: self._remove(path)
             case catalog.RemoveDamagedFunction(damaged):
                 path = self._function_path(damaged)
-                return lambda: remove_definition(path)
+                return lambda: self._remove(path)
             case catalog.PutDatabase(_, name, database, expected):
                 path, content = self._database_path(name), encode_database(database)
                 if expected is not None:
-                    return lambda: write_definition(os.path.join(path, _DATABASE), content)
-                return lambda: make_directory(path, {_DATABASE: content}, (_TABLES,))
+                    return lambda: self._put(os.path.join(path, _DATABASE), content)
+                return self._prepared_database(name, content)
             case catalog.RemoveDatabase(_, name):
                 path = self._database_path(name)
-                return lambda: remove_directory(path)
+
+                def remove() -> None:
+                    self._keep(dict.fromkeys(files_below(path)))
+                    remove_directory(path)
+
+                return remove
+
+    def _prepared_database(self, name: str, content: bytes) -> Callable[[], None]:
+        path = self._database_path(name)
+
+        def make() -> None:
+            self._keep({os.path.join(path, _DATABASE): content})
+            make_directory(path, {_DATABASE: content}, (_TABLES,))
+
+        return make
+
+    def _put(self, path: str, content: bytes) -> None:
+        self._keep({path: content})
+        write_definition(path, content)
+
+    def _remove(self, path: str) -> None:
+        self._keep({path: None})
+        remove_definition(path)
 
     def close(self) -> None:
         """The catalog is not to be used after this."""

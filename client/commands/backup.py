@@ -46,11 +46,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def place_of(arguments: argparse.Namespace) -> KeptPlace:
     from sqlstream.client.server.backup import KeptPlace
-    from sqlstream.client.server.server_config import leaders, shared_directory
+    from sqlstream.client.server.leaders.copied_records import LeaderStores
+    from sqlstream.client.server.leaders.stores import leaders
+    from sqlstream.client.server.server_config import shared_directory
 
     configuration = configuration_of(arguments)
-    root = shared_directory(configuration, arguments.data_dir)
-    return KeptPlace(os.path.abspath(root), leaders(configuration) is not None)
+    root = os.path.abspath(shared_directory(configuration, arguments.data_dir))
+    found = leaders(configuration)
+    return KeptPlace(root, LeaderStores(found, configuration) if found is not None else None)
 
 
 def show(record: BackupRecord, as_json: bool) -> None:

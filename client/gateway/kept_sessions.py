@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +22,7 @@ from sqlstream.catalog import (
     PutObject,
     UseDatabase,
 )
+from sqlstream.errors import SqlStreamError
 from sqlstream.kept_formats import SESSIONS
 from sqlstream.runtime.host.whole_files import replace_file
 
@@ -107,13 +108,20 @@ def go_on(session: Session, kept: KeptSession) -> None:
 
 
 class SessionFiles:
-    """One file for each open session below `directory`, which is the server's alone. Thread-safe for different sessions.
+    """One file for each open session below `directory`, which is the server's alone; what is about to change there is given to
+    `keep`, by paths. Thread-safe for different sessions.
 
     With `is_durable` a file is on the disk when `put` returns; without, only a crash of the machine can lose it. A file that
     cannot be written or read is logged: the session is lost with its server then. State: none."""
 
-    def __init__(self, directory: str, is_durable: bool) -> None:
+    def __init__(
+        self,
+        directory: str,
+        is_durable: bool,
+        keep: Callable[[Mapping[str, bytes | None]], None] = lambda changes: None,
+    ) -> None:
         """OSError when the directory cannot be made."""
+        self._keep = keep
         self._directory = directory
         self._is_durable = is_durable
         os.makedirs(directory, 0o700, exist_ok=True)
@@ -122,12 +130,15 @@ class SessionFiles:
         path = self._path(handle)
         draft = f"{path}.{secrets.token_hex(4)}.draft"
         try:
-            replace_file(path, draft, msgspec.msgpack.encode(kept), is_durable=self._is_durable)
-        except (OSError, UnicodeEncodeError) as error:
+            data = msgspec.msgpack.encode(kept)
+            self._keep({path: data})
+            replace_file(path, draft, data, is_durable=self._is_durable)
+        except (OSError, UnicodeEncodeError, SqlStreamError) as error:
             logger.error("session %s ends with this server: it could not be kept: %s", handle, error)
 
     def remove(self, handle: str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, SqlStreamError):
+            self._keep({self._path(handle): None})
             os.unlink(self._path(handle))
 
     def all(self) -> Iterator[tuple[str, KeptSession]]:
@@ -144,7 +155,8 @@ class SessionFiles:
                 found = _decoded(data)
             except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
                 logger.warning('"%s" is removed: %s', entry.path, error)
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, SqlStreamError):
+                    self._keep({entry.path: None})
                     os.unlink(entry.path)
                 continue
             yield handle, found

@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -21,7 +22,7 @@ from sqlstream import __version__
 from sqlstream.bounds import Count, Millis
 from sqlstream.client.server.job_store import OtherVersion, read_graph
 from sqlstream.client.server.kept_file import DamagedFile, make_private_directory, write_file
-from sqlstream.client.server.leadership import EPOCHS, RELEASED, newest_epoch
+from sqlstream.client.server.leaders.copied_records import LeaderStores, copied_records, fill, led_epoch
 from sqlstream.client.server.place_formats import check_formats
 from sqlstream.client.server.recovery import JobCheckpointStores
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
@@ -39,20 +40,32 @@ RESTORED = "restored"
 TRIES = 20
 _OF_ALL = ("tokens.json", "token", "formats.json", "cluster", "kept", "artifacts")
 _OF_LEADER = ("catalog", "sessions")
+EPOCHS_SKIPPED = 1000
+"""So many leaders the servers of which a backup was taken may have had since: ids of checkpoints go by them."""
 _COPY_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class KeptPlace:
     """Where a server keeps what it must not lose: `root` is the data directory, or what several servers share; then what only the
-    leader has is in its newest epoch."""
+    leader changes is in their `stores`."""
 
     root: str
-    is_shared: bool
+    stores: LeaderStores | None = None
 
     @property
-    def fenced(self) -> str:
-        return newest_epoch(self.root) if self.is_shared else self.root
+    def is_shared(self) -> bool:
+        return self.stores is not None
+
+    @contextlib.contextmanager
+    def fenced(self) -> Iterator[str]:
+        """The directory of what only the leader changes, as it is now: a copy, where servers share a store."""
+        if self.stores is None:
+            yield self.root
+            return
+        with tempfile.TemporaryDirectory(prefix="sqlstream-") as directory:
+            copied_records(self.stores, directory)
+            yield directory
 
     @property
     def checkpoints(self) -> str:
@@ -78,6 +91,7 @@ class BackupRecord(msgspec.Struct, frozen=True):
     is_shared: bool
     jobs: tuple[SavedJob, ...]
     files: dict[str, str]
+    epoch: Count = 0
 
 
 def back_up(place: KeptPlace, target: str, now_ms: Callable[[], int]) -> BackupRecord:
@@ -100,17 +114,20 @@ class _Copy:
 
     def __init__(self, place: KeptPlace, data: str) -> None:
         self._place = place
-        self._fenced = place.fenced
         self._data = data
         self._files: dict[str, str] = {}
 
     def run(self, target: str, made_ms: int) -> BackupRecord:
         # Checkpoints first: what a job's files say of a checkpoint is then of one that is here, or of a later one.
-        jobs = [job for name, graph in self._jobs() if (job := self._job(name, graph)) is not None]
+        with self._place.fenced() as fenced:
+            found = [(name, graph, *self._found(graph)) for name, graph in self._jobs(fenced)]
+        with self._place.fenced() as fenced:
+            jobs = [job for one in found if (job := self._job(fenced, *one)) is not None]
+            for name in (*_OF_LEADER, os.path.join("jobs", "ended")):
+                self._tree(fenced, name)
+            self._set_aside(os.path.join(fenced, "jobs"))
         for name in _OF_ALL:
             self._tree(self._place.root, name)
-        for name in (*_OF_LEADER, os.path.join("jobs", "ended")):
-            self._tree(self._fenced, name)
         record = BackupRecord(
             FORMAT.version,
             __version__,
@@ -119,6 +136,7 @@ class _Copy:
             self._place.is_shared,
             tuple(jobs),
             self._files,
+            led_epoch(self._place.stores) if self._place.stores is not None else 0,
         )
         for directory, _, _ in os.walk(self._data, topdown=False):
             sync_directory(directory)
@@ -126,15 +144,18 @@ class _Copy:
         write_file(os.path.join(target, RECORD), content)
         return record
 
-    def _jobs(self) -> Iterator[tuple[str, JobGraph | None]]:
+    def _set_aside(self, directory: str) -> None:
+        """What was set aside or is damaged goes along, as it is."""
+        for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+            if name.endswith((".aside", ".damaged")):
+                self._tree(directory, name, "jobs")
+
+    def _jobs(self, fenced: str) -> Iterator[tuple[str, JobGraph | None]]:
         """The names of the files of jobs, and their graphs where they can be read."""
-        directory = os.path.join(self._fenced, "jobs")
+        directory = os.path.join(fenced, "jobs")
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
         for name in names:
             if not name.endswith(".job"):
-                # One that was set aside or is damaged goes along, as it is.
-                if name.endswith((".aside", ".damaged")):
-                    self._tree(directory, name, "jobs")
                 continue
             try:
                 yield name, read_graph(os.path.join(directory, name))
@@ -142,17 +163,22 @@ class _Copy:
                 if os.path.exists(os.path.join(directory, name)):
                     yield name, None
 
-    def _job(self, name: str, graph: JobGraph | None) -> SavedJob | None:
-        """None for one that has ended meanwhile."""
-        job_id = name.removesuffix(".job")
+    def _found(self, graph: JobGraph | None) -> tuple[StoredCheckpoint | None, bool]:
+        """The newest checkpoint of a job, copied, and whether the mark that there is one stays without it."""
         try:
-            found, has_mark = self._checkpoint(graph) if graph is not None else None, graph is None
+            return self._checkpoint(graph) if graph is not None else None, graph is None
         except SqlStreamError:
             # Where it is restored it waits for its checkpoints, as it does here.
-            found, has_mark = None, True
+            return None, True
+
+    def _job(
+        self, fenced: str, name: str, graph: JobGraph | None, found: StoredCheckpoint | None, has_mark: bool
+    ) -> SavedJob | None:
+        """None for one that has ended meanwhile."""
+        job_id = name.removesuffix(".job")
         is_copied = found is not None and found.directory.startswith(self._place.checkpoints + os.sep)
-        directory = os.path.join(self._fenced, "jobs")
-        for own in sorted(os.listdir(directory)):
+        directory = os.path.join(fenced, "jobs")
+        for own in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
             # Without a checkpoint the mark that there is one would hold the job up: its first came after this look.
             if own.startswith(f"{job_id}.") and (found is not None or has_mark or not own.endswith(".saved")):
                 self._tree(directory, own, "jobs")
@@ -250,7 +276,7 @@ def restore(path: str, place: KeptPlace) -> BackupRecord:
     draft = f"{root}.{secrets.token_hex(4)}.draft"
     with _told(f'could not restore "{path}"'):
         try:
-            _put(record, path, draft)
+            _put(record, path, draft, place)
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(root)
             os.rename(draft, root)
@@ -264,14 +290,19 @@ def was_restored(root: str) -> bool:
     return os.path.exists(os.path.join(root, RESTORED))
 
 
-def _put(record: BackupRecord, path: str, draft: str) -> None:
+def _put(record: BackupRecord, path: str, draft: str, place: KeptPlace) -> None:
     make_private_directory(draft)
-    fenced = draft
-    if record.is_shared:
-        # A server that starts leads at once.
-        fenced = os.path.join(draft, EPOCHS, "epoch-1-restored")
-        _make_directory(fenced)
-        write_file(os.path.join(fenced, RELEASED), b"")
+    with tempfile.TemporaryDirectory(prefix="sqlstream-") as copy:
+        fenced = copy if place.stores is not None else draft
+        _put_files(record, path, draft, fenced)
+        if place.stores is not None:
+            fill(place.stores, draft, fenced, record.epoch + EPOCHS_SKIPPED)
+    write_file(os.path.join(draft, RESTORED), f"{record.made_ms}\n".encode())
+    for directory, _, _ in os.walk(draft, topdown=False):
+        sync_directory(directory)
+
+
+def _put_files(record: BackupRecord, path: str, draft: str, fenced: str) -> None:
     for name, digest in sorted(record.files.items()):
         parts = name.split("/")
         if os.path.isabs(name) or ".." in parts:
@@ -288,9 +319,6 @@ def _put(record: BackupRecord, path: str, draft: str) -> None:
             found = ""
         if found != digest:
             raise UserError("SS6144", f'the file "{name}" of "{path}" is not as it was written')
-    write_file(os.path.join(draft, RESTORED), f"{record.made_ms}\n".encode())
-    for directory, _, _ in os.walk(draft, topdown=False):
-        sync_directory(directory)
 
 
 def _make_directory(path: str) -> None:

@@ -33,10 +33,12 @@ class GuardedCluster(EmbeddedCluster):
         surroundings: ClusterSurroundings,
         plan_bytes_max: int,
         user_plans_bytes_max: int,
+        keeps_artifacts: bool = True,
     ) -> None:
         super().__init__(config, task_managers, False, print_lines, surroundings)
         self._places = surroundings.places
         self._plan_bytes_max = plan_bytes_max
+        self._keeps_artifacts = keeps_artifacts
         self._user_plans = UserPlans(user_plans_bytes_max, self._live_jobs)
 
     def _live_jobs(self) -> set[str]:
@@ -45,6 +47,11 @@ class GuardedCluster(EmbeddedCluster):
     def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         check_job_id(graph.job_id)
         check_plan_size(size, self._plan_bytes_max)
+        if graph.artifacts and not self._keeps_artifacts and not is_recovered:
+            raise UserError(
+                "SS6085",
+                f'the file "{graph.artifacts[0].name}" would be lost with this server: those that share it have no directory',
+            )
         self._user_plans.add(graph.owner, graph.job_id, size, is_recovered)
         if self._places is not None:
             files = RootedFiles(self._places)

@@ -16,6 +16,7 @@ from sqlstream import __version__
 from sqlstream.bounds import Count, Int64, Millis
 from sqlstream.client.server.kept_file import (
     DamagedFile,
+    KeptFiles,
     make_private_directory,
     remove_drafts,
     remove_file,
@@ -134,8 +135,8 @@ class FileJobStore:
     `ended_max` ended jobs are kept in `ended/` for `expiration_ms`, and none with `ended_max` 0. Implements `JobStore` and has
     the marks of a `KeptCommitter`.
 
-    With a `marks_directory` the directory is that of a server which leads others: another one may take it away. Then nothing is
-    done (ExternalError SS6077). A mark for each job, under a path that stays, says that it is kept; and the newest of its
+    With a `marks_directory` the server leads others: another one may take its place. Then nothing is done, which `files` see to
+    (ExternalError SS6077). A mark for each job, under a path that stays, says that it is kept; and the newest of its
     checkpoints that counts is kept with it: one that is not noted here was completed by a server that did not lead any more.
 
     A file that cannot be read is renamed and logged, and stops nothing; one of another version stays, for the release that reads
@@ -149,9 +150,11 @@ class FileJobStore:
         ended_max: int,
         marks_directory: str = "",
         expiration_ms: int | None = None,
+        files: KeptFiles | None = None,
     ) -> None:
         self._expiration_ms = expiration_ms
         self._marks_directory = marks_directory
+        self._files = files or KeptFiles()
         self._ended_max = ended_max
         self._directory = directory
         self._ended_directory = os.path.join(directory, "ended")
@@ -167,26 +170,22 @@ class FileJobStore:
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk. A job
         that is kept already, under an earlier server or with another parallelism, is as old as it was."""
-        self.check_leads()
         path = self._path(job_graph.job_id, _GRAPH)
-        known = _read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
+        known = self._read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
         submitted_ms = known.submitted_ms if known is not None else self._now_ms()
         stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded, __version__)
         if self._marks_directory:
             write_file(self.kept_file(job_graph.job_id), b"", is_durable=not job_graph.is_query)
-        write_file(path, _encode(stored), is_durable=not job_graph.is_query)
+        self._files.change({path: _encode(stored)}, is_durable=not job_graph.is_query)
 
     def remove(self, job_id: str, ended: events.EndedJob) -> None:
         """The job has ended. One that was suspended stays, unless it finished first."""
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
-        self.check_leads()
         self.put_ended(ended)
         self._saved.discard(job_id)
-        for suffix in _OF_A_JOB:
-            remove_file(self._path(job_id, suffix))
+        self._files.change(dict.fromkeys(self._path(job_id, suffix) for suffix in _OF_A_JOB))
         if self._marks_directory:
-            self.check_leads()
             remove_file(self.kept_file(job_id))
 
     def kept_file(self, job_id: str) -> str:
@@ -194,28 +193,25 @@ class FileJobStore:
         return os.path.abspath(os.path.join(directory, _checked(job_id) + _GRAPH))
 
     def check_leads(self) -> None:
-        """ExternalError SS6077 when another server has taken the directory."""
-        if self._marks_directory and not os.path.isdir(self._directory):
-            raise ExternalError("SS6077", "this server leads no longer: another one has taken its jobs")
+        """Return when this server has led after the call began. ExternalError SS6077 when another one has taken its jobs."""
+        self._files.check_owner()
 
     # --- marks
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         """A query is lost with its client anyway. One that is suspended runs again: what is removed is hidden."""
-        self.check_leads()
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
-            write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
+            self._write(self._path(job_id, _ENDING), _StoredEnding(FORMAT_VERSION, end, error))
 
     def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Not when the server itself ends the job, which is to run again."""
-        self.check_leads()
         job_id = request.job_id
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             stop = request if isinstance(request, events.SavepointRequested) else None
-            write_file(self._path(job_id, _ASKED), _encode(_StoredRequest(FORMAT_VERSION, stop)))
+            self._write(self._path(job_id, _ASKED), _StoredRequest(FORMAT_VERSION, stop))
 
     def forget_end(self, job_id: str) -> None:
-        remove_file(self._path(job_id, _ASKED))
+        self._files.change({self._path(job_id, _ASKED): None})
 
     def blame(self, job_id: str) -> None:
         if _JOB_ID.fullmatch(job_id) is not None and os.path.exists(self._path(job_id, _GRAPH)):
@@ -224,7 +220,7 @@ class FileJobStore:
     def blamed(self, job_id: str) -> int:
         """How many servers have ended while they dealt with this job, since one has stopped in order."""
         path = self._path(job_id, _BLAMED)
-        found = _read_or_set_aside(path, _StoredBlame) if os.path.exists(path) else None
+        found = self._read_or_set_aside(path, _StoredBlame) if os.path.exists(path) else None
         return found.servers if found is not None else 0
 
     @contextlib.contextmanager
@@ -240,16 +236,14 @@ class FileJobStore:
     def _put_blame(self, job_id: str, servers: int) -> None:
         # It has to outlive the process, but not the machine.
         path = self._path(job_id, _BLAMED)
-        if servers:
-            write_file(path, _encode(_StoredBlame(FORMAT_VERSION, servers)), is_durable=False)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+        stored = _encode(_StoredBlame(FORMAT_VERSION, servers)) if servers else None
+        if stored is not None or os.path.exists(path):
+            self._files.change({path: stored}, is_durable=False)
 
     def set_aside(self, job_id: str) -> str:
         """Leave out a job until somebody gives its file its name again; returns the file's path."""
         path = self._path(job_id, _GRAPH)
-        os.replace(path, path + _ASIDE)
+        self._files.rename(path, path + _ASIDE)
         self._put_blame(job_id, 0)
         return os.path.abspath(path + _ASIDE)
 
@@ -261,11 +255,10 @@ class FileJobStore:
     def mark_saved(self, job_id: str, checkpoint_id: int) -> None:
         """The job has had a checkpoint of its own. Called on any thread, for each of them."""
         if self._marks_directory:
-            self.check_leads()
             if os.path.exists(self._path(job_id, _GRAPH)):
-                write_file(self._path(job_id, _SAVED), _encode(_StoredPointer(FORMAT_VERSION, checkpoint_id)))
+                self._write(self._path(job_id, _SAVED), _StoredPointer(FORMAT_VERSION, checkpoint_id))
         elif job_id not in self._saved and os.path.exists(self._path(job_id, _GRAPH)):
-            write_file(self._path(job_id, _SAVED), b"")
+            self._files.change({self._path(job_id, _SAVED): b""})
             self._saved.add(job_id)
 
     def mark_committing(
@@ -273,23 +266,23 @@ class FileJobStore:
     ) -> None:
         """The job ends, and its last output is about to become visible."""
         stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
-        write_file(self._path(job_id, _COMMITS), _encode(stored))
+        self._write(self._path(job_id, _COMMITS), stored)
 
     def mark_committed(self, job: KeptJob) -> None:
         """The last output of a job that an earlier server was about to end is visible."""
         assert job.commits is not None
         stored = _StoredCommits(FORMAT_VERSION, job.checkpoint_id, job.commits, is_committed=True)
-        write_file(self._path(job.graph.job_id, _COMMITS), _encode(stored))
+        self._write(self._path(job.graph.job_id, _COMMITS), stored)
 
     def marked(self, job_id: str) -> tuple[events.SinkCommit, ...] | None:
         """The commits with which the job was about to end; None when it was not, or they cannot be read."""
         path = self._path(job_id, _COMMITS)
-        found = _read_or_set_aside(path, _StoredCommits) if os.path.exists(path) else None
+        found = self._read_or_set_aside(path, _StoredCommits) if os.path.exists(path) else None
         return found.commits if found is not None else None
 
     def unmark_committing(self, job_id: str) -> None:
         """The output has been removed again."""
-        remove_file(self._path(job_id, _COMMITS))
+        self._files.change({self._path(job_id, _COMMITS): None})
 
     def suspend(self, job_ids: Iterable[str]) -> None:
         """The server stops: these jobs are cancelled, but run again after the next start."""
@@ -313,9 +306,9 @@ class FileJobStore:
         for path in self._paths(self._ended_directory, _GRAPH):
             if os.path.exists(os.path.join(self._directory, os.path.basename(path))):
                 continue
-            stored = _read_or_set_aside(path, _StoredEnd)
+            stored = self._read_or_set_aside(path, _StoredEnd)
             if stored is not None and self._has_expired(stored):
-                remove_file(path)
+                self._files.change({path: None}, is_durable=False)
             elif stored is not None:
                 found.append(stored)
         return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
@@ -329,10 +322,10 @@ class FileJobStore:
         kept = msgspec.structs.replace(ended, job_graph=without_secrets(ended.job_graph))
         # Where servers share the directory, the next one may be on another machine.
         is_durable = bool(self._marks_directory) and not ended.job_graph.is_query
-        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept)), is_durable=is_durable)
-        paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
-        for old in paths[: -self._ended_max]:
-            remove_file(old)
+        written = {path: _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept))}
+        paths = sorted(set(self._paths(self._ended_directory, _GRAPH)) - {path}, key=os.path.getmtime)
+        surplus = max(0, len(paths) + 1 - self._ended_max)
+        self._files.change({**written, **dict.fromkeys(paths[:surplus])}, is_durable=is_durable)
 
     def _has_expired(self, stored: _StoredEnd) -> bool:
         return self._expiration_ms is not None and self._now_ms() - stored.ended_ms >= self._expiration_ms
@@ -347,35 +340,35 @@ class FileJobStore:
         return sorted(e.path for e in os.scandir(directory) if e.name.endswith(suffix) and e.is_file())
 
     def _read(self, path: str) -> KeptJob | None:
-        stored = _read_or_set_aside(path, _StoredJob)
+        stored = self._read_or_set_aside(path, _StoredJob)
         if stored is None:
             return None
         try:
             graph = decode_job_graph(stored.graph)
             _checked(graph.job_id)
         except (msgspec.DecodeError, RecursionError, InternalError) as error:
-            _set_aside(path, str(error))
+            self._set_aside(path, str(error))
             return None
         saved_path = self._path(graph.job_id, _SAVED)
         saved_mark = os.path.abspath(saved_path) if os.path.exists(saved_path) else ""
         newest_id = self._newest_id(saved_path)
         if newest_id is None:
             # None of its checkpoints would count, and to go on from none is to write all rows again.
-            _set_aside(path, "the newest of its checkpoints is not known")
+            self._set_aside(path, "the newest of its checkpoints is not known")
             return None
         job = KeptJob(graph, stored.submitted_ms, None, saved_mark=saved_mark, newest_id=newest_id)
         ending_path = self._path(graph.job_id, _ENDING)
-        ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
+        ending = self._read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
         if ending is not None:
             job = dataclasses.replace(job, end=ending.end, error=ending.error)
         job = dataclasses.replace(job, asked=self._asked(graph.job_id))
         commits_path = self._path(graph.job_id, _COMMITS)
         if not os.path.exists(commits_path):
             return job
-        marked = _read_or_set_aside(commits_path, _StoredCommits)
+        marked = self._read_or_set_aside(commits_path, _StoredCommits)
         if marked is None:
             # Its output may be visible; running the job again could write it twice.
-            _set_aside(path, "what it was about to commit is not known")
+            self._set_aside(path, "what it was about to commit is not known")
             return None
         return dataclasses.replace(
             job,
@@ -390,15 +383,36 @@ class FileJobStore:
             return -1
         if not os.path.exists(saved_path):
             return 0
-        found = _read_or_set_aside(saved_path, _StoredPointer)
+        found = self._read_or_set_aside(saved_path, _StoredPointer)
         return found.checkpoint_id if found is not None else None
 
     def _asked(self, job_id: str) -> events.CancelRequested | events.SavepointRequested | None:
         path = self._path(job_id, _ASKED)
-        found = _read_or_set_aside(path, _StoredRequest) if os.path.exists(path) else None
+        found = self._read_or_set_aside(path, _StoredRequest) if os.path.exists(path) else None
         if found is None:
             return None
         return found.stop if found.stop is not None else events.CancelRequested(job_id)
+
+    def _read_or_set_aside(self, path: str, kind: type[_Stored]) -> _Stored | None:
+        try:
+            found = _read_kept(path, kind)
+        except OtherVersion as other:
+            logger.error("the kept job %s was %s", path, other)
+            return None
+        except (OSError, DamagedFile, msgspec.DecodeError, RecursionError) as error:
+            self._set_aside(path, str(error))
+            return None
+        return found
+
+    def _set_aside(self, path: str, reason: str) -> None:
+        logger.error(
+            "could not read the kept job %s: %s; it is set aside as %s%s", path, reason, path, _DAMAGED
+        )
+        with contextlib.suppress(OSError, ExternalError):
+            self._files.rename(path, path + _DAMAGED)
+
+    def _write(self, path: str, stored: msgspec.Struct) -> None:
+        self._files.change({path: _encode(stored)})
 
 
 def _checked(job_id: str) -> str:
@@ -418,36 +432,18 @@ class OtherVersion(Exception):
 def read_graph(path: str) -> JobGraph:
     """The job that a file keeps, which stays as it is. OtherVersion, or DamagedFile with the reason."""
     try:
-        return decode_job_graph(_read(path, _StoredJob).graph)
+        return decode_job_graph(_read_kept(path, _StoredJob).graph)
     except (OSError, msgspec.DecodeError, RecursionError, InternalError) as error:
         raise DamagedFile(str(error)) from error
 
 
-def _read(path: str, kind: type[_Stored]) -> _Stored:
+def _read_kept(path: str, kind: type[_Stored]) -> _Stored:
     with open(path, "rb") as stream:
         content = unsealed(stream.read())
     head = msgspec.msgpack.decode(content, type=_Versioned)
     if not JOBS.reads(head.version):
         raise OtherVersion("{}: {}".format(*JOBS.refusal(head.version, head.release)))
     return msgspec.msgpack.decode(content, type=kind)
-
-
-def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
-    try:
-        found = _read(path, kind)
-    except OtherVersion as other:
-        logger.error("the kept job %s was %s", path, other)
-        return None
-    except (OSError, DamagedFile, msgspec.DecodeError, RecursionError) as error:
-        _set_aside(path, str(error))
-        return None
-    return found
-
-
-def _set_aside(path: str, reason: str) -> None:
-    logger.error("could not read the kept job %s: %s; it is set aside as %s%s", path, reason, path, _DAMAGED)
-    with contextlib.suppress(OSError):
-        os.replace(path, path + _DAMAGED)
 
 
 class KeptCommitter:

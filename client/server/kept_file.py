@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 import uuid
+from collections.abc import Mapping
 
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.whole_files import replace_file, sync_directory
@@ -68,6 +69,25 @@ def remove_drafts(directory: str) -> None:
         if entry.name.endswith(".draft"):
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
+
+
+class KeptFiles:
+    """Files that one server changes, and reads where they lie. No state."""
+
+    def change(self, changes: Mapping[str, bytes | None], *, is_durable: bool = True) -> None:
+        """Write these files by their paths, or remove those that are None. ExternalError SS5001."""
+        for path, data in changes.items():
+            if data is None:
+                remove_file(path)
+            else:
+                write_file(path, data, is_durable=is_durable)
+
+    def rename(self, path: str, name: str) -> None:
+        """Within its directory. OSError; ExternalError SS6077 when another server may change them."""
+        os.replace(path, name)
+
+    def check_owner(self) -> None:
+        """Return when nobody but this server could change them after the call began; else ExternalError SS6077."""
 
 
 def sealed(data: bytes) -> bytes:

@@ -16,13 +16,16 @@ from sqlstream.bounds import Int64
 from sqlstream.client.connection.wire import LEADER_HEADER
 from sqlstream.client.http_api.errors import error_detail
 from sqlstream.client.server.app import HEALTH_PATHS
-from sqlstream.client.server.kept_file import make_private_directory, remove_file, write_file
+from sqlstream.client.server.leaders.record_store import Conflict, RecordStore
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.clock import steady_s
 
 PEERS_MAX = 64
 PEER_BYTES_MAX = 4096
 
-_SUFFIX = ".json"
+LOOK_S = 1.0
+
+_PREFIX = "server-"
 _PAGES = re.compile(r"/|/console(?:/.*)?")
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -37,35 +40,50 @@ class Peer(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Peers:
-    """The servers below `root`, each with one file, which stays when a server is killed: it may come back. State: none."""
+    """The servers of a store, each with one record, which stays when a server is killed: it may come back. Thread-safe. State:
+    who was there at the last look."""
 
-    def __init__(self, root: str, data_directory: str) -> None:
-        """ExternalError SS5001, UserError SS4012."""
-        self._directory = os.path.join(root, "servers")
-        make_private_directory(self._directory)
-        own = hashlib.sha256(os.path.realpath(data_directory).encode()).hexdigest()[:12]
-        host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:60]
-        self._file = os.path.join(self._directory, f"{host}-{own}{_SUFFIX}")
+    def __init__(
+        self, store: RecordStore, data_directory: str, now_s: Callable[[], float] = steady_s
+    ) -> None:
+        self._store, self._now_s = store, now_s
+        own = f"{socket.gethostname()} {os.path.realpath(data_directory)}"
+        self._key = _PREFIX + hashlib.sha256(own.encode()).hexdigest()[:16]
+        self._seen: tuple[float, list[Peer]] | None = None
 
     def announce(self, peer: Peer) -> None:
-        """Say where this server is reached. ExternalError SS5001."""
-        write_file(self._file, msgspec.json.encode(peer), is_durable=False)
+        """Say where this server is reached. ExternalError SS6080."""
+        while True:
+            found = self._store.read(self._key)
+            with contextlib.suppress(Conflict):
+                self._store.write(self._key, msgspec.json.encode(peer), found.version if found else None)
+                return
 
     def leave(self) -> None:
         """This server ends in order."""
         with contextlib.suppress(ExternalError):
-            remove_file(self._file)
+            self._store.remove(self._key)
 
     def all(self) -> list[Peer]:
-        """Those that are known, the one that leads or was the last to do so first."""
+        """Those that are known, the one that leads or was the last to do so first. The store is asked once a second at most,
+        however many requests there are."""
+        seen = self._seen
+        if seen is None or self._now_s() - seen[0] >= LOOK_S:
+            # A store that does not answer names those that it has named.
+            seen = (self._now_s(), seen[1] if seen is not None else [])
+            with contextlib.suppress(ExternalError):
+                seen = (seen[0], self._look())
+            self._seen = seen
+        return seen[1]
+
+    def _look(self) -> list[Peer]:
         found = []
-        with contextlib.suppress(OSError):
-            names = sorted(name for name in os.listdir(self._directory) if name.endswith(_SUFFIX))
-            for name in names[:PEERS_MAX]:
-                # A file that another server replaces now, or that is damaged, names nobody.
-                path = os.path.join(self._directory, name)
-                with contextlib.suppress(OSError, msgspec.MsgspecError), open(path, "rb") as stream:
-                    found.append(msgspec.json.decode(stream.read(PEER_BYTES_MAX), type=Peer))
+        for key in [key for key in sorted(self._store.keys()) if key.startswith(_PREFIX)][:PEERS_MAX]:
+            record = self._store.read(key)
+            # One that is damaged names nobody.
+            with contextlib.suppress(msgspec.MsgspecError):
+                if record is not None and len(record.data) <= PEER_BYTES_MAX:
+                    found.append(msgspec.json.decode(record.data, type=Peer))
         return sorted(found, key=lambda peer: -peer.epoch)
 
 

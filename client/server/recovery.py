@@ -28,6 +28,7 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
     is_away,
 )
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
+from sqlstream.runtime.host.owned_files import CheckOwner, owned
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.collaborators import Committer
@@ -358,10 +359,11 @@ def _ended_vertex(vertex: JobVertex, state: ExecutionState) -> VertexDetails:
 
 class JobCheckpointStores:
     """Finds them by a job's settings, for those without a directory of their own below `directory`. To be used while none of the
-    jobs runs. No state."""
+    jobs runs. With `check_owner`, nothing is removed that another server may own. No state."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, check_owner: CheckOwner | None = None) -> None:
         self._directory = directory
+        self._check_owner = check_owner
 
     def retained(self, graph: JobGraph, newest_id: int = -1) -> RetainedCheckpoints:
         """What the job can go on from, after what crashes have left behind was removed, and what is newer than `newest_id` (-1:
@@ -385,7 +387,8 @@ class JobCheckpointStores:
         if not self._directory or not os.path.isdir(self._directory):
             return
         for name in sorted(set(os.listdir(self._directory)) - set(kept)):
-            files, directory = PrivateFiles(), os.path.join(self._directory, name)
+            files = owned(PrivateFiles(), self._check_owner)
+            directory = os.path.join(self._directory, name)
             try:
                 if is_away(files, directory):
                     CheckpointDirectory(files, directory).sweep()
@@ -409,4 +412,5 @@ class JobCheckpointStores:
         settings = checkpoint_settings(graph, self._directory)
         if not settings.directory:
             return None
-        return CheckpointDirectory(checkpoint_files(settings.directory, graph.config), settings.directory)
+        files = owned(checkpoint_files(settings.directory, graph.config), self._check_owner)
+        return CheckpointDirectory(files, settings.directory)

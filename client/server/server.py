@@ -28,7 +28,9 @@ from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
-from sqlstream.client.server.leadership import Leadership
+from sqlstream.client.server.leaders.leadership import Leadership
+from sqlstream.client.server.leaders.led_files import LedFiles
+from sqlstream.client.server.leaders.stores import open_stores
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.place_formats import check_formats
@@ -81,6 +83,7 @@ class Server:
         self._leadership: Leadership | None = None
         self._peers: Peers | None = None
         self._sockets: list[socket.socket] = []
+        self._led_files: LedFiles | None = None
 
     @property
     def data_directory(self) -> str:
@@ -92,17 +95,22 @@ class Server:
         return self._tokens.first_token_path if self._config.is_token_required else None
 
     def lead(self, on_waiting: Callable[[], None]) -> bool:
-        """Return when this server leads those that it shares a place with, and at once when there are none; False when it was
-        stopped before. `on_waiting` is called when another one leads. ExternalError SS5001, UserError SS4012."""
+        """Return when this server leads those that it shares a store with, and at once when there are none; False when it was
+        stopped before. `on_waiting` is called when another one leads. ExternalError SS5001 and SS6080; UserError SS4012, SS6083
+        and SS6084."""
         found = self._config.leaders
         if found is None:
             return True
-        make_private_directory(os.path.dirname(found.directory))
-        # A server that could not read the place does not take it from one that can.
-        check_formats(found.directory)
-        self._leadership = Leadership(found.directory, found.lease_s, _leave_to_others)
-        peers = self._peers = Peers(found.directory, self.data_directory)
+        if found.directory:
+            for path in (os.path.dirname(found.directory), found.directory):
+                make_private_directory(path)
+            # A server that could not read the place does not take it from one that can.
+            check_formats(found.directory)
+        stores = open_stores(found, self._configuration)
+        self._leadership = Leadership(stores, found.times, _leave_to_others)
+        peers = self._peers = Peers(stores.records, self.data_directory)
         with contextlib.ExitStack() as ends:
+            ends.callback(stores.close)
             self._listen(ends)
             ends.callback(peers.leave)
             self._announce_peer()
@@ -128,7 +136,7 @@ class Server:
     def _announce_peer(self) -> None:
         """Tell the servers that share a place, and through them clients, where this one is reached."""
         if self._peers is not None and self._leadership is not None:
-            self._peers.announce(Peer(self.gateway_url, self.rest_url, self._leadership.epoch))
+            self._peers.announce(Peer(self.gateway_url, self.rest_url, self._leadership.epoch or -1))
 
     def start(self) -> None:
         """Return when requests are answered. What has been started is stopped again when another part cannot start."""
@@ -154,7 +162,8 @@ class Server:
             self._log_files(self._directory.audit, "audit", ends),
             self._log_files(self._directory.audit, "refused", ends),
         )
-        catalogs = kept_catalogs(self._directory.catalog, self._places)
+        keep = self._led_files.keep if self._led_files is not None else lambda changes: None
+        catalogs = kept_catalogs(self._directory.catalog, self._places, keep)
         settings = self._configuration.for_jobs
 
         def open_session(properties: Mapping[str, str]) -> Session:
@@ -168,7 +177,7 @@ class Server:
             )
 
         # Another host may go on with them.
-        files = SessionFiles(self._directory.sessions, is_durable=self._leadership is not None)
+        files = SessionFiles(self._directory.sessions, is_durable=False, keep=keep)
         rules = StatementRules(self._audit, self._tokens, config.is_token_required)
         self._service = GatewayService(open_session, config.limits, rules, files=files)
         ends.callback(self._service.close)
@@ -207,12 +216,15 @@ class Server:
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
 
     def _open_directory(self, ends: contextlib.ExitStack) -> DataDirectory:
-        path, leadership = self._config.data_directory, self._leadership
-        if leadership is None:
+        path, leadership, leaders = self._config.data_directory, self._leadership, self._config.leaders
+        if leadership is None or leaders is None:
             return ends.enter_context(DataDirectory(path))
         # The last of all: the next one leads as soon as nothing is left of this one.
         ends.callback(leadership.stop)
-        return ends.enter_context(DataDirectory(path, leadership.root, leadership.directory))
+        led = os.path.join(path, "led")
+        found = ends.enter_context(DataDirectory(path, leaders.directory, led))
+        self._led_files = LedFiles(led, leadership)
+        return found
 
     def _listen(self, ends: contextlib.ExitStack) -> None:
         config = self._config
@@ -233,7 +245,7 @@ class Server:
         for note in self._configuration.notes:
             logger.warning(note)
         if self._leadership is not None:
-            logger.info('this server leads, in "%s"', self._leadership.directory)
+            logger.info("this server leads, in epoch %d", self._leadership.epoch)
 
     def _log_files(self, directory: str, name: str, ends: contextlib.ExitStack) -> LogFiles:
         files = LogFiles(directory, self._config.log_file_bytes_max, self._config.log_files_max, name)
@@ -255,11 +267,14 @@ class Server:
             else 0,
             os.path.join(self._directory.shared, "kept") if self._leadership is not None else "",
             1000 * self._configuration.get("jobstore.expiration-time"),
+            self._led_files,
         )
-        committer = ConnectorCommitter(files_at(self._places))
+        check_owner = self._leadership.confirm if self._leadership is not None else None
+        committer = ConnectorCommitter(files_at(self._places), check_owner)
         # Executors on other hosts do not see it: their jobs name a directory that they share.
-        directory = self._directory.checkpoints if is_on_one_host(self._configuration.for_jobs) else ""
-        stores = JobCheckpointStores(directory)
+        is_reached = is_on_one_host(self._configuration.for_jobs) and self._is_place_shared()
+        directory = self._directory.checkpoints if is_reached else ""
+        stores = JobCheckpointStores(directory, check_owner)
         recovery = recover(self._store, committer, stores, now_ms)
         surroundings = ClusterSurroundings(
             self._store,
@@ -271,7 +286,8 @@ class Server:
             lambda message, job_id: self._audit.control(message, job_id),
             directory,
             self._store.mark_saved,
-            IDS_SKIPPED if self._leadership is not None or was_restored(self._directory.shared) else 0,
+            self._epoch(),
+            check_owner,
             artifacts=ArtifactStore(lambda: self._directory.artifacts),
         )
         settings = {
@@ -291,6 +307,7 @@ class Server:
             surroundings,
             config.plan_bytes_max,
             config.user_plans_bytes_max,
+            self._is_place_shared(),
         )
         self._cluster.start()
         ends.callback(self._cluster.close)
@@ -298,6 +315,17 @@ class Server:
         if standalone is not None:
             self._open_door(standalone, ends)
         submit_again(recovery, self._cluster, self._store, now_ms)
+
+    def _epoch(self) -> int:
+        """By which ids of checkpoints go. The server of which a backup was taken has committed others since."""
+        if self._leadership is not None:
+            return self._leadership.epoch
+        return 1 if was_restored(self._directory.shared) else 0
+
+    def _is_place_shared(self) -> bool:
+        """Whether the next server finds what is in the data directory."""
+        leaders = self._config.leaders
+        return leaders is None or bool(leaders.directory)
 
     def _open_door(self, standalone: StandaloneCluster, ends: contextlib.ExitStack) -> None:
         standalone.join_token()
@@ -369,11 +397,6 @@ class Server:
         """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""
         logger.info("the server stops")
         self._ends.close()
-
-
-IDS_SKIPPED = 1000
-"""Under the ids of checkpoints that follow the newest one a leader that was paused may still write what it had begun, and the
-server of which a backup was taken has committed others."""
 
 
 def _leave_to_others() -> None:

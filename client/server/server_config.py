@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlstream.client.clusters.server_file import data_directory
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.server.leaders.stores import Leaders, leaders
 from sqlstream.client.server.places import PlaceLimits
 from sqlstream.errors import UserError
 
@@ -36,14 +37,6 @@ class TlsFiles:
     certificate: str
     key: str
     key_password: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Leaders:
-    """Several servers of which one leads: what they share is below `directory`."""
-
-    directory: str
-    lease_s: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,40 +184,12 @@ def tls_files(configuration: Configuration) -> TlsFiles | None:
     return found
 
 
-_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-def leaders(configuration: Configuration) -> Leaders | None:
-    """UserError SS4002 when the place that servers share is missing or no directory can have the name."""
-    if configuration.get("high-availability.type").upper() == "NONE":
-        return None
-    directory = configuration.get("high-availability.storageDir")
-    cluster_id = configuration.get("high-availability.cluster-id")
-    if not directory or "://" in directory.removeprefix("file://"):
-        raise UserError(
-            "SS4002",
-            f'option "high-availability.storageDir" is "{directory}", but high-availability.type is filesystem',
-            hint="give a directory that all servers reach under the same path",
-        )
-    if _CLUSTER_ID.fullmatch(cluster_id) is None:
-        raise UserError(
-            "SS4002",
-            f'option "high-availability.cluster-id" is "{cluster_id}"',
-            hint="take letters, digits, - and _, 64 of them at most",
-        )
-    root = os.path.join(os.path.abspath(directory.removeprefix("file://")), cluster_id)
-    return Leaders(root, configuration.get("high-availability.lease-duration") / 1000)
-
-
 def shared_directory(configuration: Configuration, given: str | None = None) -> str:
     """Where tokens and the cluster's authority are: the data directory, `given` or that of the settings, unless servers share
-    them."""
+    a directory."""
     found = leaders(configuration)
-    return (
-        found.directory
-        if found is not None
-        else data_directory(given or configuration.get("sqlstream.data-dir"))
-    )
+    shared = found.directory if found is not None else ""
+    return shared or data_directory(given or configuration.get("sqlstream.data-dir"))
 
 
 def file_roots(text: str) -> tuple[str, ...]:

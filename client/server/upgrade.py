@@ -14,7 +14,7 @@ from sqlstream.client.catalog.definition_files import read_definition
 from sqlstream.client.server.backup import KeptPlace
 from sqlstream.client.server.job_store import OtherVersion, read_graph
 from sqlstream.client.server.kept_file import DamagedFile
-from sqlstream.client.server.leadership import RELEASED
+from sqlstream.client.server.leaders.copied_records import holder
 from sqlstream.client.server.place_formats import check_formats, put_formats
 from sqlstream.client.server.recovery import JobCheckpointStores
 from sqlstream.client.server.tokens import TOKENS_FILE, Tokens
@@ -58,7 +58,11 @@ def findings(place: KeptPlace, savepoints: tuple[str, ...], config: Mapping[str,
 
 
 def _jobs(place: KeptPlace) -> Iterator[Finding]:
-    directory = os.path.join(place.fenced, "jobs")
+    with place.fenced() as fenced:
+        yield from _jobs_in(os.path.join(fenced, "jobs"), place)
+
+
+def _jobs_in(directory: str, place: KeptPlace) -> Iterator[Finding]:
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
         job_id, suffix = os.path.splitext(name)
         if suffix != ".job":
@@ -100,7 +104,12 @@ def _savepoints(paths: tuple[str, ...], config: Mapping[str, str]) -> Iterator[F
 
 
 def _catalogs(place: KeptPlace) -> Iterator[Finding]:
-    root = os.path.join(place.fenced, "catalog")
+    with place.fenced() as fenced:
+        for found in _catalogs_in(os.path.join(fenced, "catalog")):
+            yield msgspec.structs.replace(found, name=found.name.replace(fenced, place.root, 1))
+
+
+def _catalogs_in(root: str) -> Iterator[Finding]:
     damaged, count = [], 0
     for directory, names, files in os.walk(root):
         names.sort()
@@ -152,10 +161,10 @@ def _tokens(place: KeptPlace) -> Iterator[Finding]:
 def check_unused(place: KeptPlace) -> None:
     """UserError SS4010 while one of several servers leads, or has not been stopped in order: the lock of a data directory is not
     theirs."""
-    epoch = place.fenced
-    if place.is_shared and epoch != place.root and not os.path.exists(os.path.join(epoch, RELEASED)):
+    leading = holder(place.stores) if place.stores is not None else ""
+    if leading:
         raise UserError(
-            "SS4010", f'a server leads in "{epoch}"', hint="stop it and those that wait, with SIGTERM"
+            "SS4010", f'the server "{leading}" leads', hint="stop it and those that wait, with SIGTERM"
         )
 
 

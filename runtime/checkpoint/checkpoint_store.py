@@ -18,6 +18,7 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
 from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.file_systems import FileSystemOptions, check_login, is_in_store, remote_files
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.owned_files import CheckOwner, owned
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.spi.files import Files
 
@@ -53,7 +54,8 @@ logger = logging.getLogger(__name__)
 class CheckpointStore:
     """Stores, loads and removes checkpoints in directories of the local disk or elsewhere, whichever their paths name; `config`
     has the settings of the job, by which a store is reached. `on_complete` is called with the ids of a job and a checkpoint once
-    that is in the store, which counts only when that returns. Errors are SqlStreamError. No state.
+    that is in the store, which counts only when that returns. With `check_owner`, nothing is removed that another server may own.
+    Errors are SqlStreamError. No state.
 
     `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 
@@ -61,17 +63,19 @@ class CheckpointStore:
         self,
         on_complete: Callable[[str, int], None] = lambda job_id, checkpoint_id: None,
         artifacts: ArtifactStore | None = None,
+        check_owner: CheckOwner | None = None,
     ) -> None:
         """Savepoints take the files that go with their jobs from `artifacts`."""
         self._on_complete = on_complete
         self._artifacts = artifacts
+        self._check_owner = check_owner
 
     def store(self, directory: str, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
         if manifest.kind.is_savepoint and manifest.artifacts and self._artifacts is not None:
             files = checkpoint_files(directory, manifest.config)
             self._artifacts.copy_to(files, f"{directory}/{ARTIFACTS_DIRECTORY}", manifest.artifacts)
-        path = _directory(directory, manifest.config).store(manifest)
+        path = self._directory(directory, manifest.config).store(manifest)
         if not manifest.kind.is_savepoint:
             self._on_complete(manifest.job_id, manifest.checkpoint_id)
         return path
@@ -91,7 +95,7 @@ class CheckpointStore:
 
     def latest(self, directory: str, config: Mapping[str, str]) -> list[StoredCheckpoint]:
         """The complete checkpoints of a job, newest first; the log names those that cannot be read."""
-        retained = _directory(directory, config).retained()
+        retained = self._directory(directory, config).retained()
         for fault in retained.faults:
             logger.warning("%s", fault.error.message)
         return list(retained.checkpoints)
@@ -99,7 +103,7 @@ class CheckpointStore:
     def sweep(self, directory: str, config: Mapping[str, str]) -> None:
         """Remove what a JobManager that has died left behind, as far as the store lets. See `CheckpointDirectory.sweep`."""
         try:
-            _directory(directory, config).sweep()
+            self._directory(directory, config).sweep()
         except SqlStreamError as error:
             logger.warning('could not remove what is left in "%s": %s', directory, error.message)
 
@@ -111,19 +115,19 @@ class CheckpointStore:
         config: Mapping[str, str],
     ) -> None:
         """Remove a checkpoint, and the files that only it needs."""
-        _directory(directory, config).discard(manifest, still_needed)
+        self._directory(directory, config).discard(manifest, still_needed)
 
     def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
         """Remove what was written for an aborted checkpoint. See `CheckpointDirectory.remove_aborted`."""
-        _directory(directory, config).remove_aborted(checkpoint_id)
+        self._directory(directory, config).remove_aborted(checkpoint_id)
 
     def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
         """Remove what a job that has ended has in its directory. See `CheckpointDirectory.remove_all`."""
-        _directory(directory, config).remove_all()
+        self._directory(directory, config).remove_all()
 
-
-def _directory(directory: str, config: Mapping[str, str]) -> CheckpointDirectory:
-    return CheckpointDirectory(checkpoint_files(directory, config), directory)
+    def _directory(self, directory: str, config: Mapping[str, str]) -> CheckpointDirectory:
+        files = owned(checkpoint_files(directory, config), self._check_owner)
+        return CheckpointDirectory(files, directory)
 
 
 def recovered_checkpoints(

@@ -352,7 +352,7 @@ def files_of(options: Mapping[str, str], files: Files) -> Files:
     tables may not lie on other servers, SS5084 for a file system whose library is missing."""
     if not is_in_store(options["path"]):
         return files
-    return remote_files(options["path"], parse_options(FileSystemOptions, options), files)
+    return files.guarding(remote_files(options["path"], parse_options(FileSystemOptions, options), files))
 
 
 def remote_files(path: str, options: FileSystemOptions, files: Files) -> Files:

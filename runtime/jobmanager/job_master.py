@@ -72,7 +72,7 @@ class JobMaster:
         output = JobOutput(self.graph, self._emit)
         settings = checkpoint_settings(job_graph, config.checkpoint_directory)
         if config.is_recovered:
-            settings = replace(settings, ids_skipped=config.checkpoint_ids_skipped)
+            settings = replace(settings, epoch=config.epoch)
         known = restored_checkpoints(restored, job_graph, settings.directory)
         self.checkpoints = JobCheckpoints(
             settings, self.graph, output.commits, sources, self._emit, self.story, now_ms, known

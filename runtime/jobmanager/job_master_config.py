@@ -23,7 +23,7 @@ class JobMasterConfig:
     assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`. A job
     that `is_recovered` has run under an earlier JobManager. `job_manager_id` is another one for each JobManager that TaskManagers
     can meet: what an earlier one has deployed under the same job is never taken for what this one has. A job
-    that is recovered leaves out `checkpoint_ids_skipped` ids: an earlier JobManager that still runs may write under them.
+    that is recovered in an `epoch` has ids of checkpoints that no earlier JobManager uses that still runs.
     `describe_slots` says which slots the cluster has."""
 
     result_address: str = ""
@@ -35,7 +35,7 @@ class JobMasterConfig:
     checkpoint_directory: str = ""
     is_recovered: bool = False
     job_manager_id: str = ""
-    checkpoint_ids_skipped: int = 0
+    epoch: int = 0
     describe_slots: Callable[[], str] = lambda: ""
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:

@@ -44,6 +44,15 @@ class Files(Protocol):
     def require_callable(self, host: str, address: str) -> None:
         """UserError SS5341 where tables may not call this address, to which the name of a host has led."""
 
+    def require_owner(self) -> None:
+        """To be called between a look at what is staged elsewhere, such as in a database, and its removal. ExternalError SS6077
+        where another server may own it by now."""
+        return
+
+    def guarding(self, other: Files) -> Files:
+        """Files of another store, for the same purpose."""
+        return other
+
     # --- reading
 
     def open_read(self, path: str) -> BinaryIO:

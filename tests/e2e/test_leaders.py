@@ -1,36 +1,54 @@
-"""Two servers of one place: the one that waits takes up the jobs of the one that is killed or stands still, and no row is lost or
+"""Two servers of one store: the one that waits takes up the jobs of the one that is killed or stands still, and no row is lost or
 doubled."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 from command_harness import ROOT, SQLSTREAM, environment
+from command_harness import sqlstream as command
+from leader_stores import Settings, free_port, shared_store
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import STANDALONE, Beginning, free_port, slots, start_copy, workers, written
+from standalone_harness import STANDALONE, Beginning, slots, start_copy, workers, written
 
 import sqlstream
 
 ROWS = 15_000
+TIMES = {
+    "high-availability.lease-duration": "1 s",
+    "high-availability.kubernetes.leader-election.lease-duration": "1 s",
+    "high-availability.kubernetes.leader-election.renew-deadline": "1 s",
+    "high-availability.kubernetes.leader-election.retry-period": "200 ms",
+}
 
 
 class Place:
     """What two servers share, and the ports of each."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, settings: Settings, variables: Mapping[str, str]) -> None:
+        self.directory, self.variables = directory, variables
+        chosen = {**settings, **TIMES, "execution.checkpointing.dir": str(directory / "checkpoints")}
+        self.words = [word for key, value in chosen.items() for word in ("-D", f"{key}={value}")]
         self.doors = [free_port(), free_port()]
         self.ports = [free_port(), free_port()]
-        self.shared = (
-            "-D", "high-availability.type=filesystem", "-D", f"high-availability.storageDir={directory / 'shared'}",
-        )  # fmt: skip
+        if settings["high-availability.storageDir"].startswith("s3://"):
+            self._share_authority()
+
+    def _share_authority(self) -> None:
+        """Without a directory that they share, all servers are given the same one."""
+        command("cluster", "token", "--data-dir", str(self.directory / "data"))
+        for number in range(2):
+            (self.directory / f"data{number}").mkdir(mode=0o700)
+            shutil.copytree(self.directory / "data" / "cluster", self.directory / f"data{number}" / "cluster")
 
     @property
     def url(self) -> str:
@@ -49,15 +67,26 @@ class Place:
         return self._server(number, "--task-managers", "1", port=str(self.ports[number]))
 
     def _server(self, number: int, *words: str, port: str = "0") -> RunningServer:
-        lease = ("-D", "high-availability.lease-duration=1 s")
-        return RunningServer(self.directory / f"data{number}", *self.shared, *lease, *words, port=port)
+        directory = self.directory / f"data{number}"
+        return RunningServer(directory, *self.words, *words, port=port, **self.variables)
+
+
+def slow(kind: str) -> object:
+    return pytest.param(kind, marks=pytest.mark.slow)
 
 
 @pytest.mark.timeout(400)
-def test_a_server_that_waits_takes_the_place_of_one_that_is_killed_or_stands_still(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+@pytest.mark.parametrize("kind", ["filesystem", slow("zookeeper"), slow("s3"), slow("kubernetes")])
+def test_a_server_that_waits_takes_the_place_of_one_that_is_killed_or_stands_still(
+    kind: str, tmp_path: Path
+) -> None:
+    with shared_store(kind, tmp_path / "store") as (settings, variables):
+        _take_places(Place(tmp_path, settings, variables), tmp_path)
+
+
+def _take_places(place: Place, tmp_path: Path) -> None:
     addresses = ",".join(f"127.0.0.1:{port}" for port in place.doors)
-    with place.server(0) as first, workers(tmp_path, addresses, 2, *place.shared):
+    with place.server(0) as first, workers(tmp_path, addresses, 2, *place.words):
         second = Beginning(place.server(1))
         try:
             wait_until(second.is_waiting)
@@ -115,7 +144,11 @@ def define(cursor: sqlstream.Cursor, directory: Path, rows: int) -> None:
 def test_clients_go_on_with_their_sessions_when_the_leader_is_killed(tmp_path: Path) -> None:
     """A shell and a program that are at work: an INSERT that is awaited ends with each row once, settings and temporary objects
     stay, and rows that were being fetched are lost with an error that says so."""
-    place, rows = Place(tmp_path), 4_000
+    with shared_store("filesystem", tmp_path / "store") as (settings, variables):
+        _go_on(Place(tmp_path, settings, variables), tmp_path, 4_000)
+
+
+def _go_on(place: Place, tmp_path: Path, rows: int) -> None:
     shell: subprocess.Popen[str] | None = None
     with place.local_server(0) as first:
         second = Beginning(place.local_server(1))

@@ -12,6 +12,8 @@ from simulation.simulated_server import simulated_surroundings
 SEEDS, SEEDS_SLOW = 150, 300
 RELIABLE_SEEDS, RELIABLE_SEEDS_SLOW = 80, 700
 """Those of whole clusters with checkpoints. `make test` runs the first, `make test-all` as many as the second says."""
+LEADER_SEEDS, LEADER_SEEDS_SLOW = 16, 200
+"""Fifties of those of servers of which one leads."""
 RARE_SEEDS = {83, 291, 483}
 """They meet a fault that one of the first has met."""
 
@@ -30,6 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name, some, all_ in (
         ("seed", SEEDS, SEEDS_SLOW),
         ("reliable_seed", RELIABLE_SEEDS, RELIABLE_SEEDS_SLOW),
+        ("leader_seeds", LEADER_SEEDS, LEADER_SEEDS_SLOW),
     ):
         if name not in metafunc.fixturenames:
             continue

@@ -51,7 +51,9 @@ def abort_postgres(options: JdbcOptions, job_id: str, files: Files) -> None:
     try:
         schema = Postgres().find_table(connection, options.table).schema
         query = _STAGED.format(schema=text(schema), prefix=text(staging_prefix(job_id)))
-        for name in connection.rows(query).column(0).to_pylist():
+        names = connection.rows(query).column(0).to_pylist()
+        files.require_owner()
+        for name in names:
             connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, name)}")
     except UserError:
         # There is no such table, so that nothing was staged beside it.
@@ -69,7 +71,9 @@ def remove_staged_in_postgres(
     try:
         schema = Postgres().find_table(connection, options.table).schema
         query = _STAGED.format(schema=text(schema), prefix=text(staging_prefix(job_id)))
-        for table in connection.rows(query).to_pylist():
+        tables = connection.rows(query).to_pylist()
+        files.require_owner()
+        for table in tables:
             if writer_of(table["comment"] or "") in writers:
                 _remove_unless_locked(connection, staging_table(schema, table["name"]))
     except UserError:

@@ -119,6 +119,20 @@ def task_name(subtask: ExecutionVertex) -> str:
     return f"{subtask.vertex.name} ({subtask.subtask + 1}/{subtask.vertex.parallelism})"
 
 
+IDS_OF_A_SERVER = 1_000_000
+"""So many checkpoints of a job in a row may fail before a server could use an id of one that comes after it."""
+
+
+def first_id(last_id: int, epoch: int) -> int:
+    """The id of the first checkpoint behind `last_id`. A server that stands still may still write under ids that no server before
+    it has used: so those of a later epoch begin higher, also when no checkpoint came between.
+
+    >>> first_id(7, 0), first_id(7, 2), first_id(7, 3), first_id(3_000_004, 4)
+    (8, 2000000, 3000000, 7000000)
+    """
+    return last_id + 1 if not epoch else (last_id // IDS_OF_A_SERVER + epoch) * IDS_OF_A_SERVER
+
+
 class CheckpointCoordinator:
     """Begins checkpoints at their interval and those that clients ask for, collects the acknowledgements, and ends each once:
     completed, or aborted for a reason. Pure.
@@ -133,7 +147,7 @@ class CheckpointCoordinator:
         self.pending: dict[int, PendingCheckpoint] = {}
         self.history = CheckpointHistory()
         self.newest_completed_id = last_id
-        self._next_id = last_id + 1 + settings.ids_skipped
+        self._next_id = first_id(last_id, settings.epoch)
         self._begun_ms = now_ms
         self._ended_ms: int | None = None
         self._hurried_ms: int | None = None

@@ -39,7 +39,7 @@ class CheckpointSettings:
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `directory` is that of this job's checkpoints alone;
     paths of state files are below it. It is empty where no place for checkpoints is known. Jobs of batch engines, and those that
     statements start while they are planned, have nothing to save, and those that replace rows of their tables commit once:
-    `is_possible` is false. `ids_skipped` ids behind the newest checkpoint are left out."""
+    `is_possible` is false. `epoch` is that of the server that has recovered the job, 0 where none takes the place of another."""
 
     interval_ms: int = 0
     min_pause_ms: int = 0
@@ -51,7 +51,7 @@ class CheckpointSettings:
     directory: str = ""
     savepoint_directory: str = ""
     is_possible: bool = True
-    ids_skipped: int = 0
+    epoch: int = 0
 
     @property
     def is_enabled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from committable_harness import file_of
 
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
-from sqlstream.client.server.kept_file import sealed
+from sqlstream.client.server.kept_file import KeptFiles, sealed
+from sqlstream.client.server.leaders.leadership import no_leader
 from sqlstream.client.sessions.served_files import inferring_job
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
@@ -239,10 +240,20 @@ def test_a_job_that_cannot_be_written_is_an_error_that_names_the_file(
     assert caught.value.code == "SS5001"
 
 
-def led_store(path: Path) -> FileJobStore:
+class Taken(KeptFiles):
+    """Files that another server has taken."""
+
+    def change(self, changes: Mapping[str, bytes | None], *, is_durable: bool = True) -> None:
+        raise no_leader()
+
+    def check_owner(self) -> None:
+        raise no_leader()
+
+
+def led_store(path: Path, files: KeptFiles | None = None) -> FileJobStore:
     """That of a server which leads others."""
     return FileJobStore(
-        str(path / "epoch-1-a"), lambda: 0, ended_max=ENDED_MAX, marks_directory=str(path / "kept")
+        str(path / "led"), lambda: 0, ended_max=ENDED_MAX, marks_directory=str(path / "kept"), files=files
     )
 
 
@@ -254,7 +265,7 @@ def test_of_a_server_that_leads_the_newest_checkpoint_is_the_one_that_is_noted(
     assert [kept.newest_id for kept in store.kept()] == [0]
     store.mark_saved("a", 7)
     assert [kept.newest_id for kept in led_store(tmp_path).kept()] == [7]
-    (tmp_path / "epoch-1-a" / "a.saved").write_bytes(b"damaged")
+    (tmp_path / "led" / "a.saved").write_bytes(b"damaged")
     # None of its checkpoints would count, and all would be removed.
     assert led_store(tmp_path).kept() == ()
     assert "the newest of its checkpoints is not known" in caplog.text
@@ -263,15 +274,16 @@ def test_of_a_server_that_leads_the_newest_checkpoint_is_the_one_that_is_noted(
 def test_a_server_whose_place_was_taken_changes_nothing(
     tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
 ) -> None:
-    store = led_store(tmp_path)
-    keep(store, make_job("a"))
-    (tmp_path / "epoch-1-a").rename(tmp_path / "epoch-2-b")
+    keep(led_store(tmp_path), make_job("a"))
+    store = led_store(tmp_path, Taken())
     for change in (
         lambda: keep(store, make_job("b")),
         lambda: store.mark_saved("a", 1),
         lambda: store.mark_ending("a", JobStatus.FAILED, None),
         lambda: store.remove("a", make_ended("a", JobStatus.FINISHED)),
+        store.check_leads,
     ):
         with pytest.raises(ExternalError, match="leads no longer"):
             change()
-    assert os.listdir(tmp_path / "kept") == ["a.job"]
+    assert "a.job" in os.listdir(tmp_path / "kept")
+    assert os.listdir(tmp_path / "led" / "ended") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.wire import LEADER_HEADER
 from sqlstream.client.server.http_listener import HttpListener
+from sqlstream.client.server.leaders.folder_store import FolderStore
 from sqlstream.client.server.peers import PEERS_MAX, Peer, Peers, WaitingApp, leader_of
 from sqlstream.errors import ExternalError
 
@@ -35,7 +37,8 @@ def answer(peers: list[Peer], method: str, path: str) -> httpx.Response:
 def test_the_one_that_leads_or_was_the_last_to_is_first_and_one_that_ends_in_order_is_gone(
     tmp_path: Path,
 ) -> None:
-    first, second = Peers(str(tmp_path), "/data/1"), Peers(str(tmp_path), "/data/2")
+    store, clock = FolderStore(str(tmp_path / "records")), itertools.count()
+    first, second = (Peers(store, f"/data/{n}", lambda: next(clock)) for n in (1, 2))
     assert leader_of(first.all()) is None
     second.announce(OTHER)
     assert leader_of(first.all()) is None
@@ -49,12 +52,28 @@ def test_the_one_that_leads_or_was_the_last_to_is_first_and_one_that_ends_in_ord
     assert first.all() == [LEADER]
 
 
-def test_damaged_files_name_nobody_and_there_are_no_more_than_a_bound(tmp_path: Path) -> None:
-    peers = Peers(str(tmp_path), "/data")
+def test_damaged_records_name_nobody_and_there_are_no_more_than_a_bound(tmp_path: Path) -> None:
+    store = FolderStore(str(tmp_path / "records"))
     for number in range(PEERS_MAX + 5):
-        (tmp_path / "servers" / f"{number:03}.json").write_text('{"gateway": "a", "rest": "b", "epoch": 1}')
-    (tmp_path / "servers" / "000.json").write_text("{")
-    assert len(peers.all()) == PEERS_MAX - 1
+        store.write(
+            f"server-{number:03}", b'{"gateway": "a", "rest": "b", "epoch": 1}' if number else b"{", None
+        )
+    store.write("leader", b'{"gateway": "a", "rest": "b", "epoch": 1}', None)
+    assert len(Peers(store, "/data").all()) == PEERS_MAX - 1
+
+
+def test_however_many_ask_the_store_is_asked_once_a_second(tmp_path: Path) -> None:
+    store, now = FolderStore(str(tmp_path / "records")), [0.0]
+    peers = Peers(store, "/data", lambda: now[0])
+    assert peers.all() == []
+    Peers(store, "/data/2").announce(LEADER)
+    assert peers.all() == []
+    now[0] = 1.0
+    assert peers.all() == [LEADER]
+    # What it has named it names again when the store does not answer.
+    (tmp_path / "records").rename(tmp_path / "away")
+    now[0] = 2.0
+    assert peers.all() == [LEADER]
 
 
 def test_one_that_waits_is_alive_not_ready_and_names_the_leader() -> None:

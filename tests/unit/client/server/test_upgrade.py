@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from sqlstream.client.configuration import load_configuration
 from sqlstream.client.main import main
 from sqlstream.client.server.backup import KeptPlace, back_up, restore
 from sqlstream.client.server.kept_file import sealed, unsealed
-from sqlstream.client.server.leadership import Leadership, newest_epoch
+from sqlstream.client.server.leaders.copied_records import LeaderStores, fill, holder, led_epoch
+from sqlstream.client.server.leaders.leadership import Leadership
+from sqlstream.client.server.leaders.stores import leaders
+from sqlstream.client.server.upgrade import check_unused
+from sqlstream.errors import UserError
 
 RELEASED = Path(__file__).parents[3] / "released" / "0.1.0"
 JOB = next((RELEASED / "server" / "jobs").glob("*.job")).stem
@@ -91,26 +97,47 @@ def test_a_job_without_its_checkpoints_is_refused(kept: Path, capsys: pytest.Cap
     assert verdicts(kept, capsys, "--dry-run")[f"job {JOB}"] == "recomputed"
 
 
+def place_of_several(directory: Path) -> KeptPlace:
+    words = ["high-availability.type=filesystem", f"high-availability.storageDir={directory}"]
+    configuration = load_configuration(None, words, {"XDG_CONFIG_HOME": "/none"})
+    found = leaders(configuration)
+    assert found is not None
+    return KeptPlace(found.directory, LeaderStores(found, configuration))
+
+
 def test_the_place_of_several_servers_is_backed_up_and_leads_at_once_where_it_is_restored(
     kept: Path, tmp_path: Path
 ) -> None:
-    root, moved = tmp_path / "shared", tmp_path / "moved"
-    epoch = root / "leader" / "epoch-7-host-1f"
-    epoch.mkdir(parents=True, mode=0o700)
-    for path in (root, root / "leader"):
-        path.chmod(0o700)
+    place, moved = place_of_several(tmp_path / "shared"), place_of_several(tmp_path / "moved")
+    assert place.stores is not None
+    assert moved.stores is not None
+    led = tmp_path / "led"
+    led.mkdir()
     for name in ("catalog", "jobs"):
-        shutil.move(kept / name, epoch / name)
+        shutil.move(kept / name, led / name)
+    Path(place.root).mkdir(parents=True, mode=0o700)
+    fill(place.stores, "", str(led), 6)
     for name in ("checkpoints", "tokens.json"):
-        shutil.move(kept / name, root / name)
-    (epoch / "beat").write_text("host 3")
-    assert newest_epoch(str(root)) == str(epoch)
-    record = back_up(KeptPlace(str(root), True), str(tmp_path / "backup"), lambda: 1_000)
+        shutil.move(kept / name, Path(place.root) / name)
+    record = back_up(place, str(tmp_path / "backup"), lambda: 1_000)
     assert [(job.id, job.is_copied) for job in record.jobs] == [(JOB, True)]
-    restore(str(tmp_path / "backup"), KeptPlace(str(moved), True))
-    leadership = Leadership(str(moved), 3_600, lambda: None)
-    assert leadership._is_free(Path(newest_epoch(str(moved))).name)
-    fenced = Path(newest_epoch(str(moved)))
-    assert (fenced / "jobs" / f"{JOB}.job").read_bytes() == (epoch / "jobs" / f"{JOB}.job").read_bytes()
-    assert (moved / "checkpoints" / JOB / "chk-2" / "_metadata").exists()
-    assert sorted(p.name for p in moved.iterdir()) == ["checkpoints", "leader", "restored", "tokens.json"]
+    restore(str(tmp_path / "backup"), moved)
+    assert holder(moved.stores) == ""
+    # Whoever has led since the backup has had other epochs, by which ids of checkpoints go.
+    assert (led_epoch(place.stores), led_epoch(moved.stores)) == (7, 1008)
+    check_unused(moved)
+    with moved.fenced() as found:
+        assert (Path(found) / "jobs" / f"{JOB}.job").read_bytes() == (
+            led / "jobs" / f"{JOB}.job"
+        ).read_bytes()
+        assert (Path(found) / "catalog" / "default_catalog" / "catalog.json").exists()
+    assert (Path(moved.root) / "checkpoints" / JOB / "chk-2" / "_metadata").exists()
+    names = sorted(p.name for p in Path(moved.root).iterdir())
+    assert names == ["checkpoints", "large", "records", "restored", "tokens.json"]
+    with moved.stores.opened() as stores:
+        leadership = Leadership(stores, moved.stores.leaders.times, lambda: None)
+        assert leadership.wait(threading.Event())
+        with pytest.raises(UserError, match="leads") as caught:
+            check_unused(moved)
+        assert caught.value.code == "SS4010"
+        leadership.stop()

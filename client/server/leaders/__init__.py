@@ -1,0 +1,1 @@
+"""Several servers of which one leads: who does, and what it alone may write."""

@@ -1,0 +1,182 @@
+"""Which server leads: one of many, another one when it says nothing for the lease, and none that wakes too late."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sqlstream.client.server.leaders.fenced_records import LEADER, leader_of
+from sqlstream.client.server.leaders.folder_store import FolderStore
+from sqlstream.client.server.leaders.leadership import Leadership, LeaseTimes, Stores
+from sqlstream.client.server.leaders.led_files import LedFiles
+from sqlstream.errors import ExternalError
+
+
+def stores_in(root: Path) -> Stores:
+    return Stores(FolderStore(str(root / "records")), FolderStore(str(root / "large")))
+
+
+class Server:
+    """A server of a test, which waits on a thread of its own."""
+
+    def __init__(self, root: Path, lease_s: float = 0.3) -> None:
+        self.lost = threading.Event()
+        self.stopped = threading.Event()
+        self.waited = threading.Event()
+        times = LeaseTimes(lease_s, lease_s, lease_s / 10)
+        self.leadership = Leadership(stores_in(root), times, self.lost.set)
+        self.led: bool | None = None
+        self.thread = threading.Thread(target=self._wait, daemon=True)
+
+    def _wait(self) -> None:
+        self.led = self.leadership.wait(self.stopped, self.waited.set)
+
+    def begin(self) -> Server:
+        self.thread.start()
+        return self
+
+    def leads(self) -> bool:
+        self.thread.join(30)
+        return self.led is True
+
+    def stand_still(self) -> None:
+        """It says nothing, and knows nothing."""
+        self.leadership._ended.set()
+        self.leadership._thread.join()
+
+
+def test_the_first_leads_and_the_next_when_it_has_stopped(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+    second = Server(tmp_path / "c", lease_s=60).begin()
+    assert second.waited.wait(30)
+    assert second.led is None
+    first.leadership.change("g", {"a": b"kept"})
+    first.leadership.stop()
+    # At once, and not after its lease of a minute: its look is due after a twentieth of that.
+    assert second.leads()
+    assert second.leadership.contents() == {"g": {"a": b"kept"}}
+    assert (first.leadership.epoch, second.leadership.epoch, first.lost.is_set()) == (1, 2, False)
+    second.leadership.stop()
+
+
+def test_one_that_lives_keeps_the_others_waiting_and_one_that_was_stopped_never_leads(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+    second = Server(tmp_path / "c", lease_s=2.0).begin()
+    assert second.waited.wait(30)
+    time.sleep(0.5)
+    assert (second.led, first.lost.is_set()) == (None, False)
+    second.stopped.set()
+    second.thread.join(30)
+    assert second.led is False
+    first.leadership.stop()
+
+
+def test_whatever_a_leader_changes_after_its_lease_is_refused(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+    first.leadership.change("g", {"a": b"1", "large": b"x" * 5000})
+    first.stand_still()
+    second = Server(tmp_path / "c").begin()
+    assert second.leads()
+    for late in (
+        lambda: first.leadership.change("g", {"a": b"late"}),
+        lambda: first.leadership.change("h", {"a": b"late"}),
+        first.leadership.confirm,
+    ):
+        with pytest.raises(ExternalError, match="leads no longer") as caught:
+            late()
+        assert caught.value.code == "SS6077"
+    assert first.lost.is_set()
+    second.leadership.change("g", {"a": b"2"})
+    assert second.leadership.contents() == {"g": {"a": b"2", "large": b"x" * 5000}}
+    second.leadership.stop()
+
+
+def test_a_leader_whose_place_was_taken_is_told_so(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c", lease_s=0.5).begin()
+    assert first.leads()
+    other = FolderStore(str(tmp_path / "c" / "records"))
+    while not first.lost.wait(0):
+        found = other.read(LEADER)
+        assert found is not None
+        try:
+            other.write(LEADER, found.data.replace(b"\xa5count", b"\xa5cnuot"), found.version)
+        except Exception:
+            continue
+        break
+    assert first.lost.wait(30)
+
+
+def test_what_a_leader_removes_is_gone_from_both_stores(tmp_path: Path) -> None:
+    server = Server(tmp_path / "c").begin()
+    assert server.leads()
+    server.leadership.change("g", {"a": b"x" * 5000, "b": b"1"})
+    server.leadership.change("g", {"a": b"y" * 5000})
+    assert len(stores_in(tmp_path / "c").large.keys()) == 1
+    server.leadership.change("g", {"a": None, "b": None})
+    stores = stores_in(tmp_path / "c")
+    assert (stores.large.keys(), sorted(stores.records.keys())) == ([], ["index", "leader"])
+    server.leadership.stop()
+
+
+def test_what_is_too_large_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FolderStore, "bytes_max", 4000)
+    server = Server(tmp_path / "c").begin()
+    assert server.leads()
+    server.leadership.change("g", {"a": b"1"})
+    with pytest.raises(ExternalError, match="would take") as caught:
+        server.leadership.change("g", {str(n): b"x" * 2000 for n in range(2)})
+    assert caught.value.code == "SS6082"
+    server.leadership.change("g", {"b": b"2"})
+    assert server.leadership.contents() == {"g": {"a": b"1", "b": b"2"}}
+    server.leadership.stop()
+
+
+def test_files_of_a_leader_are_there_for_the_next_one(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+    jobs = tmp_path / "led1" / "jobs"
+    files = LedFiles(str(tmp_path / "led1"), first.leadership)
+    jobs.mkdir()
+    files.change({f"{jobs}/a.job": b"graph", f"{jobs}/b.job": b"other"})
+    files.rename(f"{jobs}/a.job", f"{jobs}/a.job.aside")
+    assert (jobs / "a.job.aside").read_bytes() == b"graph"
+    first.leadership.stop()
+    second = Server(tmp_path / "c").begin()
+    assert second.leads()
+    (tmp_path / "led2" / "old").mkdir(parents=True)
+    LedFiles(str(tmp_path / "led2"), second.leadership)
+    found = {p.name: p.read_bytes() for p in (tmp_path / "led2").rglob("*") if p.is_file()}
+    assert found == {"a.job.aside": b"graph", "b.job": b"other"}
+    second.leadership.stop()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_that_begin_or_end_together_one_leads_at_a_time(tmp_path: Path, seed: int) -> None:
+    fate = random.Random(seed)
+    servers = [Server(tmp_path / "c", lease_s=0.2) for _ in range(6)]
+    for server in servers:
+        server.begin()
+    waiting = list(servers)
+    while waiting:
+        deadline_s = time.monotonic() + 60
+        while not any(server.led for server in waiting):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.005)
+        leader = next(server for server in waiting if server.led)
+        found = leader_of(FolderStore(str(tmp_path / "c" / "records")).read(LEADER))
+        assert (found.epoch, found.holder) == (leader.leadership.epoch, leader.leadership._name)
+        waiting.remove(leader)
+        if fate.random() < 0.5:
+            leader.leadership.stop()
+        else:
+            leader.stand_still()
+    assert sorted(server.leadership.epoch for server in servers) == list(range(1, 7))
