@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import socket
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
@@ -122,7 +123,8 @@ class _SftpReading(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        size = min(len(view), self._size - self._position)
+        # What the library does for each part takes longer the more of them it has asked for.
+        size = min(len(view), self._size - self._position, _FILE_BYTES)
         if size <= 0:
             return 0
         (data,) = self._opened.readv([(self._position, size)])
@@ -178,6 +180,8 @@ def sftp(place: Place, options: FileSystemOptions, files: Files) -> Files:
         except (paramiko.SSHException, EOFError) as error:
             raise OSError(str(error) or "the connection was closed") from error
         made.ftp.get_channel().settimeout(SILENCE_S_MAX)
+        # Each part of a file that is written would wait for a timer of TCP.
+        made.client.get_transport().sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return _SftpConnection(made, (paramiko.SSHException,))
 
     return StoreFiles(RemoteStore(connect), place.path, renames=True)
