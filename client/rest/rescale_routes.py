@@ -53,6 +53,30 @@ class RescaleTriggerStatus(TypedDict):
     operation: RescaleOperation | None
 
 
+class LoadOfVertex(TypedDict):
+    name: str
+    parallelism: int
+    busyRatio: float
+    backpressuredRatio: float
+
+
+class Decision(TypedDict):
+    timestamp: int
+    parallelism: int
+    wanted: int
+    applied: bool
+    reason: str
+
+
+class Autoscaler(TypedDict):
+    enabled: bool
+    parallelism: NotRequired[int]
+    recordsPerSecond: NotRequired[float]
+    pendingRecords: NotRequired[float]
+    vertices: list[LoadOfVertex]
+    decisions: list[Decision]
+
+
 class ParallelismBounds(msgspec.Struct, rename="camel"):
     upper_bound: Count
     lower_bound: Count = 1
@@ -66,6 +90,7 @@ def rescale_routes(view: ClusterView) -> APIRouter:
     router = APIRouter(route_class=route.RestRoute)
     _add_rescaling(router, view)
     _add_requirements(router, view)
+    _add_autoscaler(router, view)
     return router
 
 
@@ -114,6 +139,41 @@ def _add_requirements(router: APIRouter, view: ClusterView) -> None:
 
         await run_in_threadpool(update)
         return {}
+
+
+def _add_autoscaler(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/jobs/{job_id}/autoscaler")
+    def autoscaler(job_id: str) -> Autoscaler:
+        status = view.job(job_id).autoscaler
+        if status is None:
+            return {"enabled": False, "vertices": [], "decisions": []}
+        found: Autoscaler = {
+            "enabled": True,
+            "parallelism": status.parallelism,
+            "recordsPerSecond": status.rate,
+            "vertices": [
+                {
+                    "name": v.name,
+                    "parallelism": v.parallelism,
+                    "busyRatio": v.busy,
+                    "backpressuredRatio": v.pressed,
+                }
+                for v in status.vertices
+            ],
+            "decisions": [
+                {
+                    "timestamp": d.at_ms,
+                    "parallelism": d.parallelism,
+                    "wanted": d.wanted,
+                    "applied": d.is_applied,
+                    "reason": d.reason,
+                }
+                for d in status.decisions
+            ],
+        }
+        if status.pending is not None:
+            found["pendingRecords"] = status.pending
+        return found
 
 
 def _fulfilling(asked: dict[str, VertexRequirements], job: JobGraph) -> JobGraph:

@@ -18,6 +18,7 @@ from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 from sqlstream.runtime.jobmanager.adaptive_scheduling import adaptive_settings
+from sqlstream.runtime.jobmanager.autoscaling import autoscaler_settings
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import awaited_executions, obstacle
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
@@ -260,11 +261,13 @@ class Dispatcher:
         restart_strategy_of(job_graph.config, job_graph.job_id)
         cancellation_ms: int = config.get(job_graph.config, "task.cancellation.timeout")
         adaptive = adaptive_settings(job_graph)
+        autoscaler_settings(job_graph)
         return replace(
             self._job_master_config,
             slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout")
             if adaptive is None
             else adaptive.wait_ms,
+            slots_max=self._slots_max,
             # The TaskManager ends itself at its own timeout; the job gives it up only when that did not help.
             cancellation_timeout_ms=cancellation_ms + self._heartbeat_timeout_ms,
         )

@@ -16,6 +16,7 @@ from sqlstream.runtime.jobmanager.adaptive_scheduling import (
     adaptive_settings,
     desired_graph,
 )
+from sqlstream.runtime.jobmanager.autoscaling import Autoscaling, autoscaler_settings
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import (
@@ -96,6 +97,10 @@ class JobMaster:
             if adaptive is not None
             else None
         )
+        autoscaler = autoscaler_settings(job_graph)
+        self.autoscaling = (
+            Autoscaling(self._parts, self.rescaling, autoscaler) if autoscaler is not None else None
+        )
         self.restarts = self._regions.history
 
     @property
@@ -174,6 +179,8 @@ class JobMaster:
             self.rescaling.advance(now_ms)
             if self.adaptive is not None:
                 self.adaptive.advance(now_ms)
+            if self.autoscaling is not None:
+                self.autoscaling.advance(now_ms)
         elif self.status.is_terminal:
             self.rescaling.on_end()
 

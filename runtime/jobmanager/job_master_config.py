@@ -24,7 +24,7 @@ class JobMasterConfig:
     that `is_recovered` has run under an earlier JobManager. `job_manager_id` is another one for each JobManager that TaskManagers
     can meet: what an earlier one has deployed under the same job is never taken for what this one has. A job
     that is recovered in an `epoch` has ids of checkpoints that no earlier JobManager uses that still runs.
-    `describe_slots` says which slots the cluster has."""
+    `describe_slots` says which slots the cluster has; it can have `slots_max` at the most, if that is known."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -37,6 +37,7 @@ class JobMasterConfig:
     job_manager_id: str = ""
     epoch: int = 0
     describe_slots: Callable[[], str] = lambda: ""
+    slots_max: int | None = None
 
     def strategy_of(self, job: JobGraph) -> RestartStrategy:
         if job.is_query:

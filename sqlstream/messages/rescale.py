@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from sqlstream.bounds import Count
+from sqlstream.bounds import Count, Millis
 from sqlstream.errors import ErrorInfo
 
 
@@ -44,3 +44,46 @@ class RescaleStatus(msgspec.Struct, frozen=True):
     @property
     def is_done(self) -> bool:
         return self.step is RescaleStep.DONE
+
+
+# What the autoscaler of a job has measured and decided.
+
+
+DECISIONS_REMEMBERED_MAX = 20
+
+
+class VertexLoad(msgspec.Struct, frozen=True):
+    """The parts of the time that the busiest subtask of a vertex works, and that one of them waits for room. `is_open`: the
+    vertex follows the parallelism of the job."""
+
+    name: str
+    parallelism: Count
+    is_open: bool
+    busy: float
+    pressed: float
+
+
+class ScalingDecision(msgspec.Struct, frozen=True):
+    """`parallelism` is what the job had, `wanted` what is right by the figures that `reason` tells. One that `is_applied` has
+    begun a rescale."""
+
+    at_ms: Millis
+    parallelism: Count
+    wanted: Count
+    reason: str
+    is_applied: bool = False
+
+    @property
+    def outcome(self) -> tuple[int, int, bool]:
+        return self.parallelism, self.wanted, self.is_applied
+
+
+class AutoscalerStatus(msgspec.Struct, frozen=True):
+    """`vertices`, `rate` in records per second and `pending` records are those of the last window; there are none before the
+    first is full. The newest of the `decisions` comes first."""
+
+    parallelism: Count
+    vertices: tuple[VertexLoad, ...] = ()
+    rate: float = 0.0
+    pending: float | None = None
+    decisions: tuple[ScalingDecision, ...] = ()

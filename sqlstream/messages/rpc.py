@@ -43,6 +43,7 @@ from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.python_files import PythonFiles
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rescale import AutoscalerStatus
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
@@ -556,7 +557,7 @@ class RestartRecord(msgspec.Struct, frozen=True):
 
 
 class JobDetails(msgspec.Struct, frozen=True):
-    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first."""
+    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first. `autoscaler` is there of a job that has one."""
 
     job_id: str
     name: str
@@ -568,6 +569,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
     is_batch: bool = False
     restarts: tuple[RestartRecord, ...] = ()
+    autoscaler: AutoscalerStatus | None = None
 
 
 class JobMetrics(msgspec.Struct, frozen=True):

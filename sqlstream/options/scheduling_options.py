@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 
-_B, _I, _D, _E = ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.ENUM
+_B, _I, _F, _D, _E = (
+    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DOUBLE, ConfigType.DURATION, ConfigType.ENUM,
+)  # fmt: skip
 _CLUSTER = Scope.CLUSTER
 
 _SLOTS = (
@@ -53,4 +55,36 @@ _ADAPTIVE = (
                  minimum=1),
 )  # fmt: skip
 
-SCHEDULING_OPTIONS = (*_SLOTS, *_ADAPTIVE)
+_AUTOSCALER = (
+    ConfigOption("job.autoscaler.enabled", _B, "false",
+                 "Whether the parallelism of a job of INSERT follows how busy its tasks are."),
+    ConfigOption("job.autoscaler.scaling.enabled", _B, "true",
+                 "Whether what the autoscaler decides is done, or only told in the log and by REST."),
+    ConfigOption("job.autoscaler.utilization.target", _F, "0.7",
+                 "Which part of the time the tasks of the busiest vertex are to work.", minimum=0, maximum=1,
+                 deprecated=("job.autoscaler.target.utilization",)),
+    ConfigOption("job.autoscaler.target.utilization.boundary", _F, "0.3",
+                 "By how much they may be more or less busy before the parallelism changes.", minimum=0, maximum=1),
+    ConfigOption("job.autoscaler.metrics.window", _D, "15 min", "Over which time figures are averaged.", minimum=1),
+    ConfigOption("job.autoscaler.stabilization.interval", _D, "5 min",
+                 "How long a job runs, from its start, restart or rescale on, before its figures count.", minimum=0),
+    ConfigOption("job.autoscaler.scale-down.interval", _D, "1 h",
+                 "How long a lower parallelism has to be right before the job gets it.", minimum=0),
+    ConfigOption("job.autoscaler.scale-up.max-factor", _F, "100000.0",
+                 "By which part of its parallelism a job grows at once, at the most: 1.0 doubles it.", minimum=0),
+    ConfigOption("job.autoscaler.scale-down.max-factor", _F, "0.6",
+                 "By which part of its parallelism a job shrinks at once, at the most.", minimum=0, maximum=1),
+    ConfigOption("job.autoscaler.vertex.min-parallelism", _I, "1", "The lowest parallelism that a job gets.",
+                 minimum=1, maximum=32768),
+    ConfigOption("job.autoscaler.vertex.max-parallelism", _I, "200", "The highest parallelism that a job gets.",
+                 minimum=1, maximum=32768),
+    ConfigOption("job.autoscaler.backlog-processing.lag-threshold", _D, "5 min",
+                 "A job that would read for longer to be through with what is left does not shrink.", minimum=0),
+    ConfigOption("job.autoscaler.catch-up.duration", _D, "30 min",
+                 "In which time a job is to be through with what is left to read, beside what comes; 0 does not count that.",
+                 minimum=0),
+    ConfigOption("job.autoscaler.restart.time", _D, "5 min",
+                 "How long a job that falls behind is taken to stand still while it gets another parallelism.", minimum=0),
+)  # fmt: skip
+
+SCHEDULING_OPTIONS = (*_SLOTS, *_ADAPTIVE, *_AUTOSCALER)

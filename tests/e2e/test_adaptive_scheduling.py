@@ -1,4 +1,4 @@
-"""Jobs of a server whose parallelism follows the TaskManagers that join it and are lost: each row once."""
+"""Jobs of a server whose parallelism follows the TaskManagers that join it and are lost, or how busy they are: each row once."""
 
 from __future__ import annotations
 
@@ -76,3 +76,21 @@ def test_a_job_doubles_with_a_second_task_manager_and_halves_without_it(tmp_path
         wait_until(lambda: runs_with(server, job, 1))
         server.wait_for(job, "FINISHED")
         assert written(tmp_path) == list(range(1, ROWS + 1))
+
+
+def test_the_autoscaler_takes_a_job_that_has_little_to_do_to_a_lower_parallelism(tmp_path: Path) -> None:
+    settings = (
+        "SET 'job.autoscaler.enabled' = 'true'",
+        "SET 'job.autoscaler.metrics.window' = '10 s'",
+        "SET 'job.autoscaler.stabilization.interval' = '1 s'",
+        "SET 'job.autoscaler.scale-down.interval' = '0 s'",
+        "SET 'job.autoscaler.scale-down.max-factor' = '1.0'",
+    )
+    with RunningServer(tmp_path / "data") as server:
+        job = start_copy(server, tmp_path, ROWS, *settings, query=JOINED)
+        wait_until(lambda: runs_with(server, job, 1))
+        decision = server.get(f"/jobs/{job}/autoscaler")["decisions"][-1]
+        assert (decision["parallelism"], decision["wanted"], decision["applied"]) == (2, 1, True)
+        assert "the autoscaler: parallelism 2 -> 1, since" in server.errors()
+        server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True)
+        server.wait_for(job, "CANCELED")

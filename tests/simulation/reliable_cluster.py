@@ -51,7 +51,7 @@ from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.taskmanager.events import TaskStateChanged
 
 RESTARTS_MAX = 40
-ADAPTIVE_JOBS = 0.3
+ADAPTIVE_JOBS = 0.7
 """The share of other jobs whose parallelism follows the slots that there are, of those that may be wider."""
 TIMED_JOBS = 0.4
 """The share of jobs with event time."""

@@ -1,10 +1,11 @@
 """Requests for another parallelism, and what is said of them."""
 
 import pytest
+from msgspec.structs import replace
 from plan_harness import compile_script
 
 from sqlstream.errors import ErrorInfo
-from sqlstream.messages.rescale import RescaleStep
+from sqlstream.messages.rescale import AutoscalerStatus, RescaleStep, ScalingDecision, VertexLoad
 
 RUNNING_ID = "a" * 32
 TRIGGER = "0" * 31 + "a"
@@ -108,3 +109,33 @@ def test_one_vertex_of_several_is_raised_with_the_others_as_they_are(cluster, re
 def test_bounds_that_no_parallelism_has_are_refused(cluster, rest, body):
     answer = rest.put(f"/jobs/{RUNNING_ID}/resource-requirements", json=body)
     assert (answer.status_code, cluster.rescaled) == (400, {})
+
+
+def test_what_the_autoscaler_has_measured_and_decided_is_told(cluster, rest):
+    path = f"/jobs/{RUNNING_ID}/autoscaler"
+    assert rest.get(path).json() == {"enabled": False, "vertices": [], "decisions": []}
+    status = AutoscalerStatus(
+        2,
+        (VertexLoad("v", 2, True, 0.9, 0.1),),
+        120.5,
+        7.0,
+        (ScalingDecision(1_700_000_000_000, 2, 3, "it is busy", True),),
+    )
+    cluster.found[RUNNING_ID] = replace(cluster.found[RUNNING_ID], autoscaler=status)
+    assert rest.get(path).json() == {
+        "enabled": True,
+        "parallelism": 2,
+        "recordsPerSecond": 120.5,
+        "pendingRecords": 7.0,
+        "vertices": [{"name": "v", "parallelism": 2, "busyRatio": 0.9, "backpressuredRatio": 0.1}],
+        "decisions": [
+            {
+                "timestamp": 1_700_000_000_000,
+                "parallelism": 2,
+                "wanted": 3,
+                "applied": True,
+                "reason": "it is busy",
+            }
+        ],
+    }
+    assert rest.get(f"/jobs/{'e' * 32}/autoscaler").status_code == 404
