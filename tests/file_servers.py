@@ -35,14 +35,14 @@ USER, PASSWORD = "someone", "very secret"
 @dataclass(frozen=True)
 class FileServer:
     """Its paths begin with `root`, and `login` are the options and settings that reach it. `put` adds a file as somebody else
-    does."""
+    does. `calls` is what was asked of a server of HTTP, and the connections of one of SFTP."""
 
     scheme: str
     root: str
     login: dict[str, str]
     put: Callable[[str, bytes], None]
     directory: Path | None = None
-    calls: list[str] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
 
     @property
     def is_written(self) -> bool:
@@ -71,7 +71,7 @@ def running(scheme: str, directory: Path) -> Iterator[FileServer]:
         )
 
 
-Running = Iterator[tuple[str, dict[str, str], list[str]]]
+Running = Iterator[tuple[str, dict[str, str], list[Any]]]
 
 
 @contextlib.contextmanager
@@ -177,6 +177,10 @@ def _sftp(directory: Path) -> Running:
         def validate_password(self, username: str, password: str) -> bool:
             return (username, password) == (USER, PASSWORD)
 
+        def connection_made(self, connection: Any) -> None:
+            open_.append(connection)
+
+    open_: list[Any] = []
     key = asyncssh.generate_private_key("ssh-ed25519")
 
     async def listen() -> Any:
@@ -191,7 +195,7 @@ def _sftp(directory: Path) -> Running:
     with _loop() as call:
         listener = call(listen())
         login = {"fs.user": USER, "fs.password": PASSWORD, "fs.host-key": key.get_fingerprint()}
-        yield f"sftp://127.0.0.1:{listener.get_port()}", login, []
+        yield f"sftp://127.0.0.1:{listener.get_port()}", login, open_
         call(_closed(listener))
 
 

@@ -100,14 +100,22 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []
 
-    def take(self) -> Connection:
+    def take(self) -> tuple[Connection, bool]:
+        """A connection, and whether it was used before: then the server may have closed it."""
         with self._lock:
             old = [c for since_s, c in self._idle if since_s < steady_s() - _IDLE_S_MAX]
             self._idle = [one for one in self._idle if one[1] not in old]
             taken = self._idle.pop()[1] if self._idle else None
         for connection in old:
             close_quietly(connection)
-        return taken if taken is not None else self._connect()
+        return (taken, True) if taken is not None else (self._connect(), False)
+
+    def close_idle(self) -> None:
+        """The server may have closed them all."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            close_quietly(connection)
 
     def give_back(self, connection: Connection) -> None:
         with self._lock:
@@ -132,6 +140,9 @@ class RemoteStore:
     # --- as pyarrow's
 
     def get_file_info(self, asked: str | fs.FileSelector) -> Any:
+        return self._repeated(lambda: self._found(asked))
+
+    def _found(self, asked: str | fs.FileSelector) -> Any:
         with self._borrowed() as connection:
             if isinstance(asked, str):
                 found = connection.info(asked or "/")
@@ -144,10 +155,13 @@ class RemoteStore:
     def open_input_file(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        return pa.PythonFile(self._stream(lambda c: c.open_read(path)), mode="r")
+        return pa.PythonFile(self._repeated(lambda: self._stream(lambda c: c.open_read(path))), mode="r")
 
     def open_output_stream(self, path: str) -> BinaryIO:
-        return self._stream(lambda c: self._in_its_directory(c, path, lambda: c.open_write(path)))
+        def open_() -> BinaryIO:
+            return self._stream(lambda c: self._in_its_directory(c, path, lambda: c.open_write(path)))
+
+        return self._repeated(open_)
 
     def move(self, path: str, other: str) -> None:
         with self._borrowed() as connection:
@@ -184,11 +198,20 @@ class RemoteStore:
 
     # --- connections
 
+    def _repeated(self, call: Callable[[], _T]) -> _T:
+        """What changes nothing, or may be done twice: once more, on a new connection, when it has failed on one that was used
+        before."""
+        try:
+            return call()
+        except _StaleError:
+            self._connections.close_idle()
+            return call()
+
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Connection]:
-        connection = self._connections.take()
+        connection, is_reused = self._connections.take()
         try:
-            with errors_as_os_error(connection.errors):
+            with _stale_if(is_reused), errors_as_os_error(connection.errors):
                 yield connection
         except FileNotFoundError:
             self._connections.give_back(connection)
@@ -199,9 +222,9 @@ class RemoteStore:
         self._connections.give_back(connection)
 
     def _stream(self, open_: Callable[[Connection], BinaryIO]) -> BinaryIO:
-        connection = self._connections.take()
+        connection, is_reused = self._connections.take()
         try:
-            with errors_as_os_error(connection.errors):
+            with _stale_if(is_reused), errors_as_os_error(connection.errors):
                 opened = open_(connection)
         except BaseException:
             close_quietly(connection)
@@ -302,6 +325,22 @@ def errors_as_os_error(errors: tuple[type[Exception], ...]) -> Iterator[None]:
         raise
     except failures as error:
         raise OSError(str(error) or type(error).__name__) from error
+
+
+class _StaleError(OSError):
+    """A call has failed on a connection that was used before: the server may have closed it meanwhile."""
+
+
+@contextlib.contextmanager
+def _stale_if(is_reused: bool) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        if is_reused:
+            raise _StaleError(str(error)) from error
+        raise
 
 
 def _below(connection: Connection, path: str, is_recursive: bool, depth: int = 0) -> Iterator[Entry]:

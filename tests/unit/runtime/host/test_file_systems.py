@@ -154,6 +154,24 @@ def test_a_wrong_login_is_an_error_that_waiting_does_not_heal(server: FileServer
     assert PASSWORD not in f"{raised.value} {raised.value.detail}"
 
 
+def test_connections_that_a_server_has_closed_meanwhile_are_made_anew(tmp_path: Path) -> None:
+    with running("sftp", tmp_path) as server:
+        server.put("a", b"rows")
+        files = files_of({"path": server.root, **server.login}, LocalFiles())
+        streams = [files.open_read(f"{server.root}/a") for _ in range(3)]
+        for stream in streams:
+            stream.close()
+        assert len(server.calls) == 3
+        for connection in server.calls:
+            connection.abort()
+        assert read(files, f"{server.root}/a") == b"rows"
+        assert len(server.calls) == 4
+        # A change is not made twice: nobody knows whether it had its effect.
+        server.calls[-1].abort()
+        with pytest.raises(ExternalError, match="could not publish"):
+            files.publish(f"{server.root}/a", f"{server.root}/b")
+
+
 def test_a_server_of_sftp_with_another_key_is_told_nothing(tmp_path: Path) -> None:
     with running("sftp", tmp_path) as server:
         options = {"path": server.root, **server.login, "fs.host-key": "SHA256:other"}
