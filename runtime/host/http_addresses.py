@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.graph.artifacts import ARTIFACT
+from sqlstream.python_functions import cached_file
 from sqlstream.secrets import masked
 from sqlstream.spi.files import Files
 
@@ -19,7 +21,8 @@ _NO_HEADER = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Certificates:
-    """Paths of files: authorities besides the system's, and a certificate of our own with its key."""
+    """Paths of files, or ARTIFACT with the name of one that goes with the job: authorities besides the system's, and a
+    certificate of our own with its key."""
 
     authorities: str | None = None
     client: str | None = None
@@ -38,15 +41,21 @@ class Certificates:
         try:
             for path in (self.authorities or "").split(","):
                 if path.strip():
-                    made.load_verify_locations(files.handed_on(path.strip()))
+                    made.load_verify_locations(_on_this_host(path.strip(), files))
             if self.client is not None:
-                key = files.handed_on(self.key) if self.key is not None else None
-                made.load_cert_chain(files.handed_on(self.client), key)
+                key = _on_this_host(self.key, files) if self.key is not None else None
+                made.load_cert_chain(_on_this_host(self.client, files), key)
         except (OSError, ssl.SSLError) as error:
             raise ExternalError(
                 "SS5342", f"could not read the certificates of an HTTP table: {error}", retry=Retry.NEVER
             ) from error
         return made
+
+
+def _on_this_host(path: str, files: Files) -> str:
+    """Where a library opens the file: one that goes with the job is where this host keeps it. FileNotFoundError for a name that
+    the job has no file of."""
+    return cached_file(path.removeprefix(ARTIFACT)) if path.startswith(ARTIFACT) else files.handed_on(path)
 
 
 def shown_url(url: str) -> str:

@@ -18,6 +18,10 @@ FILE_BYTES_MAX = 2**63 - 1
 """The largest size that a message can name; settings allow less."""
 
 
+ARTIFACT = "artifact:"
+"""Before the name of such a file, where an option of a table otherwise has a path."""
+
+
 class Artifact(msgspec.Struct, frozen=True):
     """A file that the functions of a job find by `name` (Flink: the distributed cache)."""
 

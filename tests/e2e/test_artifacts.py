@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import json
+import ssl
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import trustme
 from command_harness import environment, sqlstream
 from server_harness import JOB_TIMEOUT_S, POLL_S, RunningServer
 from standalone_harness import STANDALONE, free_port, join_address, workers
@@ -142,3 +146,39 @@ def test_task_managers_that_joined_fetch_files_over_their_connection(tmp_path: P
         begin(server, tmp_path, "out", named)
         assert last_row(tmp_path / "out")["d"] == digest
         assert [p.name for p in (cache / "sqlstream" / "artifacts").iterdir()] == [digest]
+
+
+def test_a_certificate_goes_with_a_job_to_its_tables(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    class Rows(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "8")
+            self.end_headers()
+            self.wfile.write(b'{"n": 7}')
+
+        def log_message(self, *ignored: object) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rows)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        script = f"""SET 'pipeline.cached-files' = 'name:authority,path:{tmp_path}/authority.pem';
+            CREATE TABLE t (n INT) WITH ('connector' = 'http', 'url' = 'https://127.0.0.1:{server.server_port}/',
+                'format' = 'json', 'http.security.cert.server' = 'artifact:authority');
+            SELECT n FROM t;"""
+        done = sqlstream("run", "--format", "csv", "-c", script)
+        assert done.stdout.split() == ["n", "7"], done.stderr
+        without = script.partition(";")[2]
+        done = sqlstream("run", "--format", "csv", "-c", without)
+        assert (done.returncode, "pipeline.cached-files" in done.stderr) == (1, True), done.stderr
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

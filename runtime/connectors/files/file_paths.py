@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.artifacts import ARTIFACT
 from sqlstream.runtime.connectors.files.table_log import TableLog, is_of_sink
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, is_in_store, place_of, scheme_of
@@ -280,9 +281,9 @@ class PathPattern:
 
 
 def named_paths(options: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The files that options of these keys name, some several of them."""
+    """The files that options of these keys name, some several of them; those that go with the job have no path here."""
     parts = (part.strip() for key in keys for part in options.get(key, "").split(","))
-    return tuple(part for part in parts if part)
+    return tuple(part for part in parts if part and not part.startswith(ARTIFACT))
 
 
 def with_absolute_paths(
@@ -290,7 +291,10 @@ def with_absolute_paths(
 ) -> Mapping[str, str]:
     """With paths from a directory in place of those from where the process is."""
     named = {
-        key: ",".join(absolute_path(key, part.strip(), directory) for part in options[key].split(","))
+        key: ",".join(
+            part if part.startswith(ARTIFACT) else absolute_path(key, part, directory)
+            for part in map(str.strip, options[key].split(","))
+        )
         for key in keys
         if key in options
     }
