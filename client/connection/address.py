@@ -14,7 +14,7 @@ EMBEDDED = "embedded"
 DEFAULT_PORT = 8083
 SCHEMES = (EMBEDDED, "http", "https")
 TOKEN_FILE_BYTES_MAX = 4096
-_OWN_PARAMETERS = ("token", "token_file", "ca_file")
+_OWN_PARAMETERS = ("token", "token_file", "ca_file", "certificate_file")
 _EXAMPLE = 'write "embedded://" or a URL such as "http://localhost:8083"'
 
 
@@ -22,13 +22,14 @@ _EXAMPLE = 'write "embedded://" or a URL such as "http://localhost:8083"'
 class Address:
     """Where a connection leads. `url` is scheme, host, port and path of a server (empty for `embedded://`) without anything
     secret, and `others` are those of the servers that may lead in its place; `ca_file` holds the certificates to trust beside the
-    system's; `config` are settings of the session."""
+    system's, and `certificate_file` what the client shows, with its key; `config` are settings of the session."""
 
     url: str
     token: str = dataclasses.field(default="", repr=False)
     ca_file: str = ""
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
     others: tuple[str, ...] = ()
+    certificate_file: str = dataclasses.field(default="", repr=False)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -42,8 +43,8 @@ class Address:
 def parse_address(text: str, token: str = "") -> Address:
     """Read a connection URL, which may name several hosts with commas between them. UserError SS4040 for any other text.
 
-    Parameters of the URL are settings of the session, but for `token`, `token_file` (a file whose first line is the token) and
-    `ca_file`.
+    Parameters of the URL are settings of the session, but for `token`, `token_file` (a file whose first line is the token),
+    `ca_file` and `certificate_file`.
 
     >>> parse_address("http://localhost?parallelism.default=2")
     Address(url='http://localhost:8083', ca_file='', config={'parallelism.default': '2'}, others=())
@@ -65,7 +66,7 @@ def parse_address(text: str, token: str = "") -> Address:
         return Address("", config=config)
     url, *others = dict.fromkeys(_url_of(found, text) for found in parts)
     found = token or own["token"] or (read_token(own["token_file"]) if own["token_file"] else "")
-    return Address(url, found, own["ca_file"], config, tuple(others))
+    return Address(url, found, own["ca_file"], config, tuple(others), own["certificate_file"])
 
 
 def _texts_of_hosts(text: str) -> list[str]:

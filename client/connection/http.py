@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import re
@@ -50,10 +51,17 @@ _KEEPALIVE = [
 def _client_options(address: Address) -> dict[str, Any]:
     headers = {"user-agent": f"sqlstream/{__version__}", "accept": f"*/*, {DETAILED}"}
     if address.token:
-        headers["authorization"] = f"Bearer {address.token}"
+        headers["authorization"] = _shown(address.token)
     timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     # Proxies of the environment are for other hosts than one's own server; the token must not reach them.
     return {"headers": headers, "timeout": timeout, "trust_env": False}
+
+
+def _shown(token: str) -> str:
+    """The header for a token, or for NAME:PASSWORD of a directory's user: no token has a colon."""
+    if ":" in token:
+        return f"Basic {base64.b64encode(token.encode()).decode()}"
+    return f"Bearer {token}"
 
 
 def _transport_options(address: Address) -> dict[str, Any]:
@@ -70,6 +78,13 @@ def _trusted(address: Address) -> ssl.SSLContext | bool:
     if not address.url.startswith("https:"):
         return False
     context = ssl.create_default_context()
+    if address.certificate_file:
+        try:
+            context.load_cert_chain(address.certificate_file)
+        except (OSError, ssl.SSLError) as error:
+            reason = _reason(error)
+            what = f'cannot read a certificate and its key from "{address.certificate_file}": {reason}'
+            raise UserError("SS4044", what) from error
     if address.ca_file:
         try:
             context.load_verify_locations(address.ca_file)

@@ -52,6 +52,35 @@ def _marking_cut_offs(app: Any) -> Any:
     return marked
 
 
+CERTIFICATE_NAMES = "certificate_names"
+"""Under this key of a request's state are the names in its client's certificate, which the handshake has verified."""
+
+
+class _ShowingCertificates:
+    """Before a protocol of uvicorn, whose scopes have a copy of `app_state`."""
+
+    app_state: dict[str, Any]
+
+    def connection_made(self, transport: Any) -> None:
+        shown = transport.get_extra_info("peercert") or {}
+        if shown:
+            self.app_state = {**self.app_state, CERTIFICATE_NAMES: names_of(shown)}
+        super().connection_made(transport)  # type: ignore[misc]
+
+
+def names_of(certificate: Any) -> tuple[str, ...]:
+    """The CN, and DNS names, URIs and addresses of mail, of a certificate as the module ssl shows it.
+
+    >>> names_of({"subject": ((("commonName", "ci"),),), "subjectAltName": (("DNS", "ci.local"), ("IP Address", "::1"))})
+    ('ci', 'ci.local')
+    """
+    subject = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    others = [
+        value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI", "email")
+    ]
+    return tuple(dict.fromkeys([*subject, *others]))
+
+
 class HttpListener:
     """uvicorn on a thread with an event loop of its own. `on_end` is called when it ends without `stop`. State: the thread."""
 
@@ -88,11 +117,29 @@ class HttpListener:
             config.load()
         except (ssl.SSLError, OSError) as error:
             raise _unusable(error) from error
+        if tls is not None and tls.client_authorities:
+            self._ask_for_certificates(config, tls)
         logging.getLogger("uvicorn.error").addFilter(_NOTHING_OF_CUT_OFFS)
         self._tls = config.ssl
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._is_stopping = False
+
+    @staticmethod
+    def _ask_for_certificates(config: uvicorn.Config, tls: TlsFiles) -> None:
+        context = config.ssl
+        assert context is not None
+        try:
+            context.load_verify_locations(tls.client_authorities)
+        except (ssl.SSLError, OSError) as error:
+            raise UserError(
+                "SS4002",
+                f"the authorities of security.ssl.rest.ca-file cannot be used: {error}",
+                hint="give a PEM file with their certificates",
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED if tls.needs_client else ssl.CERT_OPTIONAL
+        protocol: Any = config.http_protocol_class
+        config.http_protocol_class = type("ShowingCertificates", (_ShowingCertificates, protocol), {})
 
     def start(self) -> None:
         self._thread.start()

@@ -28,6 +28,10 @@ class Role(enum.Enum):
         return Permit(f"the role {self.value}", _RIGHTS[self])
 
 
+def of_level(level: int) -> Role:
+    return list(Role)[level]
+
+
 _RIGHTS = {
     Role.READ_ONLY: frozenset({Right.READ}),
     Role.OPERATOR: frozenset(Right) - {Right.CATALOGS, Right.SERVER},
@@ -37,7 +41,7 @@ _RIGHTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Principal:
-    """Who asks. `name` is that of the token."""
+    """Who asks. `name` is that of the token, or begins with who vouches for the user: oidc:, ldap: or cert:."""
 
     name: str
     role: Role

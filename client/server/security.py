@@ -15,6 +15,8 @@ import msgspec
 
 from sqlstream.client.server.app import HEALTH_PATHS
 from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.directories.known_users import KnownUsers, NotKnown, TooOften, Unavailable
+from sqlstream.client.server.http_listener import CERTIFICATE_NAMES
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
 from sqlstream.client.server.tokens import Tokens
@@ -30,6 +32,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_TIMEOUT_S = 10.0
 BODY_BYTES_PER_S_MIN = 16 * 1024
 """A body has BODY_TIMEOUT_S, and as much longer as what has come of it takes at this rate: one that drips is given up."""
+
+LOGINS_MAX = 16
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _QUIET_SUFFIXES = ("/heartbeat", "/complete-statement", "/statements", "/configure-session")
@@ -64,7 +68,7 @@ class Refused(Exception):
 
 class Security:
     """An ASGI application around another, on the thread of one event loop. State: what requests under way have of their users'
-    shares, and the connections that they have; the tokens are read when they change.
+    shares, the connections that they have, and how many logins of `users` are under way; the tokens are read when they change.
 
     The page of the console and its files need no token, as they hold no data, nor does a question for the server's health. The
     principal is put into `state.user` and `state.role` of the request, the level of the role into `state.level`, and its rights
@@ -78,8 +82,11 @@ class Security:
         audit: AuditLog,
         session_level: SessionLevel,
         places: Places,
+        users: KnownUsers | None = None,
     ) -> None:
         self._app = app
+        self._users = users
+        self._logins = 0
         self._places = places
         self._bodies = _Shares(
             rules.bodies_bytes_max,
@@ -105,7 +112,7 @@ class Security:
         try:
             self._check_host(headers)
             self._check_origin(headers)
-            principal = self._authenticate(scope, headers)
+            principal = await self._authenticate(scope, headers)
             effects = request_effects(scope["method"], scope["path"])
             lacking = principal.role.permit.missing(effects)
             if lacking is not None:
@@ -158,24 +165,55 @@ class Security:
         if scheme not in ("http", "https") or not host or not is_same:
             raise Refused(403, "Requests from pages of other sites are refused.", f"origin {origin[:100]}")
 
-    def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Principal:
+    async def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Principal:
         if not self._rules.is_token_required:
             return LOCAL
         if scope["method"] in ("GET", "HEAD") and _is_page(scope["path"]):
             return PAGE_READER
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        scheme, shown, users = scheme.lower(), shown.strip(), self._users
+        if not shown and users is not None:
+            names = scope.get("state", {}).get(CERTIFICATE_NAMES, ())
+            if (found := users.of_certificate(names)) is not None:
+                return found
+        is_known = scheme == "bearer" or (scheme == "basic" and users is not None and users.takes_passwords)
+        if not is_known or not shown:
             raise Refused(
                 401, "A token is required: send the header 'Authorization: Bearer TOKEN'.", "no token"
             )
-        try:
-            principal = self._tokens.principal_of(token.strip())
-        except SqlStreamError as error:
-            logger.error("the tokens cannot be read: %s", error.message)
-            raise Refused(500, "The server cannot read its tokens.") from error
+        principal = self._principal_of(shown) if scheme == "bearer" else None
+        if principal is None and users is not None:
+            principal = users.remembered(scheme, shown) or await self._log_in(
+                users, scheme, shown, _peer(scope)
+            )
         if principal is None:
             raise Refused(401, "The token is not valid.", "wrong token")
         return principal
+
+    def _principal_of(self, token: str) -> Principal | None:
+        try:
+            return self._tokens.principal_of(token)
+        except SqlStreamError as error:
+            logger.error("the tokens cannot be read: %s", error.message)
+            raise Refused(500, "The server cannot read its tokens.") from error
+
+    async def _log_in(self, users: KnownUsers, scheme: str, shown: str, address: str) -> Principal:
+        """Ask the issuer or the directory, which takes a thread; at most LOGINS_MAX do at once."""
+        if self._logins >= LOGINS_MAX:
+            raise Refused(503, "Too many logins are under way: try again later.")
+        self._logins += 1
+        try:
+            return await asyncio.to_thread(users.log_in, scheme, shown, address)
+        except NotKnown as error:
+            what = "token is" if scheme == "bearer" else "name or password is"
+            raise Refused(401, f"The {what} not valid.", str(error)) from error
+        except TooOften as error:
+            raise Refused(429, "Too many logins have failed: wait a minute.", "too many failures") from error
+        except Unavailable as error:
+            logger.error("who asks cannot be known: %s", error)
+            raise Refused(503, "Users cannot be looked up now: try again later.", str(error)) from error
+        finally:
+            self._logins -= 1
 
     def _check_session(self, scope: Scope, principal: Principal) -> None:
         """A session has the rights of the role that opened it: its handle is no way to them for a lower one."""
@@ -342,5 +380,7 @@ async def _answer(send: Send, status: int, message: str) -> None:
     ]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="sqlstream"'))
+    if status == 429:
+        headers.append((b"retry-after", b"60"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

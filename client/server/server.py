@@ -24,6 +24,7 @@ from sqlstream.client.server.app import server_app
 from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.backup import was_restored
 from sqlstream.client.server.data_directory import DataDirectory
+from sqlstream.client.server.directories.from_settings import known_users
 from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
@@ -196,6 +197,7 @@ class Server:
             self._audit,
             self._service.session_level,
             places,
+            known_users(self._configuration),
         )
         self._http = HttpListener(app, self._sockets, config.tls, self._break_off, places)
         self._http.start()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlstream.client.clusters.server_file import data_directory
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.server.directories.from_settings import names_users
 from sqlstream.client.server.leaders.stores import Leaders, leaders
 from sqlstream.client.server.places import PlaceLimits
 from sqlstream.errors import UserError
@@ -34,9 +35,13 @@ class Endpoint:
 
 @dataclasses.dataclass(frozen=True)
 class TlsFiles:
+    """Clients may show certificates of `client_authorities`, if there are any; those that `needs_client` must."""
+
     certificate: str
     key: str
     key_password: str
+    client_authorities: str = ""
+    needs_client: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +93,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
     shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     is_token_required = is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS"
+    is_token_required = is_token_required or names_users(configuration)
     return ServerConfig(
         gateway=gateway,
         rest=None if shares else rest,
@@ -163,13 +169,26 @@ def place_limits(configuration: Configuration) -> PlaceLimits:
 def tls_files(configuration: Configuration) -> TlsFiles | None:
     """The files of `security.ssl.rest.*`, or None when TLS is off."""
     if not configuration.get("security.ssl.rest.enabled"):
+        if configuration.get("security.ssl.rest.authentication-enabled") or configuration.get(
+            "sqlstream.server.certificates.roles"
+        ):
+            raise UserError(
+                "SS4002",
+                "certificates of clients are asked for, but TLS is off",
+                hint="set security.ssl.rest.enabled, and its certificate-file and key-file",
+            )
         return None
     found = TlsFiles(
         configuration.get("security.ssl.rest.certificate-file"),
         configuration.get("security.ssl.rest.key-file"),
         configuration.get("security.ssl.rest.key-password"),
+        configuration.get("security.ssl.rest.ca-file"),
+        configuration.get("security.ssl.rest.authentication-enabled"),
     )
-    for option, path in (("certificate-file", found.certificate), ("key-file", found.key)):
+    files = [("certificate-file", found.certificate), ("key-file", found.key)]
+    if found.needs_client or found.client_authorities:
+        files.append(("ca-file", found.client_authorities))
+    for option, path in files:
         key = f"security.ssl.rest.{option}"
         if not path:
             raise UserError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlstream.client.gateway.asker import AskedStatement
+from sqlstream.client.gateway.asker import AskedStatement, Asker
 from sqlstream.client.http_api.errors import RestError
 from sqlstream.client.server.audit import AuditLog
-from sqlstream.client.server.roles import LOCAL, Role
+from sqlstream.client.server.roles import LOCAL, Role, of_level
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
@@ -22,7 +22,7 @@ class StatementRules:
     def announce(self, statement: AskedStatement) -> None:
         """Write a statement into the audit log; RestError 403 when the user's token has been removed. What a statement may do is
         required of the permit of who asks, as soon as the statement is bound."""
-        role = self._role_of(statement.asker.user)
+        role = self._role_of(statement.asker)
         reason = "" if role is not None else "its token has been removed"
         self._audit.statement(statement, _name(role), reason)
         if reason:
@@ -32,11 +32,14 @@ class StatementRules:
         code = error.code if error is not None else ""
         self._audit.outcome(statement, outcome, code)
         if error is not None and code == NOT_PERMITTED:
-            role = self._role_of(statement.asker.user)
+            role = self._role_of(statement.asker)
             self._audit.statement(statement, _name(role), error.message)
 
-    def _role_of(self, user: str) -> Role | None:
-        return self._tokens.role_of(user) if self._is_token_required else LOCAL.role
+    def _role_of(self, asker: Asker) -> Role | None:
+        if not self._is_token_required:
+            return LOCAL.role
+        # Others than tokens have been asked for with the request itself.
+        return of_level(asker.level) if ":" in asker.user else self._tokens.role_of(asker.user)
 
 
 def _name(role: Role | None) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlstream.config_option import ConfigOption, ConfigType
 
-_ENCRYPTION = ("security.ssl.enabled", "security.ssl.rest.authentication-enabled")
+_ENCRYPTION = ("security.ssl.enabled",)
 _TYPES = {t.value: t for t in ConfigType}
 
 

@@ -116,7 +116,7 @@ def test_what_resembles_a_setting_that_has_an_effect_is_told_with_it() -> None:
         config.settle("rest.prt", "1")
 
 
-@pytest.mark.parametrize("key", ["security.ssl.enabled", "security.ssl.rest.authentication-enabled"])
+@pytest.mark.parametrize("key", ["security.ssl.enabled"])
 def test_encryption_that_is_not_there_is_not_promised(key: str) -> None:
     assert config.settle(key, "false").value == "false"
     with pytest.raises(UserError, match="not supported yet"):

@@ -1,0 +1,1 @@
+"""Where users are known beside the tokens of a server."""
