@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store kafka demo demo-kafka demo-year data test nightly test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store kafka demo demo-kafka demo-cluster demo-year data test nightly test-all check check-static format mutants chaos simulate wheel docs docs-serve bench bench-part bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ demo: core ## run the main job on two weeks of New York's flights
 demo-kafka: core ## start a broker of Kafka's protocol, and run a job between two topics: rows are shown until Ctrl-C
 	@.ci/setup-kafka
 	@$(BIN)/python -P .ci/demo_kafka.py
+
+demo-cluster: core ## two servers of which one leads, two TaskManagers and a job on hosts of their own: the leader is killed, rows go on
+	@$(BIN)/python -P .ci/demo_cluster.py
 
 demo-year: data ## run the main job on the whole year
 	@rm -rf out && mkdir -p out
