@@ -153,16 +153,20 @@ class ArtifactStore:
 
     def need(self, job_id: str, artifacts: Iterable[Artifact]) -> None:
         """Keep the files while the job lives."""
+        digests = frozenset(a.digest for a in artifacts)
         with self._lock:
-            self._needed[job_id] = frozenset(a.digest for a in artifacts)
+            if digests:
+                self._needed[job_id] = digests
 
     def release(self, job_id: str) -> None:
         """The job has ended: what no job needs goes KEPT_S later."""
         with self._lock:
-            for digest in self._needed.pop(job_id, ()):
+            digests = self._needed.pop(job_id, frozenset())
+            for digest in digests:
                 with contextlib.suppress(OSError):
                     os.utime(self.path(digest))
-            self.sweep()
+            if digests:
+                self.sweep()
 
     def sweep(self) -> None:
         """Remove what no job needs, and what crashes have left."""

@@ -188,3 +188,10 @@ def test_memory_does_not_depend_on_the_size_of_a_file(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8 * PART_BYTES
+
+
+def test_a_job_without_files_touches_no_disk(tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store")
+    store.need("a", [])
+    store.release("a")
+    assert not (tmp_path / "store").exists()
