@@ -81,6 +81,7 @@ def needed() -> set[str]:
         *EXPRESSIONS,
         *(rule["expr"] for rule in RULES),
         DASHBOARD["templating"]["list"][1]["query"]["query"],
+        (DEPLOY / "kubernetes-autoscaling.yaml").read_text(),
     ]
     return {name for text in texts for name in re.findall(r"\bflink_\w+", text)}
 

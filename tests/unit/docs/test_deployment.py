@@ -19,13 +19,17 @@ from sqlstream.runtime.net.joining import JoinToken
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "docs" / "deploy"
 OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+SCALING = (DEPLOY / "kubernetes-autoscaling.yaml").read_text()
+SCALER = yaml.safe_load(SCALING)
 
 
 def named(kind: str) -> Any:
     return next(found for found in OBJECTS if found["kind"] == kind)
 
 
-@pytest.mark.parametrize("found", OBJECTS, ids=lambda found: f"{found['kind']} {found['metadata']['name']}")
+@pytest.mark.parametrize(
+    "found", [*OBJECTS, SCALER], ids=lambda found: f"{found['kind']} {found['metadata']['name']}"
+)
 def test_objects_of_kubernetes_are_those_of_its_api(found: Any) -> None:
     kubernetes_validate.validate(found, "1.37", strict=True)
 
@@ -47,6 +51,14 @@ def test_the_secret_of_a_cluster_that_was_made_first_is_that_of_the_server(tmp_p
     )
     assert StandaloneCluster(str(tmp_path / "pod" / "data" / "cluster")).join_token() == token
     assert JoinToken.parse(f"{token}\n") == token
+
+
+def test_what_scales_task_managers_knows_how_many_slots_each_has() -> None:
+    deployment = next(found for found in OBJECTS if found["metadata"]["name"] == SCALER["metadata"]["name"])
+    target = SCALER["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) == (deployment["kind"], deployment["metadata"]["name"])
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"][container["args"].index("--slots") + 1] == "2"
 
 
 def test_images_and_manifests_name_the_same_user_and_ports() -> None:
