@@ -236,6 +236,8 @@ def running_kubernetes(directory: Path) -> Iterator[tuple[Api, Path, dict[str, s
 def _handler(api: Api) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
 
         def _do(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))

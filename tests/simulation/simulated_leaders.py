@@ -70,6 +70,8 @@ class SimulatedStore:
         self.named: set[str] = set()
         self.kept: set[str] = set()
         self._epochs: dict[str, int] = {}
+        self._keys = {"leader", "index"}
+        self._holders: dict[int, str] = {}
 
     def write(self, key: str, data: bytes, expected: str | None) -> str:
         found = self.records.get(key)
@@ -77,15 +79,19 @@ class SimulatedStore:
             raise Conflict
         version = hashlib.md5(data).hexdigest() if self._has_digests else str(next(self._versions))
         self.records[key] = Record(data, version)
-        self._watch(key, data, expected)
+        self._watch(key, data)
         return version
 
-    def _watch(self, key: str, data: bytes, expected: str | None) -> None:
+    def _watch(self, key: str, data: bytes) -> None:
         """After a leader has sealed a record, no earlier one changes it."""
         if data == LONG:
             return
         if key == "leader":
-            epoch = leader_of(self.records[key]).epoch
+            leader = leader_of(self.records[key])
+            epoch = leader.epoch
+            assert self._holders.setdefault(epoch, leader.holder) == leader.holder, (
+                f"two lead in epoch {epoch}"
+            )
         else:
             envelope = msgspec.msgpack.decode(data, type=_Envelope)
             epoch = envelope.epoch
@@ -93,10 +99,11 @@ class SimulatedStore:
             if key == "index":
                 self.kept = set(content)
                 self.named |= self.kept
-            elif "saved" in content:
+                self._keys = {"leader", "index", *content.values()}
+            elif "saved" in content and key in self._keys:
                 self.noted.add((content["name"][0].decode(), int(content["saved"][0])))
-        if expected is None and key not in ("leader", "index"):
-            # It comes a second time, and too late: nothing names it any more.
+        if key not in self._keys:
+            # It is about to be named, or it comes again and too late, when nothing names it any more.
             return
         assert epoch >= self._epochs.get(key, 0), f"a leader of epoch {epoch} changed {key} too late"
         self._epochs[key] = epoch
