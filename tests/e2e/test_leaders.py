@@ -66,6 +66,10 @@ class Place:
         """One whose TaskManagers are its children."""
         return self._server(number, "--task-managers", "1", port=str(self.ports[number]))
 
+    def spark_server(self, number: int) -> RunningServer:
+        """One whose TaskManagers are in executors of Spark, whose driver it is."""
+        return self._server(number)
+
     def _server(self, number: int, *words: str, port: str = "0") -> RunningServer:
         directory = self.directory / f"data{number}"
         return RunningServer(directory, *self.words, *words, port=port, **self.variables)
@@ -121,6 +125,32 @@ def _take_places(place: Place, tmp_path: Path) -> None:
             for server in (second.server, first):
                 if server.process.poll() is None:
                     server.process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_driver_of_spark_that_is_killed_has_another_server_run_its_jobs_in_executors_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with shared_store("filesystem", tmp_path / "store") as (settings, variables):
+        place = Place(
+            tmp_path, {**settings, "execution.target": "spark", "spark.master": "local[2]"}, variables
+        )
+        with place.spark_server(0) as first:
+            second = Beginning(place.spark_server(1))
+            try:
+                wait_until(second.is_waiting)
+                job = start_copy(first, tmp_path, ROWS)
+                wait_until(lambda: bool(written(tmp_path)))
+                assert first.signal(signal.SIGKILL) == -signal.SIGKILL
+                leader = second.leader()
+                leader.wait_for(job, "FINISHED")
+                assert written(tmp_path) == list(range(1, ROWS + 1))
+                assert leader.signal(signal.SIGTERM) == 0
+            finally:
+                for server in (second.server, first):
+                    if server.process.poll() is None:
+                        server.process.kill()
 
 
 DEFINITIONS = """
