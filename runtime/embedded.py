@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, SqlStreamError, UserError
-from sqlstream.graph.artifacts import Artifact
+from sqlstream.graph.artifacts import PYTHON, Artifact
 from sqlstream.graph.job_graph import (
     JobGraph,
     decode_job_graph,
@@ -283,7 +283,9 @@ class EmbeddedCluster:
                 raise UserError(
                     "SS5088",
                     f'the file "{artifact.name}" that goes with the job is not there: {artifact.digest}',
-                    hint="name the path of the file in 'pipeline.cached-files'",
+                    hint="compile the statement again"
+                    if artifact.name.startswith(PYTHON)
+                    else "name the path of the file in 'pipeline.cached-files'",
                 )
         return graph
 

@@ -215,6 +215,7 @@ class PlanningSession:
         runs none."""
         if not context.called:
             return graph
+        from sqlstream.client.sessions.shipped_files import shipped_archives
         from sqlstream.runtime.python.packing import pack, split_paths
 
         if not all(function.package for function in context.called.values()):
@@ -222,7 +223,8 @@ class PlanningSession:
             self._check_python()
         paths = [path for function in context.called.values() for path in function.files]
         paths += split_paths(options.get(self.config, "python.files"))
-        return replace(graph, python=pack(tuple(paths), self.files()))
+        small, large = shipped_archives(tuple(paths), self.config, self.cluster, self.files())
+        return replace(graph, python=pack(small, self.files()), artifacts=large)
 
     def _check_python(self) -> None:
         """UserError SS2034 where the server does not let its users run Python."""

@@ -7,9 +7,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from sqlstream import config as options
 from sqlstream.catalog import InferredTable
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client.sessions.shipped_files import shipped_archives
 from sqlstream.client.statements.short_job import answer_of
 from sqlstream.errors import ExternalError
 from sqlstream.function_ref import InspectedFunction
@@ -89,8 +92,11 @@ class ServedInspector:
         """The errors of LocalFunctionInspector, UserError SS2034 where this is not allowed, ExternalError SS5033 when the
         import takes too long, JobError when the task fails."""
         self._check()
-        python = pack((*files, *split_paths(options.get(self._config, "python.files"))), self._files)
+        paths = (*files, *split_paths(options.get(self._config, "python.files")))
+        small, large = shipped_archives(paths, self._config, self._cluster, self._files)
+        python = pack(small, self._files)
         graph = inspecting_job(module, attribute, python, secrets.token_hex(16), self._config)
+        graph = replace(graph, artifacts=large)
         late = ExternalError(
             "SS5033", f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s'
         )

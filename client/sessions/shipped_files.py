@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from sqlstream import config as options
 from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.graph.artifacts import PART_BYTES, Artifact
+from sqlstream.graph.artifacts import PART_BYTES, PYTHON, Artifact
 
 if TYPE_CHECKING:
+    from sqlstream.runtime.host.files import LocalFiles
     from sqlstream.spi.files import Files
 
 CACHED_FILES = "pipeline.cached-files"
@@ -48,6 +49,18 @@ def shipped_files(config: Mapping[str, str], cluster: ClusterClient, files: File
     UserError SS5087 for one that is too large, SS5088 for one that is not there."""
     named = named_files(options.get(config, CACHED_FILES))
     return tuple(_sent(name, path, config, cluster, files) for name, path in named.items())
+
+
+def shipped_archives(
+    paths: tuple[str, ...], config: Mapping[str, str], cluster: ClusterClient, files: LocalFiles
+) -> tuple[tuple[str, ...], tuple[Artifact, ...]]:
+    """The paths of Python files that become a part of the plan, and the archives that are too large for it, once the cluster has
+    them. UserError SS2033, SS5087."""
+    from sqlstream.runtime.python.packing import large_archives
+
+    large = large_archives(paths, files)
+    sent = (_sent(f"{PYTHON}{i}", path, config, cluster, files) for i, path in enumerate(large))
+    return tuple(path for path in paths if path not in large), tuple(sent)
 
 
 def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClient, files: Files) -> Artifact:

@@ -42,7 +42,7 @@ def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
 
     graph = with_versions(replace(graph, config=with_absolute_places(graph.config)), files)
     if graph.config.get(CACHED_FILES):
-        graph = replace(graph, artifacts=shipped_files(graph.config, cluster, files))
+        graph = replace(graph, artifacts=graph.artifacts + shipped_files(graph.config, cluster, files))
     if collects(graph):
         graph = without_rejected_files(graph)
     literals = literal_rows(graph)

@@ -11,12 +11,14 @@ import importlib
 import importlib.abc
 import importlib.util
 import io
+import itertools
+import os
 import sys
 import threading
 import types
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -32,15 +34,41 @@ _in_front: PythonEnvironment | None = None
 _of_thread = threading.local()
 
 
-class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds and loads the modules of one archive, from memory. State: the modules, while those of another archive are in
-    front."""
+class Contents:
+    """The files of archives by their names: those of one from memory, of others from the disk, the first that has one.
 
-    def __init__(self, files: PythonFiles) -> None:
-        self._prefix = f"<python.files {files.digest[:12]}>/"
+    State: the open archives."""
+
+    def __init__(self, archive: bytes | None, large: Sequence[str]) -> None:
+        self._small: dict[str, bytes] = {}
+        if archive is not None:
+            with zipfile.ZipFile(io.BytesIO(archive)) as small:
+                self._small = {name: small.read(name) for name in small.namelist()}
+        self._large: dict[str, zipfile.ZipFile] = {}
+        for opened in map(zipfile.ZipFile, large):
+            self._large = {**dict.fromkeys(opened.namelist(), opened), **self._large}
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain(self._small, self._large)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._small or name in self._large
+
+    def get(self, name: str) -> bytes | None:
+        if name in self._small or name not in self._large:
+            return self._small.get(name)
+        return self._large[name].read(name)
+
+
+class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds and loads the modules of one archive from memory, and of `large` ones from the disk. State: the modules, while those
+    of another archive are in front."""
+
+    def __init__(self, files: PythonFiles | None, large: Sequence[str] = ()) -> None:
+        digests = [files.digest] if files is not None else [os.path.basename(path) for path in large]
+        self._prefix = f"<python.files {digests[0][:12]}>/"
         self._modules: dict[str, types.ModuleType] = {}
-        with zipfile.ZipFile(io.BytesIO(files.archive)) as archive:
-            self._contents = {name: archive.read(name) for name in archive.namelist()}
+        self._contents = Contents(files.archive if files is not None else None, large)
         self._packages = {
             "/".join(parts[:i])
             for name in self._contents
@@ -68,8 +96,8 @@ class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoade
     def get_source(self, fullname: str) -> str:
         place = fullname.replace(".", "/")
         for name in (f"{place}/__init__.py", f"{place}.py"):
-            if name in self._contents:
-                return importlib.util.decode_source(self._contents[name])
+            if (content := self._contents.get(name)) is not None:
+                return importlib.util.decode_source(content)
         # A directory of modules without __init__.py.
         return ""
 
@@ -110,16 +138,20 @@ class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoade
         return filename.startswith(self._prefix)
 
 
-def use_files(files: PythonFiles | None, paths: dict[str, str] | None = None) -> None:
-    """Have this thread import from the archive, until it is called again; None: from what is installed alone. `paths` are the
-    files that functions open by name: modules may keep what they have read, so that those of jobs with other files are others."""
+def use_files(
+    files: PythonFiles | None, paths: dict[str, str] | None = None, large: Sequence[str] = ()
+) -> None:
+    """Have this thread import from the archive, and from the `large` ones at these paths, until it is called again; without any,
+    from what is installed alone. `paths` are the files that functions open by name: modules may keep what they have read, so that
+    those of jobs with other files are others."""
     use_cached_files(paths or {})
-    if files is None:
+    if files is None and not large:
         _of_thread.environment = None
         return
-    key = repr((files.digest, sorted((paths or {}).items())))
+    digest = files.digest if files is not None else ""
+    key = repr((digest, sorted((paths or {}).items()), *large))
     with _lock:
-        found = _kept.pop(key, None) or PythonEnvironment(files)
+        found = _kept.pop(key, None) or PythonEnvironment(files, large)
         _kept[key] = found
         while len(_kept) > KEPT_MAX:
             _kept.popitem(last=False)

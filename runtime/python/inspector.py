@@ -12,7 +12,7 @@ from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.function_ref import InspectedFunction
 from sqlstream.runtime.python.environment import use_files
 from sqlstream.runtime.python.loading import load_function
-from sqlstream.runtime.python.packing import pack, split_paths
+from sqlstream.runtime.python.packing import large_archives, pack, split_paths
 from sqlstream.specs.source import ANSWER, InspectFunctionSpec, InspectionAnswer
 from sqlstream.spi.connector import SourceStatus
 
@@ -25,7 +25,10 @@ class LocalFunctionInspector:
         self._files = files
 
     def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
-        use_files(pack((*files, *self._paths), self._files))
+        paths = (*files, *self._paths)
+        large = large_archives(paths, self._files)
+        small = tuple(path for path in paths if path not in large)
+        use_files(pack(small, self._files), large=[self._files.handed_on(path) for path in large])
         try:
             return load_function(module, attribute, "SS2031").declared
         finally:

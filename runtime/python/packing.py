@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -18,6 +19,7 @@ ARCHIVE_BYTES_MAX = 8 * 1024 * 1024
 """The largest archive, compressed: it is part of the plan."""
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
 FILES_MAX = 2000
+LARGE_FILES_MAX = 50_000
 
 _OURS = "sqlstream"
 _NATIVE = (".so", ".pyd", ".dylib", ".dll")
@@ -58,6 +60,40 @@ def pack(paths: tuple[str, ...], files: Any) -> PythonFiles | None:
     return PythonFiles(hashlib.sha256(archive).hexdigest(), archive)
 
 
+def large_archives(paths: tuple[str, ...], files: Any) -> tuple[str, ...]:
+    """Those of the paths that are archives too large to be a part of the plan, which go beside it, as they are. UserError SS2033
+    for one that cannot be shipped."""
+    found = []
+    for path in dict.fromkeys(paths):
+        status = files.status(path) if path.endswith((".zip", ".whl")) else None
+        if status is not None and not status.is_directory and status.size > ARCHIVE_BYTES_MAX:
+            with _opened(path, files) as archive:
+                entries = [
+                    e for e in archive.infolist() if not e.is_dir() and not _LEFT_OUT.search(e.filename)
+                ]
+            if len(entries) > LARGE_FILES_MAX:
+                raise _refusal(f'"{path}" has more than {LARGE_FILES_MAX} files', _HINT)
+            for entry in entries:
+                _check_entry(entry, path)
+                _check_name(entry.filename, path)
+            found.append(path)
+    return tuple(found)
+
+
+@contextlib.contextmanager
+def _opened(path: str, files: Any) -> Iterator[zipfile.ZipFile]:
+    try:
+        with files.open_read(path) as stream, zipfile.ZipFile(stream) as archive:
+            yield archive
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise _refusal(f'"{path}" is no zip archive: {error}', "write it with python -m zipfile") from error
+
+
+def _check_entry(entry: zipfile.ZipInfo, path: str) -> None:
+    if entry.file_size > CONTENT_BYTES_MAX:
+        raise _refusal(f'"{entry.filename}" in "{path}" is too large', _HINT)
+
+
 def _read(path: str, files: Any) -> Iterator[tuple[str, bytes]]:
     """The names within the archive, and the contents."""
     status = files.status(path)
@@ -69,17 +105,11 @@ def _read(path: str, files: Any) -> Iterator[tuple[str, bytes]]:
             if not _LEFT_OUT.search(name):
                 yield name, _content(found.path, files)
     elif path.endswith((".zip", ".whl")):
-        try:
-            with zipfile.ZipFile(io.BytesIO(_content(path, files))) as archive:
-                for entry in archive.infolist():
-                    if entry.file_size > CONTENT_BYTES_MAX:
-                        raise _refusal(f'"{entry.filename}" in "{path}" is too large', _HINT)
-                    if not entry.is_dir():
-                        yield entry.filename, archive.read(entry)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-            raise _refusal(
-                f'"{path}" is no zip archive: {error}', "write it with python -m zipfile"
-            ) from error
+        with _opened(path, files) as archive:
+            for entry in archive.infolist():
+                _check_entry(entry, path)
+                if not entry.is_dir():
+                    yield entry.filename, archive.read(entry)
     elif path.endswith(".py"):
         yield os.path.basename(path), _content(path, files)
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream import config
 from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError
+from sqlstream.graph.artifacts import PYTHON
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
@@ -127,7 +128,9 @@ class TaskOpening:
             paths = (
                 self._context.artifacts.use(self._descriptor.job_id, artifacts, check) if artifacts else {}
             )
-            use_files(self._descriptor.python, paths)
+            large = [path for name, path in paths.items() if name.startswith(PYTHON)]
+            named = {name: path for name, path in paths.items() if not name.startswith(PYTHON)}
+            use_files(self._descriptor.python, named, large)
 
     def _open_operators(self) -> None:
         from sqlstream.runtime.operators import READERS

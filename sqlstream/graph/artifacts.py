@@ -22,6 +22,10 @@ ARTIFACT = "artifact:"
 """Before the name of such a file, where an option of a table otherwise has a path."""
 
 
+PYTHON = ":python"
+"""The names of archives of modules begin with this, which no user can write."""
+
+
 class Artifact(msgspec.Struct, frozen=True):
     """A file that the functions of a job find by `name` (Flink: the distributed cache)."""
 

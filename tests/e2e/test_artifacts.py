@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import random
 import ssl
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,14 @@ def loaded():
 @udf(result_type="STRING", deterministic=False)
 def digest(n: int) -> str:
     return loaded()
+"""
+SIZES = """
+import pkgutil
+from sqlstream import udf
+
+@udf(result_type="BIGINT")
+def size(n: int) -> int:
+    return len(pkgutil.get_data("words", "data.bin"))
 """
 FUNCTION = "CREATE FUNCTION IF NOT EXISTS digest AS 'models.digest' LANGUAGE PYTHON USING FILE '{}'"
 OPEN = ("-D", "sqlstream.server.python-functions.enabled=true")
@@ -182,3 +192,27 @@ def test_a_certificate_goes_with_a_job_to_its_tables(tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+def test_a_large_archive_of_modules_goes_beside_the_plan(tmp_path: Path) -> None:
+    data = random.Random(7).randbytes(9 << 20)
+    with zipfile.ZipFile(tmp_path / "words.zip", "w") as archive:
+        archive.writestr("words/__init__.py", "from words.sizes import size")
+        archive.writestr("words/sizes.py", SIZES)
+        archive.writestr("words/data.bin", data)
+    definition = f"CREATE FUNCTION size AS 'words.size' LANGUAGE PYTHON USING FILE '{tmp_path}/words.zip'"
+    query = "SELECT DISTINCT size(n) FROM numbers"
+    numbers = (
+        "CREATE TABLE numbers (n BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '10')"
+    )
+    script = f"SET 'sqlstream.in-process.max-input-size' = '0'; {definition}; {numbers}; {query};"
+    done = sqlstream(
+        "run", "--format", "csv", "-c", script, env=environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    )
+    assert done.stdout.split()[1:] == [str(len(data))], done.stderr
+    with RunningServer(tmp_path / "server", *OPEN) as server:
+        session = server.open_session()
+        for statement in (definition, numbers):
+            server.execute(session, statement)
+        rows = server.execute(session, query)
+        assert [row[-1] for row in rows] == [len(data)]

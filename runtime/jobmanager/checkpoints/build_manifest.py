@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from sqlstream.graph.artifacts import PYTHON
 from sqlstream.graph.operator_inputs import OperatorInputs, operator_inputs
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.manifest import (
@@ -47,7 +48,7 @@ def build_manifest(
         restored_from,
         job.config,
         is_drained=pending.is_drain,
-        artifacts=job.artifacts,
+        artifacts=tuple(a for a in job.artifacts if not a.name.startswith(PYTHON)),
     )
 
 
