@@ -58,4 +58,7 @@ class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):
     """The channel is finished; nothing follows."""
 
 
-Element = Watermark | WatermarkStatus | CheckpointBarrier | LatencyMarker | EndOfInput
+KeptElement = Watermark | WatermarkStatus | CheckpointBarrier | EndOfInput
+"""What a checkpoint may store of what was under way."""
+
+Element = KeptElement | LatencyMarker

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sqlstream.bounds import Count, Int64
-from sqlstream.elements import Element
+from sqlstream.elements import KeptElement
 
 STATE_DIRECTORY = "shared"
 """Where the files of saved state lie, below the directory of a job's checkpoints (Flink: SHARED_STATE_DIR_NAME)."""
@@ -75,7 +75,7 @@ class InFlightItems(msgspec.Struct, frozen=True):
     is_output: bool
     edge: Count
     channel: Count
-    items: tuple[Count | Element, ...]
+    items: tuple[Count | KeptElement, ...]
     segments: tuple[StateSegment, ...] = ()
 
     @property
