@@ -81,6 +81,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "list the checkpoints of a job of a server",
     ),
     "logs": ("sqlstream.client.commands.remote.logs", "print what a server's log says of a job"),
+    "log-level": (
+        "sqlstream.client.commands.remote.log_level",
+        "change what a running server and its TaskManagers log",
+    ),
     "tables": ("sqlstream.client.commands.remote.tables", "list the tables and views of a server"),
     "status": ("sqlstream.client.commands.remote.status", "say whether a server answers, and what it does"),
     "state": (

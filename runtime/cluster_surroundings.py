@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.owned_files import CheckOwner
@@ -50,6 +51,13 @@ class TaskManagers(Protocol):
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
         """What the threads of the TaskManager at `address` do. ExternalError SS6072 when it does not answer."""
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        """Set levels of loggers of the TaskManager at `address`, and say which are set. ExternalError SS6072 when it does not
+        answer."""
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        """Set these levels in TaskManagers that come later, too."""
 
     def request_task_manager(self, resource_id: str) -> None: ...
 

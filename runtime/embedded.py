@@ -20,6 +20,7 @@ from sqlstream.graph.job_graph import (
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.options.state_options import directories_of
@@ -364,6 +365,12 @@ class EmbeddedCluster:
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
         return self._task_managers.stacks(address, request)
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        return self._task_managers.log_levels(address, request)
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        self._task_managers.keep_log_levels(levels)
 
     def cancel(self, job_id: str) -> None:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextvars
 import datetime
 import logging
+import re
 import sys
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import msgspec
 
+from sqlstream.errors import UserError
+from sqlstream.messages.log_levels import LOGGERS_MAX
+from sqlstream.options.server_options import LOG_LEVELS
 from sqlstream.secrets import without_secrets
 from sqlstream.terminal_text import shown_lines
 
@@ -125,6 +130,50 @@ def formatter_of(log_format: str, process: str) -> logging.Formatter:
     return JsonFormatter(process) if log_format == "JSON" else TextFormatter(process)
 
 
+ROOT = "root"
+"""The name of the logger whose level those without one of their own have."""
+
+_QUIET = ("asyncio", "httpx", "httpcore", "sqlglot", "uvicorn")
+"""Loggers of libraries report what only their authors can use."""
+
+_first_level = [logging.WARNING]
+"""The level with which the log of this process began."""
+
+
+def checked_levels(levels: Mapping[str, str]) -> dict[str, str]:
+    """Names of loggers, and levels in capitals or empty. UserError SS6120 for what is neither."""
+    checked = {}
+    for name, level in levels.items():
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", name) is None:
+            raise UserError("SS6120", f'"{name[:200]}" cannot be the name of a logger')
+        if level.upper() not in (*LOG_LEVELS, ""):
+            raise UserError(
+                "SS6120", f'there is no level "{level[:200]}"', hint=f"levels are {', '.join(LOG_LEVELS)}"
+            )
+        checked[name] = level.upper()
+    if len(checked) > LOGGERS_MAX:
+        raise UserError("SS6120", f"at most {LOGGERS_MAX} loggers have levels of their own")
+    return checked
+
+
+def set_levels(levels: Mapping[str, str]) -> dict[str, str]:
+    """Give loggers of this process these levels, and take those that are empty away; returns all that are set then."""
+    for name, level in levels.items():
+        logger = logging.getLogger() if name == ROOT else logging.getLogger(name)
+        logger.setLevel(level or _level_at_start(name))
+    present = {ROOT: logging.getLevelName(logging.getLogger().level)}
+    for name, known in sorted(logging.root.manager.loggerDict.items()):
+        if isinstance(known, logging.Logger) and known.level != _level_at_start(name):
+            present[name] = logging.getLevelName(known.level)
+    return present
+
+
+def _level_at_start(name: str) -> int:
+    if name == ROOT:
+        return _first_level[0]
+    return max(logging.WARNING, _first_level[0]) if name in _QUIET else logging.NOTSET
+
+
 def configure_logging(process: str, level: str, log_format: str, stream: TextIO | None = None) -> None:
     """Send this process's log to a stream, by default standard error. Replaces what was configured before."""
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -139,6 +188,6 @@ def install_handler(handler: logging.Handler, process: str, level: str, log_form
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    # Loggers of libraries report what only their authors can use.
-    for name in ("asyncio", "httpx", "httpcore", "sqlglot", "uvicorn"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    _first_level[0] = root.level
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(_level_at_start(name))

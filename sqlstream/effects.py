@@ -23,7 +23,7 @@ class Right(enum.Enum):
     FILES = "name files and servers"
     HINTS = "change the options of tables by hints"
     PYTHON = "import Python modules"
-    SERVER = "stop the server"
+    SERVER = "stop the server or change what it logs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Effects:
     Each set holds names, for the error. `reads` and `writes` are the tables of a job. `objects` and `catalogs` are created,
     altered or dropped. `jobs` are ended, rescaled or saved. `files` are paths and addresses that the statement or a setting
     names, rather than a table of the catalog. `hinted` are tables whose options a hint of the statement replaces. `modules` are
-    imported. A statement that is not run, as under EXPLAIN, has the effects of its planning alone."""
+    imported. `changes_server`: the server is stopped, or logs something else. A statement that is not run, as under EXPLAIN,
+    has the effects of its planning alone."""
 
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
@@ -43,7 +44,7 @@ class Effects:
     files: frozenset[str] = frozenset()
     hinted: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
-    stops_server: bool = False
+    changes_server: bool = False
 
     def __or__(self, other: Effects) -> Effects:
         """The effects of both.
@@ -57,7 +58,7 @@ class Effects:
     def needed(self) -> Iterator[tuple[Right, frozenset[str]]]:
         """The rights that these effects need, each with what it is needed for."""
         needed = {
-            Right.SERVER: frozenset({"the server"}) if self.stops_server else frozenset(),
+            Right.SERVER: frozenset({"the server"}) if self.changes_server else frozenset(),
             Right.CATALOGS: self.catalogs,
             Right.WRITE: self.writes,
             Right.OBJECTS: self.objects,

@@ -11,6 +11,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 
@@ -102,6 +103,13 @@ class ServedCluster(ClusterClient, Protocol):
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
         """What the threads of the TaskManager at `address` do. ExternalError SS6072 when it does not answer."""
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        """Set levels of loggers of the TaskManager at `address`, and say which are set. ExternalError SS6072 when it does not
+        answer."""
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        """Set these levels in TaskManagers that come later, too."""
 
     def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
         """How far the rescale is that was asked for under that id."""

@@ -139,6 +139,11 @@ class ClusterRest:
             raise rendered_error(cause["stack-trace"]) or UserError(cause["class"], failed)
         return found
 
+    def log_levels(self, levels: Mapping[str, str | None]) -> Json:
+        """Set these levels of loggers, and return those of all processes."""
+        body = {"levels": dict(levels)} if levels else None
+        return dict(self._client.call("PUT" if levels else "GET", "/log-levels", body))
+
     def log_records(self, job_id: str, follows: bool) -> Iterator[str]:
         """The records of a job's log, oldest first; with `follows` those to come, too, until the job has ended."""
         after: Mapping[str, str] = {}

@@ -15,6 +15,7 @@ from sqlstream.client.rest.checkpoint_routes import checkpoint_routes
 from sqlstream.client.rest.cluster import cluster_routes, log_routes
 from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
 from sqlstream.client.rest.jobs import application_routes, job_routes, totals_routes
+from sqlstream.client.rest.log_levels import log_level_routes
 from sqlstream.client.rest.metrics import metric_routes
 from sqlstream.client.rest.prometheus import prometheus_routes
 from sqlstream.client.rest.rescale_routes import rescale_routes
@@ -41,6 +42,7 @@ def rest_routes(cluster: ServedCluster, info: ServerInfo, shut_down: Callable[[]
     for routes in (
         cluster_routes(view, shut_down),
         log_routes(info),
+        log_level_routes(view),
         metric_routes(view),
         task_manager_routes(view),
         application_routes(view),

@@ -67,8 +67,8 @@ def request_effects(method: str, path: str) -> Effects:
     (True, frozenset({'/jobs/1'}))
     """
     bare = _VERSION.sub("", path)
-    if bare == "/cluster" and method == "DELETE":
-        return Effects(stops_server=True)
+    if (bare, method) in (("/cluster", "DELETE"), ("/log-levels", "PUT")):
+        return Effects(changes_server=True)
     if bare.rstrip("/").endswith(_CANCELLING_GETS):
         return Effects(jobs=frozenset({bare}))
     if method in _READING_METHODS:

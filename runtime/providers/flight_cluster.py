@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from sqlstream.errors import ExternalError
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels, decode_log_levels
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
 from sqlstream.runtime.net.endpoint import Endpoint
@@ -26,6 +28,8 @@ from sqlstream.runtime.net.results import ResultStore
 from sqlstream.runtime.providers.provider import TaskManagerProvider
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
+logger = logging.getLogger(__name__)
+
 SHUTDOWN_TIMEOUT_S = 1.0
 STACKS_TIMEOUT_S = 5.0
 """How long a TaskManager may take to answer, beyond the time in which it takes samples."""
@@ -36,7 +40,8 @@ class FlightTaskManagers:
     `ResourceProvider`.
 
     Clients, and TaskManagers of this machine, come to a socket that only this user can reach. With an `endpoint` TaskManagers
-    come there instead, and a server without requests of clients answers them. State: servers and provider, until `stop`."""
+    come there instead, and a server without requests of clients answers them. State: servers and provider, until `stop`, and
+    the levels of loggers that TaskManagers to come are given."""
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class FlightTaskManagers:
         """`child` holds the options of every TaskManager but its id and our address. `on_release` is called before one is told to
         end. ExternalError SS6071 when nothing can listen at the endpoint."""
         self._receive = receive
+        self._log_levels: dict[str, str] = {}
         self._on_release = on_release
         self._connections = FlightConnections(child.token, endpoint.identity() if endpoint else None)
         self._servers = [
@@ -80,6 +86,9 @@ class FlightTaskManagers:
         message = decode_control_message(data)
         if isinstance(message, RegisterTaskManager):
             self._provider.registered(message.resource_id)
+            if self._log_levels:
+                arguments = (message.address, self._log_levels)
+                threading.Thread(target=self._send_levels, args=arguments, daemon=True).start()
         self._receive(message)
 
     @property
@@ -107,14 +116,31 @@ class FlightTaskManagers:
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
         timeout_s = STACKS_TIMEOUT_S + request.samples * request.interval_ms / 1000
+        return decode_stacks_reply(self._asked(address, request, timeout_s))
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        return decode_log_levels(self._asked(address, request, STACKS_TIMEOUT_S))
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        kept = {**self._log_levels, **levels}
+        # Another dict: that of a thread that sends it stays as it is.
+        self._log_levels = {name: level for name, level in kept.items() if level}
+
+    def _asked(self, address: str, inquiry: RequestStacks | SetLogLevels, timeout_s: float) -> bytes:
         try:
-            return decode_stacks_reply(self._connections.request(address, encode_message(request), timeout_s))
+            return self._connections.request(address, encode_message(inquiry), timeout_s)
         except pa.ArrowException as error:
             raise ExternalError(
                 "SS6072",
-                f"the TaskManager at {address} does not tell what its threads do: {str(error).splitlines()[0]}",
+                f"the TaskManager at {address} does not answer: {str(error).splitlines()[0]}",
                 hint="it may have ended: ask for the TaskManagers again",
             ) from error
+
+    def _send_levels(self, address: str, levels: dict[str, str]) -> None:
+        try:
+            self.log_levels(address, SetLogLevels(levels))
+        except ExternalError as error:
+            logger.warning("a TaskManager logs with its first levels: %s", error.message)
 
     def request_task_manager(self, resource_id: str) -> None:
         self._provider.request(resource_id)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlstream.errors import ErrorInfo
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies
 from sqlstream.runtime.host.clock import now_ms, steady_ms
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
 from sqlstream.runtime.host.thread_stacks import answer_stacks
+from sqlstream.runtime.logs import set_levels
 from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.exchange import LocalExchange, LocalTransport, PartitionTable
 from sqlstream.runtime.net.results import ResultReceiver
@@ -85,6 +87,14 @@ class InProcessTaskManager:
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
         del address
         return answer_stacks(request, self._runner.threads())
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        del address
+        return LogLevels(set_levels(request.levels))
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        """Nothing to do: they are those of this process."""
+        del levels
 
     def request_task_manager(self, resource_id: str) -> None:
         """Nothing to do: there is one TaskManager, whose slots are fixed; a job that needs more waits."""

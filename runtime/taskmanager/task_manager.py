@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 
 from sqlstream.errors import ErrorInfo, ExternalError
+from sqlstream.messages.log_levels import LogLevels, SetLogLevels, decode_inquiry
 from sqlstream.messages.rpc import decode_control_message, encode_message
-from sqlstream.messages.stacks import decode_stacks_request
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies
 from sqlstream.runtime.host.artifacts import ArtifactStore, HostArtifacts
 from sqlstream.runtime.host.cache_directory import user_directories, writable_directory
@@ -17,7 +17,7 @@ from sqlstream.runtime.host.clock import now_ms, steady_ms
 from sqlstream.runtime.host.process import give_back_memory, limit_library_threads
 from sqlstream.runtime.host.rooted_files import files_at
 from sqlstream.runtime.host.thread_stacks import answer_stacks
-from sqlstream.runtime.logs import configure_logging
+from sqlstream.runtime.logs import checked_levels, configure_logging, set_levels
 from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from sqlstream.runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp, read_identity
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
@@ -163,7 +163,10 @@ class TaskManager:
         self._shell.receive(decode_control_message(data))
 
     def _answer(self, data: bytes) -> bytes:
-        return encode_message(answer_stacks(decode_stacks_request(data), self._runner.threads()))
+        inquiry = decode_inquiry(data)
+        if isinstance(inquiry, SetLogLevels):
+            return encode_message(LogLevels(set_levels(checked_levels(inquiry.levels))))
+        return encode_message(answer_stacks(inquiry, self._runner.threads()))
 
     def _terminate(self, error: ErrorInfo) -> None:
         logger.critical("the TaskManager ends: %s", error.message)

@@ -50,13 +50,7 @@ class StacksReply(RpcMessage, frozen=True):
     tasks: tuple[TaskStacks, ...] = ()
 
 
-_request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(RequestStacks)
 _reply_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(StacksReply)
-
-
-def decode_stacks_request(data: bytes) -> RequestStacks:
-    request: RequestStacks = _request_decoder.decode(data)
-    return request
 
 
 def decode_stacks_reply(data: bytes) -> StacksReply:

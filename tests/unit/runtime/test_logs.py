@@ -6,7 +6,18 @@ import json
 import logging
 import threading
 
-from sqlstream.runtime.logs import RECORD_CHARACTERS_MAX, TaskLabels, formatter_of, label_thread
+import pytest
+
+from sqlstream.errors import UserError
+from sqlstream.runtime.logs import (
+    RECORD_CHARACTERS_MAX,
+    TaskLabels,
+    checked_levels,
+    formatter_of,
+    install_handler,
+    label_thread,
+    set_levels,
+)
 
 
 def formatted(log_format: str, message: str, error: BaseException | None = None) -> str:
@@ -68,3 +79,35 @@ def test_secrets_are_masked_also_in_tracebacks() -> None:
 def test_a_long_message_keeps_its_end() -> None:
     message = json.loads(formatted("JSON", "x" * 3 * RECORD_CHARACTERS_MAX + "end"))["message"]
     assert (len(message), message[0], message[-3:]) == (RECORD_CHARACTERS_MAX + 1, "…", "end")
+
+
+def test_levels_are_set_and_taken_away_again_by_logger() -> None:
+    root, name = logging.getLogger(), "sqlstream.runtime.a_logger_of_this_test"
+    handlers, level = list(root.handlers), root.level
+    try:
+        install_handler(logging.NullHandler(), "server", "INFO", "TEXT")
+        # Libraries that other tests have loaded may have levels of their own.
+        others = set_levels({})
+        assert set_levels(checked_levels({name: "debug", "httpx": "INFO"})) == {
+            **others, "root": "INFO", "httpx": "INFO", name: "DEBUG",
+        }  # fmt: skip
+        assert logging.getLogger(name).isEnabledFor(logging.DEBUG)
+        assert set_levels({"root": "ERROR"})["root"] == "ERROR"
+        # Libraries are as quiet again as at the start.
+        assert set_levels({name: "", "httpx": "", "root": ""}) == others
+        assert logging.getLogger("httpx").level == logging.WARNING
+    finally:
+        for handler in list(root.handlers):
+            root.removeHandler(handler)
+        for handler in handlers:
+            root.addHandler(handler)
+        root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    "levels", [{"root": "LOUD"}, {"": "INFO"}, {"a b": "INFO"}, {"a\n": "INFO"}, {"x" * 201: ""}]
+)
+def test_what_is_no_logger_or_level_is_refused(levels: dict[str, str]) -> None:
+    with pytest.raises(UserError) as refused:
+        checked_levels(levels)
+    assert refused.value.code == "SS6120"
