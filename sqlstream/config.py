@@ -14,6 +14,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS, STORE_OPTIONS
 from sqlstream.options.flink_keys import flink_keys, foreign_option
 from sqlstream.options.network_options import NETWORK_OPTIONS
+from sqlstream.options.reporters import REPORTER_OPTIONS, reporter_option
 from sqlstream.options.scheduling_options import SCHEDULING_OPTIONS
 from sqlstream.options.server_options import SERVER_OPTIONS
 from sqlstream.options.state_options import STATE_OPTIONS
@@ -244,6 +245,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      scope=Scope.CLUSTER),
         *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
+        *REPORTER_OPTIONS,
         *SCHEDULING_OPTIONS,
         *SERVER_OPTIONS,
         *STATE_OPTIONS,
@@ -274,7 +276,7 @@ def current_key(key: str) -> str:
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
     key = current_key(key)
-    found = OPTIONS.get(key) or _kept_option(key) or foreign_option(key)
+    found = OPTIONS.get(key) or _kept_option(key) or reporter_option(key) or foreign_option(key)
     if found is None:
         hint = did_you_mean(key, [*OPTIONS, *flink_keys().tuning]) or "sqlstream config lists the options"
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=hint)
@@ -290,7 +292,7 @@ def note_of(key: str, value: str) -> str:
     current = current_key(key)
     if current != key:
         return f"note: '{key}' is called '{current}' here"
-    if foreign_option(key) is None:
+    if foreign_option(key) is None or reporter_option(key) is not None:
         return ""
     guess = did_you_mean(key, list(OPTIONS)) if key not in flink_keys().whole else ""
     return f"note: '{key}' has no effect here: {found.description}{f' ({guess})' if guess else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from fastapi import APIRouter, Response
 
@@ -27,6 +28,16 @@ _PRESENT = frozenset({"numRegisteredTaskManagers", "numRunningJobs", "numberOfIn
 Labels = dict[str, str]
 
 
+class Families(Protocol):
+    """Takes the figures of one holder after the other, each with its labels. `scope` is Flink's, with _ between its parts."""
+
+    def add(self, scope: str, labels: Labels, metrics: Metrics) -> None: ...
+
+    def add_histogram(self, scope: str, labels: Labels, name: str, parts: Metrics) -> None: ...
+
+    def add_summary(self, scope: str, labels: Labels, name: str, statistics: Mapping[str, float]) -> None: ...
+
+
 class MetricFamilies:
     """Collects samples and writes them by family. State: the samples so far."""
 
@@ -40,11 +51,9 @@ class MetricFamilies:
         look for them."""
         text = _label_text(labels)
         for metric, value in metrics.items():
-            if (of_split := _OF_SPLIT.fullmatch(metric)) is not None:
-                own = _label_text(labels | {"split": of_split[1]})
-                self._add(f"{scope}_split", of_split[2], own, value)
-            else:
-                self._add(scope, metric, text, value)
+            name = f"flink_{scope}_{filtered(metric)}"
+            kind = "counter" if is_counter(metric) else "gauge"
+            self._set(name, kind, f"{metric} (scope: {scope})", (f"{name}{{{text},}} {float(value)}",))
 
     def add_histogram(self, scope: str, labels: Labels, name: str, parts: Metrics) -> None:
         """Durations by size, in milliseconds as Flink's are: how many are at most so long."""
@@ -69,11 +78,6 @@ class MetricFamilies:
         self._help.setdefault(family, help)
         self._types.setdefault(family, kind)
         self._samples.setdefault(family, []).extend(samples)
-
-    def _add(self, scope: str, metric: str, labels: str, value: float) -> None:
-        name = f"flink_{scope}_{filtered(metric)}"
-        kind = "counter" if is_counter(metric) else "gauge"
-        self._set(name, kind, f"{metric} (scope: {scope})", (f"{name}{{{labels},}} {float(value)}",))
 
     def text(self) -> str:
         lines: list[str] = []
@@ -125,8 +129,14 @@ def prometheus_routes(view: ClusterView) -> APIRouter:
 
 
 def scrape(view: ClusterView) -> str:
-    """All metrics. Asks the JobManager for its lists, and once or twice per live job."""
+    """All metrics as text."""
     families = MetricFamilies()
+    collect(view, families)
+    return families.text()
+
+
+def collect(view: ClusterView, families: Families) -> None:
+    """All metrics. Asks the JobManager for its lists, and once or twice per live job."""
     host = platform.node()
     families.add("jobmanager", {"host": host}, job_manager_figures(view))
     for found in view.cluster.task_managers():
@@ -145,7 +155,6 @@ def scrape(view: ClusterView) -> str:
         for name, parts in split_histograms(total)[1].items():
             families.add_histogram("jobmanager_job", labels, name, parts)
         _add_tasks(families, job, host, _operator_names(view, job.job_id))
-    return families.text()
 
 
 def _operator_names(view: ClusterView, job_id: str) -> dict[int, str]:
@@ -157,7 +166,7 @@ def _operator_names(view: ClusterView, job_id: str) -> dict[int, str]:
     return {operator.id: operator.name for vertex in graph.vertices for operator in vertex.operators}
 
 
-def _add_tasks(families: MetricFamilies, job: JobDetails, host: str, operators: dict[int, str]) -> None:
+def _add_tasks(families: Families, job: JobDetails, host: str, operators: dict[int, str]) -> None:
     for vertex, subtask in _reporting(job):
         assert subtask.metrics is not None
         labels = {
@@ -175,13 +184,30 @@ def _add_tasks(families: MetricFamilies, job: JobDetails, host: str, operators: 
         for id, figures in subtask.metrics.operators.items():
             own = {"operator_id": str(id), "operator_name": operators.get(id, str(id))}
             plain, latencies = split_latencies(figures)
-            families.add("taskmanager_job_task_operator", labels | own, plain)
+            rest, splits = _by_split(plain)
+            families.add("taskmanager_job_task_operator", labels | own, rest)
+            for split, of_split in splits.items():
+                families.add(
+                    "taskmanager_job_task_operator_split", {**labels, **own, "split": split}, of_split
+                )
             for source, statistics in latencies:
                 _add_latency(families, labels, source, id, statistics)
 
 
+def _by_split(figures: Metrics) -> tuple[Metrics, dict[str, Metrics]]:
+    """The figures of an operator, and those of each split that it reads."""
+    rest: Metrics = {}
+    splits: dict[str, Metrics] = {}
+    for name, value in figures.items():
+        if (of_split := _OF_SPLIT.fullmatch(name)) is not None:
+            splits.setdefault(of_split[1], {})[of_split[2]] = value
+        else:
+            rest[name] = value
+    return rest, splits
+
+
 def _add_latency(
-    families: MetricFamilies,
+    families: Families,
     of_task: Labels,
     source: Mapping[str, str],
     operator: int,

@@ -19,7 +19,7 @@ from sqlstream.client.configuration import Configuration
 from sqlstream.client.exit_codes import EXIT_FAILED
 from sqlstream.client.gateway.kept_sessions import SessionFiles
 from sqlstream.client.gateway.service import GatewayService
-from sqlstream.client.rest.cluster_view import ServerInfo
+from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
 from sqlstream.client.server.app import server_app
 from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.backup import was_restored
@@ -41,6 +41,7 @@ from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import StandaloneCluster, is_standalone
 from sqlstream.client.server.statement_rules import StatementRules
+from sqlstream.client.server.telemetry import Telemetry
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
@@ -180,7 +181,10 @@ class Server:
         # Another host may go on with them.
         files = SessionFiles(self._directory.sessions, is_durable=False, keep=keep)
         rules = StatementRules(self._audit, self._tokens, config.is_token_required)
-        self._service = GatewayService(open_session, config.limits, rules, files=files)
+        telemetry = Telemetry(config.reporters)
+        ends.callback(telemetry.stop)
+        listener = telemetry.listening(rules)
+        self._service = GatewayService(open_session, config.limits, listener, files=files)
         ends.callback(self._service.close)
         info = ServerInfo(
             __version__,
@@ -189,6 +193,7 @@ class Server:
             task_manager_log=lambda id: self._logs.latest(lambda record: is_of_process(record, id)),
             printed=lambda: self._logs.latest(is_printed),
         )
+        telemetry.start(ClusterView(self._cluster, info))
         places = Places(config.places)
         app = Security(
             server_app(self._service, self._cluster, info, self._logs, self.stopped.set, self.stopped.is_set),

@@ -15,6 +15,7 @@ from sqlstream.client.server.directories.from_settings import names_users
 from sqlstream.client.server.leaders.stores import Leaders, leaders
 from sqlstream.client.server.places import PlaceLimits
 from sqlstream.errors import UserError
+from sqlstream.options.reporters import OtlpReporter, otlp_reporters
 
 _PORT_MAX = 65535
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?")
@@ -68,6 +69,7 @@ class ServerConfig:
     log_file_bytes_max: int
     log_files_max: int
     leaders: Leaders | None
+    reporters: tuple[OtlpReporter, ...]
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -115,7 +117,17 @@ def server_config(configuration: Configuration) -> ServerConfig:
         log_file_bytes_max=configuration.get("sqlstream.log.file.max-size"),
         log_files_max=configuration.get("sqlstream.log.file.max-num"),
         leaders=leaders(configuration),
+        reporters=reporters(configuration),
     )
+
+
+def reporters(configuration: Configuration) -> tuple[OtlpReporter, ...]:
+    """UserError SS6121 for one that cannot be used."""
+    names = {
+        "metrics": configuration.get("metrics.reporters"),
+        "traces": configuration.get("traces.reporters"),
+    }
+    return otlp_reporters(configuration.values, names)
 
 
 def ports_of(port: int, bind_ports: str) -> tuple[int, ...]:
