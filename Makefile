@@ -27,7 +27,7 @@ browser: ## install Debian's Chromium for the tests of the console, where that i
 postgres: ## install Debian's PostgreSQL for the tests of connector jdbc, where that is allowed
 	@.ci/setup-postgres
 
-object-store: setup ## install moto's server for the tests of S3
+object-store: setup ## install servers for the tests of object stores
 	@.ci/setup-object-store
 
 kafka: setup ## install brokers of Kafka's protocol for its tests

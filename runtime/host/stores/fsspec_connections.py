@@ -12,7 +12,13 @@ from typing import Any, BinaryIO, cast
 from sqlstream.errors import UserError
 from sqlstream.runtime.host.file_systems import FileSystemOptions, Place, missing_library
 from sqlstream.runtime.host.store_files import StoreFiles
-from sqlstream.runtime.host.stores.remote_store import CONNECT_TIMEOUT_S, SILENCE_S_MAX, Entry, RemoteStore
+from sqlstream.runtime.host.stores.remote_store import (
+    CONNECT_TIMEOUT_S,
+    SILENCE_S_MAX,
+    Entry,
+    ReadingConnection,
+    RemoteStore,
+)
 from sqlstream.spi.files import Files
 
 _OWN = {"skip_instance_cache": True}
@@ -264,6 +270,10 @@ def _asked(request: Callable[..., Any], *given: Any, **named: Any) -> Any:
 # --- Alluxio
 
 
+class _AlluxioConnection(ReadingConnection, FsspecConnection):
+    """Nothing is written through a cache of which nobody says when it does so."""
+
+
 def alluxio(place: Place, options: FileSystemOptions, files: Files) -> Files:
     """By the library of Alluxio, which is a package of its own."""
     host, port = place.server
@@ -276,9 +286,9 @@ def alluxio(place: Place, options: FileSystemOptions, files: Files) -> Files:
             hint="install it: pip install alluxiofs; or read by the protocol of S3, which Alluxio has too, with 's3.endpoint'",
         ) from error
 
-    def connect() -> FsspecConnection:
+    def connect() -> _AlluxioConnection:
         made = system(worker_hosts=host, worker_http_port=port or _ALLUXIO_HTTP_PORT, **_OWN, **_NO_LISTINGS)
-        return FsspecConnection(made, (RuntimeError, ValueError, KeyError))
+        return _AlluxioConnection(made, (RuntimeError, ValueError, KeyError))
 
     return StoreFiles(RemoteStore(connect), place.path, renames=True)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -244,8 +246,6 @@ def test_hdfs_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     for module in ("paramiko", "fsspec.implementations.webhdfs", "alluxiofs"):
         monkeypatch.setitem(sys.modules, module, None)
     for path, words in (("sftp://h/a", "files"), ("webhdfs://h/a", "files"), ("alluxio://h/a", "alluxiofs")):
@@ -264,3 +264,28 @@ def test_a_token_of_webhdfs_is_in_no_error(tmp_path: Path) -> None:
             assert "hunter2" not in f"{raised.value} {raised.value.detail}"
         assert "delegation=hunter2" not in str(raised.value.detail)
         assert "******" in raised.value.detail
+
+
+def test_alluxio_is_read_by_the_library_of_its_makers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    asked: list[dict[str, object]] = []
+
+    class Alluxio(MemoryFileSystem):  # type: ignore[misc]
+        def __init__(self, **named: object) -> None:
+            asked.append(named)
+            super().__init__()
+
+    module = types.ModuleType("alluxiofs")
+    module.AlluxioFileSystem = Alluxio  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "alluxiofs", module)
+    with Alluxio().open("/t/a.csv", "wb") as stream:
+        stream.write(b"1")
+    files = files_of({"path": "alluxio://worker:28081/t"}, LocalFiles())
+    assert [f.path for f in files.list_files("alluxio://worker:28081/t")] == [
+        "alluxio://worker:28081/t/a.csv"
+    ]
+    assert read(files, "alluxio://worker:28081/t/a.csv") == b"1"
+    assert asked[-1] == {"worker_hosts": "worker", "worker_http_port": 28081, "use_listings_cache": False}
+    with pytest.raises(ExternalError, match="could not write"):
+        files.open_write("alluxio://worker:28081/t/b.csv")
