@@ -98,14 +98,19 @@ def free_port() -> int:
 
 
 def start_copy(
-    server: RunningServer, directory: Path, rows: int, *settings: str, query: str = "SELECT n FROM g"
+    server: RunningServer,
+    directory: Path,
+    rows: int,
+    *settings: str,
+    query: str = "SELECT n FROM g",
+    parallelism: int = 2,
 ) -> str:
-    """A job of two subtasks that hands so many rows on by an exchange, 500 each second, to one writer; its id. Nothing behind the
-    exchange would hide a row that comes twice. `settings` are further statements."""
+    """A job of two subtasks, or so many, that hands so many rows on by an exchange, 500 each second, to one writer; its id.
+    Nothing behind the exchange would hide a row that comes twice. `settings` are further statements."""
     session = server.open_session()
     for text in (
         *settings,
-        "SET 'parallelism.default' = '2'",
+        f"SET 'parallelism.default' = '{parallelism}'",
         "SET 'execution.checkpointing.interval' = '300 ms'",
         "SET 'restart-strategy.type' = 'fixed-delay'",
         "SET 'restart-strategy.fixed-delay.attempts' = '100'",

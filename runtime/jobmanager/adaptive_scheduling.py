@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlstream import config as options
@@ -72,6 +73,20 @@ def desired_graph(job: JobGraph, settings: AdaptiveSettings | None) -> JobGraph:
     return rescaled_job_graph(job, job.vertices[0].max_parallelism)
 
 
+def graph_to_begin_with(
+    desired: JobGraph, settings: AdaptiveSettings | None, restored: Sequence[events.LoadedCheckpoint]
+) -> JobGraph:
+    """The desired one; or that of the newest checkpoint if it has rows in flight, which no other parallelism can go on from."""
+    if settings is None or not restored or not restored[0].manifest.has_in_flight:
+        return desired
+    saved = [(v.parallelism, [o.uid for o in v.operators]) for v in restored[0].manifest.vertices]
+    for parallelism in sorted({v.parallelism for v in restored[0].manifest.vertices}, reverse=True):
+        graph = rescaled_job_graph(desired, parallelism)
+        if saved == [(v.parallelism, [o.uid for o in v.operators]) for v in graph.vertices]:
+            return graph
+    return desired
+
+
 class Fitting:
     """One job at each parallelism up to the desired one. State: the graphs that were asked for."""
 
@@ -110,7 +125,8 @@ class AdaptiveScheduling:
 
     A checkpoint with rows in flight fits no other parallelism: behind one of these the job waits for the slots that it had.
 
-    The store keeps the graph that was asked for, so that another JobManager begins with what it finds.
+    The store keeps the graph that was asked for, so that another JobManager begins with what it finds, or, behind a checkpoint
+    with rows in flight, with the slots of that.
 
     State: the graphs of the job; how many slots it had, and when that changed; since when it could start; when it was rescaled
     last; how many checkpoints in a row have failed for that; and whether the last one fits a graph."""

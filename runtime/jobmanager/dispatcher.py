@@ -17,7 +17,11 @@ from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
-from sqlstream.runtime.jobmanager.adaptive_scheduling import adaptive_settings
+from sqlstream.runtime.jobmanager.adaptive_scheduling import (
+    adaptive_settings,
+    desired_graph,
+    graph_to_begin_with,
+)
 from sqlstream.runtime.jobmanager.autoscaling import autoscaler_settings
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import awaited_executions, obstacle
@@ -65,7 +69,9 @@ class Dispatcher:
         self._config_of(job_graph)
         check_job_graph(job_graph)
         settings = checkpoint_settings(job_graph, self._job_master_config.checkpoint_directory)
-        restored_checkpoints(restored, job_graph, settings.directory)
+        adaptive = adaptive_settings(job_graph)
+        begun = graph_to_begin_with(desired_graph(job_graph, adaptive), adaptive, restored)
+        restored_checkpoints(restored, begun, settings.directory)
         self._check_slots(job_graph)
         known = self._known_graph(job_graph.job_id)
         # A job may have been rescaled since it was submitted.

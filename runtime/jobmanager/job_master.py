@@ -15,6 +15,7 @@ from sqlstream.runtime.jobmanager.adaptive_scheduling import (
     AdaptiveScheduling,
     adaptive_settings,
     desired_graph,
+    graph_to_begin_with,
 )
 from sqlstream.runtime.jobmanager.autoscaling import Autoscaling, autoscaler_settings
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
@@ -66,7 +67,8 @@ class JobMaster:
         self.config = config
         self.story = Story()
         adaptive = adaptive_settings(job_graph)
-        job_graph = desired_graph(job_graph, adaptive)
+        desired = desired_graph(job_graph, adaptive)
+        job_graph = graph_to_begin_with(desired, adaptive, restored)
         self.graph = ExecutionGraph(job_graph, now_ms, self.story, config.job_manager_id)
         self._instructions: list[events.JobMasterInstruction] = []
         sources = JobSources(job_graph, config.enumerates)
@@ -93,7 +95,7 @@ class JobMaster:
         self._end = JobEnd(self._parts, self._regions)
         self.rescaling = JobRescaling(self._parts, self._regions)
         self.adaptive = (
-            AdaptiveScheduling(self._parts, self.rescaling, adaptive, job_graph)
+            AdaptiveScheduling(self._parts, self.rescaling, adaptive, desired)
             if adaptive is not None
             else None
         )

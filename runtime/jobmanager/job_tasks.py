@@ -80,7 +80,8 @@ class JobTasks:
             "SS6003",
             f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s (slot.request.timeout)"
             f"{f'; {there}' if there else ''}",
-            hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or lower parallelism.default",
+            hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots, lower parallelism.default, or "
+            "SET 'jobmanager.scheduler' = 'Adaptive' to start with fewer",
         )
 
     # --- deployment

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from command_harness import SQLSTREAM, environment, sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import STANDALONE, free_port, join_address, slots, start_copy, workers, written
+from standalone_harness import (
+    STANDALONE,
+    Worker,
+    free_port,
+    join_address,
+    slots,
+    start_copy,
+    workers,
+    written,
+)
 
 ROWS = 10_000
 
@@ -96,6 +106,38 @@ def test_a_task_manager_that_hangs_is_killed_and_a_key_is_no_table(tmp_path: Pat
         child.suspend()
         assert worker.end() == 0
         assert not child.is_running()
+
+
+def test_a_host_on_which_task_managers_die_gets_no_tasks_while_another_has_room(tmp_path: Path) -> None:
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", "-D", "cluster.blocklist.failures=2")
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 1) as joined,
+    ):
+        # Another name is another host.
+        words = ("--token-file", str(tmp_path / "join-token"), "-D", "taskmanager.host=localhost")
+        joined.append(Worker(tmp_path / "dying", join_address(server), *words))
+
+        def of_host(name: str) -> list[dict[str, Any]]:
+            found = server.get("/taskmanagers")["taskmanagers"]
+            return [t for t in found if f"//{name}:" in t["path"]]
+
+        for _ in range(2):
+            wait_until(lambda: of_host("localhost") and of_host("127.0.0.1"))
+            (dying,) = of_host("localhost")
+            assert not dying["blocked"]
+            child = joined[1].child
+            assert child is not None
+            child.kill()
+            wait_until(lambda old=dying: all(t["id"] != old["id"] for t in of_host("localhost")))
+        wait_until(lambda: [t["blocked"] for t in of_host("localhost")] == [True])
+        assert "host localhost gets no tasks for 600 s unless no other is free" in server.errors()
+        job = start_copy(server, tmp_path, ROWS, parallelism=1)
+        server.wait_for(job, "RUNNING")
+        wait_until(lambda: bool(written(tmp_path)))
+        assert [t["freeSlots"] for t in (*of_host("localhost"), *of_host("127.0.0.1"))] == [1, 0]
+        server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True)
+        server.wait_for(job, "CANCELED")
 
 
 def test_a_command_is_no_cluster_to_join() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from checkpointed_master import ROOT, Master
+from checkpointed_master import ROOT, Master, state_of
+from kept_checkpoints import KeptCheckpoint
 from msgspec.structs import replace
 from plan_harness import compile_script
 
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint import InFlightItems
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rescale import RescaleStep
@@ -60,7 +62,7 @@ def planned(parallelism: int, sql: str = COUNTS, **changes: str) -> JobGraph:
 class Adaptive(Master):
     """A job that has no slots yet."""
 
-    def __init__(self, job: JobGraph) -> None:
+    def __init__(self, job: JobGraph, restored: tuple[KeptCheckpoint, ...] = ()) -> None:
         config = JobMasterConfig(
             "jm:1",
             slot_request_timeout_ms=60_000,
@@ -68,7 +70,7 @@ class Adaptive(Master):
             checkpoint_directory=ROOT,
         )
         self.now_ms = 0
-        self.master = JobMaster(job, config, 0)
+        self.master = JobMaster(job, config, 0, restored)
         self.out: list[Any] = []
         self.handle(JobStored("j1"))
 
@@ -264,6 +266,68 @@ def test_slots_beside_those_of_its_tasks_that_are_lost_are_requested_again() -> 
     job.lose("b")
     assert [r.slots for r in job.taken(RequestSlots)] == [4]
     assert job.running == (JobPhase.RUNNING, 2)
+
+
+def with_rows_in_flight(job: Adaptive) -> KeptCheckpoint:
+    """The next checkpoint of the job."""
+    job.handle(SavepointRequested("j1", "c", CheckpointKind.CHECKPOINT))
+    job.tick()
+    (checkpoint_id,) = {m.checkpoint_id for m in job.taken(TriggerCheckpoint)}
+    items = InFlightItems(True, 7, 0, (3,))
+    for execution in list(job.master.graph.executions()):
+        state = replace(state_of(execution.execution_id, checkpoint_id), in_flight=(items,))
+        job.acknowledge(execution.execution_id, checkpoint_id, state=state)
+    kept = job.manifest()
+    job.stored(checkpoint_id)
+    return kept
+
+
+def test_behind_rows_in_flight_a_job_that_loses_slots_waits_for_as_many() -> None:
+    job = Adaptive(planned(4))
+    job.offer("a", 2)
+    job.offer("b", 2)
+    job.settle(200)
+    with_rows_in_flight(job)
+    job.lose("b")
+    job.settle(30_000)
+    assert job.running == (JobPhase.SCHEDULING, 4)
+    job.offer("c", 2)
+    job.settle(500)
+    assert job.running == (JobPhase.RUNNING, 4)
+    assert {e.restored_id for e in job.master.graph.executions()} == {1}
+
+
+def test_another_job_manager_begins_at_the_parallelism_of_rows_in_flight() -> None:
+    job = Adaptive(planned(4))
+    job.offer("a", 2)
+    job.settle(11_000)
+    kept = with_rows_in_flight(job)
+    Dispatcher(JobMasterConfig(checkpoint_directory=ROOT)).check_submission(planned(4), (kept,))
+    next_one = Adaptive(planned(4), (kept,))
+    assert [(r.slots, r.least) for r in next_one.taken(RequestSlots)] == [(4, 1)]
+    next_one.offer("a", 2)
+    next_one.settle(500)
+    assert next_one.running == (JobPhase.RUNNING, 2)
+    next_one.offer("b", 2)
+    next_one.settle(30_500)
+    next_one.checkpoint()
+    next_one.settle(500)
+    assert next_one.running == (JobPhase.RUNNING, 4)
+
+
+def test_another_job_manager_begins_with_what_it_finds() -> None:
+    job = Adaptive(planned(4))
+    job.offer("a", 2)
+    job.settle(11_000)
+    job.handle(SavepointRequested("j1", "c", CheckpointKind.CHECKPOINT))
+    job.tick()
+    job.acknowledge_all(1)
+    kept = job.manifest()
+    next_one = Adaptive(planned(4), (kept,))
+    next_one.offer("a", 3)
+    next_one.settle(11_000)
+    assert next_one.running == (JobPhase.RUNNING, 3)
+    assert {e.restored_id for e in next_one.master.graph.executions()} == {1}
 
 
 def test_a_client_asks_for_another_parallelism() -> None:
