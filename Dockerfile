@@ -6,11 +6,11 @@ FROM python:3.12-slim-bookworm AS build
 WORKDIR /source
 COPY . .
 # The compiled kernels come in the wheel.
-RUN python -m pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels .
+RUN python -m pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels ".[leaders]"
 
 FROM python:3.12-slim-bookworm
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    python -m pip install --no-cache-dir --no-index --find-links /wheels sqlstream \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels "sqlstream[leaders]" \
     && useradd --uid 10001 --create-home --home-dir /var/lib/sqlstream sqlstream
 USER 10001
 WORKDIR /var/lib/sqlstream

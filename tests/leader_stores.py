@@ -136,6 +136,9 @@ def _until(is_done: Callable[[], bool]) -> None:
 # Kubernetes.
 
 
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
+
+
 class Api:
     """Objects by their paths, each with a `resourceVersion`, as the API server keeps and compares them. State: the objects."""
 
@@ -144,18 +147,22 @@ class Api:
         self.objects: dict[str, dict[str, Any]] = {}
         self.lock = threading.Lock()
         self.versions = 0
-        self.pages = 0
+        self.asked: set[tuple[str, str]] = set()
+        """Resources and verbs, as a Role has them."""
 
     def answer(
         self, method: str, path: str, query: dict[str, str], body: dict[str, Any]
     ) -> tuple[int, dict[str, Any]]:
         with self.lock:
+            is_list = method == "GET" and path.endswith(("/configmaps", "/leases"))
+            verb = "list" if is_list else _VERBS[method]
+            self.asked.add(("leases" if "/leases" in path else "configmaps", verb))
             if method == "POST":
                 return self._put(f"{path}/{body['metadata']['name']}", body, is_new=True)
             if method == "PUT":
                 return self._put(path, body, is_new=False)
             found = self.objects.get(path)
-            if method == "GET" and path.endswith("s") and found is None:
+            if is_list:
                 return self._page(path, query)
             if found is None:
                 return _refusal(404, "NotFound", f'"{path}" not found')
@@ -189,7 +196,6 @@ class Api:
             if name.startswith(f"{path}/") and found["metadata"].get("labels", {}).get(label) == value
         )
         begin = int(query.get("continue", "0"))
-        self.pages += 1
         metadata = {"continue": str(begin + 3)} if begin + 3 < len(names) else {}
         # Items of a list have no kind.
         items = [

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from leader_stores import running_kubernetes
 
 from sqlstream.client.configuration import load_configuration
+from sqlstream.client.server.leaders.folder_store import FolderStore
+from sqlstream.client.server.leaders.kubernetes_store import KubernetesStore
+from sqlstream.client.server.leaders.leadership import Leadership, LeaseTimes, Stores
 from sqlstream.client.server.standalone import StandaloneCluster
 from sqlstream.runtime.net.joining import JoinToken
 
@@ -44,6 +49,7 @@ def test_the_secret_of_a_cluster_that_was_made_first_is_that_of_the_server(tmp_p
     made = tmp_path / "new" / "cluster"
     made.parent.mkdir()
     token = StandaloneCluster(str(made)).join_token()
+    (made / "tokens.json").write_text("[]")
     (script,) = named("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]["args"]
     (tmp_path / "pod").mkdir()
     subprocess.run(
@@ -61,10 +67,40 @@ def test_what_scales_task_managers_knows_how_many_slots_each_has() -> None:
     assert container["args"][container["args"].index("--slots") + 1] == "2"
 
 
+def test_servers_may_do_in_kubernetes_what_leaders_do_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_kubernetes(tmp_path) as (api, account, variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        stores = Stores(KubernetesStore(str(account), "sqlstream", 5), FolderStore(str(tmp_path / "large")))
+        for _ in range(2):
+            leadership = Leadership(stores, LeaseTimes(5, 5, 1), lambda: None)
+            assert leadership.wait(threading.Event())
+            leadership.change("job-a", {"graph": b"1"})
+            leadership.change("job-a", {"graph": None})
+            leadership.stop()
+        stores.close()
+    allowed = {
+        (resource, verb)
+        for rule in named("Role")["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert api.asked == allowed
+    (lease,) = (found for path, found in api.objects.items() if "/leases/" in path)
+    kubernetes_validate.validate(lease, "1.37", strict=True)
+    assert (lease["spec"]["leaseTransitions"], lease["spec"]["holderIdentity"]) == (2, "")
+    for path, found in api.objects.items():
+        if "/configmaps/" in path:
+            kubernetes_validate.validate(found, "1.37", strict=True)
+
+
 def test_images_and_manifests_name_the_same_user_and_ports() -> None:
     image = (ROOT / "Dockerfile").read_text()
     ports = {int(port) for port in re.findall(r"^EXPOSE (.*)$", image, re.MULTILINE)[0].split()}
-    assert ports == {port["port"] for port in named("Service")["spec"]["ports"]}
+    services = [found for found in OBJECTS if found["kind"] == "Service"]
+    assert ports == {port["port"] for found in services for port in found["spec"]["ports"]}
     users = {
         found["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
         for found in OBJECTS
