@@ -36,6 +36,7 @@ class AdaptiveSettings:
     stabilization_ms: int
     executing_stabilization_ms: int
     cooldown_ms: int
+    increase_min: int
     checkpoint_failures_max: int
     fills_task_managers: bool
 
@@ -60,6 +61,7 @@ def adaptive_settings(job: JobGraph) -> AdaptiveSettings | None:
         stabilization_ms,
         options.get(config, "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout"),
         options.get(config, "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"),
+        options.get(config, "jobmanager.adaptive-scheduler.min-parallelism-increase"),
         options.get(config, "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures"),
         options.get(config, "jobmanager.adaptive-scheduler.prefer-minimal-taskmanagers"),
     )
@@ -195,9 +197,11 @@ class AdaptiveScheduling:
 
     def _take_more(self, now_ms: int) -> None:
         parallelism, fitting, settings = self._fitting.fit(self._seen), self._fitting, self._settings
-        if parallelism <= self._present_parallelism() or self._running_since_ms is None:
-            return
+        increase = parallelism - self._present_parallelism()
         is_all = parallelism == fitting.parallelism
+        is_worth_it = increase >= settings.increase_min or (is_all and increase > 0)
+        if not is_worth_it or self._running_since_ms is None:
+            return
         stabilization_ms = 0 if is_all else max(settings.executing_stabilization_ms, SETTLING_MS)
         ready_ms = max(self._running_since_ms + settings.cooldown_ms, self._changed_ms + stabilization_ms)
         if now_ms < ready_ms or not self._can_take_checkpoint():

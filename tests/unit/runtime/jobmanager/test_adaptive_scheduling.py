@@ -191,6 +191,28 @@ def test_fewer_slots_than_it_wants_are_taken_when_no_others_come() -> None:
     assert job.running == (JobPhase.RUNNING, 6)
 
 
+def test_a_small_increase_is_left_until_it_is_all_that_is_wanted() -> None:
+    job = Adaptive(planned(4, jobmanager__adaptive_scheduler__min_parallelism_increase="2"))
+    job.offer("a", 2)
+    job.settle(60_000)
+    job.offer("b", 1)
+    job.settle(60_000)
+    assert job.taken(TriggerCheckpoint) == []
+    job.offer("b", 1, first=1)
+    job.settle(300)
+    job.checkpoint()
+    job.settle(500)
+    assert job.running == (JobPhase.RUNNING, 4)
+    three = Adaptive(planned(3, jobmanager__adaptive_scheduler__min_parallelism_increase="2"))
+    three.offer("a", 2)
+    three.settle(60_000)
+    three.offer("b", 1)
+    three.settle(300)
+    three.checkpoint()
+    three.settle(500)
+    assert three.running == (JobPhase.RUNNING, 3)
+
+
 def test_a_job_that_loses_slots_goes_on_with_the_others_from_its_last_checkpoint() -> None:
     job = Adaptive(planned(4))
     job.offer("a", 2)
