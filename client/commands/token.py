@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   sqlstream token add dashboard --role read-only
+  sqlstream token add guest --role operator --max-jobs 3 --max-sessions 10
   sqlstream token list
   sqlstream token remove dashboard
 
-`add` prints the new token, of which the server keeps only a hash. A running server takes up the change at once. read-only looks
-at everything and runs statements that only read; operator runs all others too and ends jobs; admin also makes and drops catalogs
-and stops the server.
+`add` prints the new token, of which the server keeps only a hash. A running server takes up the change at once. Without
+--max-jobs and --max-sessions the settings hold. read-only looks at everything and runs statements that only read; operator runs
+all others too and ends jobs; admin also makes and drops catalogs and stops the server.
 """
 
 
@@ -29,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = actions.add_parser("add", help="make a token and print it")
     add.add_argument("name", help="who uses it, as the audit log says")
     add.add_argument("--role", default="operator", help="read-only, operator or admin (default: operator)")
+    for name, what in (("jobs", "jobs that wait or run"), ("sessions", "sessions that are open")):
+        add.add_argument(f"--max-{name}", type=_count, metavar="N", help=f"the most {what}; 0 for any number")
     actions_of = [add, actions.add_parser("list", help="show names and roles")]
     remove = actions.add_parser("remove", help="let a token count no longer")
     remove.add_argument("name")
@@ -43,15 +46,24 @@ def execute(arguments: argparse.Namespace) -> int:
     tokens = _tokens(arguments)
     match arguments.action:
         case "add":
-            print(tokens.add(arguments.name, parse_role(arguments.role)))
+            role = parse_role(arguments.role)
+            print(tokens.add(arguments.name, role, arguments.max_jobs, arguments.max_sessions))
         case "remove":
             tokens.remove(arguments.name)
         case _:
             for token in tokens.all():
-                print(f"{token.name}  {token.role.value}")
+                limits = {"jobs": token.jobs_max, "sessions": token.sessions_max}
+                said = "".join(f"  at most {n} {what}" for what, n in limits.items() if n)
+                print(f"{token.name}  {token.role.value}{said}")
             if not tokens.all():
                 print("there is no token", file=sys.stderr)
     return 0
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of things")
+    return int(text)
 
 
 def _tokens(arguments: argparse.Namespace) -> Tokens:

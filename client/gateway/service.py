@@ -61,13 +61,16 @@ class GatewayService:
         listener: StatementListener | None = None,
         clock_ms: Callable[[], int] = steady_ms,
         files: SessionFiles | None = None,
+        sessions_max_of: Callable[[str], int] = lambda user: 0,
     ) -> None:
-        """`files` keep the sessions for the next gateway, and have those of the one before."""
+        """`files` keep the sessions for the next gateway, and have those of the one before. `sessions_max_of`: how many sessions
+        a user may have, 0 for any number."""
         self.options = options or GatewayOptions()
         self.cluster_id = uuid.uuid4().hex
         self._open_session = open_session
         self._listener = listener
         self._clock_ms = clock_ms
+        self._sessions_max_of = sessions_max_of
         self._sessions = SessionTable(
             self.options.sessions_max, self.options.user_bytes_max, self.options.idle_timeout_ms, clock_ms
         )
@@ -106,6 +109,7 @@ class GatewayService:
         self._sessions.require_room()
         if user := self._user(asker):
             self._sessions.require_memory(user)
+            self._sessions.require_room_of(user, self._sessions_max_of(user))
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         asker.permit.require(settings_effects(applied))

@@ -297,6 +297,12 @@ class SessionTable:
                 hint="close sessions that are not needed, or raise 'sql-gateway.session.max-num'",
             )
 
+    def require_room_of(self, owner: str, own_max: int) -> None:
+        """UserError SS6125 when `owner` has as many sessions as may be; `own_max` 0: any number."""
+        own = sum(session.session.owner == owner for session in self.all())
+        if 0 < own_max <= own:
+            raise UserError("SS6125", f"the user has {own} sessions open, and may have {own_max}")
+
     def add(self, session: GatewaySession) -> None:
         with self._lock:
             self.require_room()

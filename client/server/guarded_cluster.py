@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -20,6 +21,17 @@ from sqlstream.spi.connector import NamesPaths
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
+@dataclasses.dataclass(frozen=True)
+class JobLimits:
+    """What jobs may take: the plan of one, the plans of one user's, the slots of one, and how many a user may have, 0 for any
+    number."""
+
+    plan_bytes_max: int
+    user_plans_bytes_max: int
+    job_slots_max: int = 0
+    jobs_max_of: Callable[[str], int] = lambda user: 0
+
+
 class GuardedCluster(EmbeddedCluster):
     """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of their
     files, and the size of their plan. TaskManagers check each file of a table again when they open it. The places of savepoints
@@ -31,32 +43,39 @@ class GuardedCluster(EmbeddedCluster):
         task_managers: int | None,
         print_lines: PrintLines,
         surroundings: ClusterSurroundings,
-        plan_bytes_max: int,
-        user_plans_bytes_max: int,
+        limits: JobLimits,
         keeps_artifacts: bool = True,
     ) -> None:
         super().__init__(config, task_managers, False, print_lines, surroundings)
         self._places = surroundings.places
-        self._plan_bytes_max = plan_bytes_max
+        self._limits = limits
         self._keeps_artifacts = keeps_artifacts
-        self._user_plans = UserPlans(user_plans_bytes_max, self._live_jobs)
+        self._user_plans = UserPlans(limits, self._live_jobs)
 
     def _live_jobs(self) -> set[str]:
         return {job.job_id for job in self.jobs() if not job.status.is_terminal}
 
     def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         check_job_id(graph.job_id)
-        check_plan_size(size, self._plan_bytes_max)
+        check_plan_size(size, self._limits.plan_bytes_max)
+        if not is_recovered:
+            check_slots(graph, self._limits.job_slots_max)
         if graph.artifacts and not self._keeps_artifacts and not is_recovered:
             raise UserError(
                 "SS6085",
                 f'the file "{graph.artifacts[0].name}" would be lost with this server: those that share it have no directory',
             )
-        self._user_plans.add(graph.owner, graph.job_id, size, is_recovered)
+        # A statement that is planned with a job of its own is none that the user has asked for.
+        is_let_in = is_recovered or graph.is_for_planning
+        self._user_plans.add(graph.owner, graph.job_id, size, is_let_in)
         if self._places is not None:
             files = RootedFiles(self._places)
             check_paths(graph, files)
             check_places(graph.config, files)
+
+    def rescale(self, graph: JobGraph, trigger_id: str) -> None:
+        check_slots(graph, self._limits.job_slots_max)
+        super().rescale(graph, trigger_id)
 
     def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
         super().trigger_savepoint(job_id, trigger_id, self._checked_place(directory))
@@ -80,38 +99,58 @@ class GuardedCluster(EmbeddedCluster):
 
 
 class UserPlans:
-    """What the plans of one user's jobs take that wait or run; without tokens, of one session's. Thread-safe.
+    """The jobs of one user that wait or run, and what their plans take; without tokens, those of one session. Thread-safe.
 
     State: the sizes by job. Jobs that have ended are looked for when there is no room."""
 
-    def __init__(self, bytes_max: int, live_jobs: Callable[[], set[str]]) -> None:
-        self._bytes_max = bytes_max
+    def __init__(self, limits: JobLimits, live_jobs: Callable[[], set[str]]) -> None:
+        self._limits = limits
         self._live_jobs = live_jobs
         self._lock = threading.Lock()
         self._of_owner: dict[str, dict[str, int]] = {}
 
     def add(self, owner: str, job_id: str, size: int, is_recovered: bool) -> None:
-        """Count a job that is submitted now. UserError SS3021 when it has no room, unless it `is_recovered`. A job without an
-        owner, of the server's own user, needs none."""
+        """Count a job that is submitted now. UserError SS3021 when its plan has no room, and SS6123 when the user has as many
+        jobs as may be, unless it `is_recovered`. A job without an owner, of the server's own user, needs none."""
         if not owner:
             return
-        if self._taken(owner, job_id) + size > self._bytes_max:
+        bytes_max, jobs_max = self._limits.user_plans_bytes_max, self._limits.jobs_max_of(owner)
+        jobs, taken = self._others(owner, job_id)
+        if taken + size > bytes_max or 0 < jobs_max <= jobs:
             live = self._live_jobs()
             with self._lock:
                 plans = self._of_owner.get(owner, {})
                 self._of_owner[owner] = {known: taken for known, taken in plans.items() if known in live}
-        if not is_recovered and self._taken(owner, job_id) + size > self._bytes_max:
+            jobs, taken = self._others(owner, job_id)
+        if not is_recovered and 0 < jobs_max <= jobs:
+            raise UserError("SS6123", f"the user has {jobs} jobs that wait or run, and may have {jobs_max}")
+        if not is_recovered and taken + size > bytes_max:
             raise UserError(
                 "SS3021",
-                f"the plans of the user's jobs that wait or run take more than {self._bytes_max} bytes with this one",
+                f"the plans of the user's jobs that wait or run take more than {bytes_max} bytes with this one",
             )
         with self._lock:
             self._of_owner.setdefault(owner, {})[job_id] = size
 
-    def _taken(self, owner: str, job_id: str) -> int:
-        """The bytes of the other jobs of an owner."""
+    def _others(self, owner: str, job_id: str) -> tuple[int, int]:
+        """How many other jobs an owner has, and the bytes of their plans."""
         with self._lock:
-            return sum(taken for known, taken in self._of_owner.get(owner, {}).items() if known != job_id)
+            sizes = [taken for known, taken in self._of_owner.get(owner, {}).items() if known != job_id]
+        return len(sizes), sum(sizes)
+
+
+def check_slots(graph: JobGraph, slots_max: int) -> None:
+    """UserError SS6124 for a job that asks for more slots than one may have; `slots_max` 0: any number."""
+    widest: dict[str, int] = {}
+    for vertex in graph.vertices:
+        widest[vertex.slot_sharing_group] = max(widest.get(vertex.slot_sharing_group, 0), vertex.parallelism)
+    slots = sum(widest.values())
+    if 0 < slots_max < slots:
+        raise UserError(
+            "SS6124",
+            f"the job needs {slots} slots, and one job may have {slots_max}",
+            hint=f"SET 'parallelism.default' = '{max(1, slots_max // len(widest))}'",
+        )
 
 
 def check_job_id(job_id: str) -> None:

@@ -25,7 +25,7 @@ from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.backup import was_restored
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.directories.from_settings import known_users
-from sqlstream.client.server.guarded_cluster import GuardedCluster
+from sqlstream.client.server.guarded_cluster import GuardedCluster, JobLimits
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
@@ -184,7 +184,13 @@ class Server:
         telemetry = Telemetry(config.reporters)
         ends.callback(telemetry.stop)
         listener = telemetry.listening(rules)
-        self._service = GatewayService(open_session, config.limits, listener, files=files)
+        self._service = GatewayService(
+            open_session,
+            config.limits,
+            listener,
+            files=files,
+            sessions_max_of=lambda user: self._tokens.sessions_max_of(user, config.user_sessions_max),
+        )
         ends.callback(self._service.close)
         info = ServerInfo(
             __version__,
@@ -312,8 +318,12 @@ class Server:
             size.task_managers,
             log_printed_lines,
             surroundings,
-            config.plan_bytes_max,
-            config.user_plans_bytes_max,
+            JobLimits(
+                config.plan_bytes_max,
+                config.user_plans_bytes_max,
+                config.job_slots_max,
+                lambda user: self._tokens.jobs_max_of(user, config.user_jobs_max),
+            ),
             self._is_place_shared(),
         )
         self._cluster.start()

@@ -57,6 +57,9 @@ class ServerConfig:
     requests_per_user_max: int
     plan_bytes_max: int
     user_plans_bytes_max: int
+    job_slots_max: int
+    user_jobs_max: int
+    user_sessions_max: int
     tls: TlsFiles | None
     is_token_required: bool
     file_roots: tuple[str, ...]
@@ -105,6 +108,9 @@ def server_config(configuration: Configuration) -> ServerConfig:
         requests_per_user_max=configuration.get("sqlstream.server.requests.per-user.max-num"),
         plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
         user_plans_bytes_max=configuration.get("sqlstream.server.plans.per-user.max-size"),
+        job_slots_max=configuration.get("sqlstream.server.slots.per-job.max-num"),
+        user_jobs_max=configuration.get("sqlstream.server.jobs.per-user.max-num"),
+        user_sessions_max=configuration.get("sqlstream.gateway.sessions.per-user.max-num"),
         tls=tls_files(configuration),
         is_token_required=is_token_required,
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),

@@ -12,6 +12,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -41,11 +42,14 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """One token; `sha256` is the hash of its text. A token is 256 random bits, so a plain hash cannot be reversed."""
+    """One token; `sha256` is the hash of its text. A token is 256 random bits, so a plain hash cannot be reversed. `jobs_max` and
+    `sessions_max` are limits of its own, 0 for any number; without one, that of the settings holds."""
 
     name: str
     role: Role
     sha256: str
+    jobs_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    sessions_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class Tokens:
@@ -100,7 +104,20 @@ class Tokens:
         return match
 
     def role_of(self, name: str) -> Role | None:
-        return next((t.role for t in self.all() if t.name == name), None)
+        found = self._named(name)
+        return found.role if found is not None else None
+
+    def jobs_max_of(self, name: str, otherwise: int) -> int:
+        """How many jobs a user may have: the token's limit, or else that of the settings."""
+        found = self._named(name)
+        return otherwise if found is None or found.jobs_max is None else found.jobs_max
+
+    def sessions_max_of(self, name: str, otherwise: int) -> int:
+        found = self._named(name)
+        return otherwise if found is None or found.sessions_max is None else found.sessions_max
+
+    def _named(self, name: str) -> Token | None:
+        return next((token for token in self.all() if token.name == name), None)
 
     def ensure_first(self) -> bool:
         """Make the first token, of an admin, when there is none, in a file that only this user may read; whether it was made."""
@@ -122,7 +139,7 @@ class Tokens:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def add(self, name: str, role: Role) -> str:
+    def add(self, name: str, role: Role, jobs_max: int | None = None, sessions_max: int | None = None) -> str:
         """Make a token and return it; only its hash is kept. UserError SS4009 for a name that is taken or no name."""
         if _NAME.fullmatch(name) is None:
             raise UserError(
@@ -139,7 +156,7 @@ class Tokens:
                     f'there is a token "{name}" already',
                     hint="remove it first, or choose another name",
                 )
-            self._write((*known, Token(name, role, _hash(token))))
+            self._write((*known, Token(name, role, _hash(token), jobs_max, sessions_max)))
         return token
 
     def remove(self, name: str) -> None:
