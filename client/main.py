@@ -92,6 +92,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "look into the state that a checkpoint or savepoint holds",
     ),
     "server": ("sqlstream.client.commands.server", "run jobs and answer clients until it is stopped"),
+    "jobmanager": (
+        "sqlstream.client.commands.jobmanager",
+        "run jobs on the hosts that join, without taking SQL",
+    ),
+    "gateway": (
+        "sqlstream.client.commands.gateway",
+        "take SQL of clients, for a JobManager elsewhere",
+    ),
     "taskmanager": (
         "sqlstream.client.commands.taskmanager",
         "offer slots of this host to a server elsewhere",

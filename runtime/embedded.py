@@ -184,6 +184,7 @@ class EmbeddedCluster:
             on_request=lambda data: self._client_messages.answer(data),
             on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
             artifact_part=self._around.artifacts.part,
+            has_gateways=options.get(self._config, "sqlstream.jobmanager.gateways.enabled"),
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

@@ -25,8 +25,8 @@ POLL_S = 0.05
 
 class RunningServer:
     """A server on free ports of loopback with the data directory `directory`, from `with` to its end, when it is killed unless
-    it has ended. `prefix` is a command that runs the one behind it, `cwd` where the server runs. A server that is not forked
-    loads only what it needs."""
+    it has ended. `prefix` is a command that runs the one behind it, `cwd` where the server runs, `role` the command that it is.
+    A server that is not forked loads only what it needs."""
 
     def __init__(
         self,
@@ -36,9 +36,11 @@ class RunningServer:
         prefix: Sequence[str] = (),
         is_forked: bool = True,
         cwd: Path = ROOT,
+        role: str = "server",
         **variables: str,
     ) -> None:
         self.directory = directory
+        self._role = role
         self._cwd = cwd
         self._prefix = prefix
         self._starts = Process if is_forked else subprocess.Popen
@@ -59,7 +61,7 @@ class RunningServer:
         self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed by _hold_end)
         self._end = WholeEnd()
         self.process = self._starts(
-            [*self._prefix, *SQLSTREAM, "server", *self._words],
+            [*self._prefix, *SQLSTREAM, self._role, *self._words],
             cwd=self._cwd,
             env=self._end.environment(environment(**self._variables)),
             stdin=subprocess.DEVNULL,

@@ -61,6 +61,37 @@ class Joining:
     secret_files: tuple[str, ...] = ()
 
 
+def admission_of(joining: Joining, directory: str) -> tuple[Admission, TlsFiles, str]:
+    """What the first cluster says that answers, the certificates to show, whose files are in `directory`, and its address.
+    ExternalError SS6076 while nobody is there; UserError when it refuses this host."""
+    for address in joining.addresses[:-1]:
+        try:
+            return *_admission_at(address, joining, directory), address
+        except ExternalError:
+            continue
+    address = joining.addresses[-1]
+    return *_admission_at(address, joining, directory), address
+
+
+def _admission_at(address: str, joining: Joining, directory: str) -> tuple[Admission, TlsFiles]:
+    own = internal_tls(joining.config)
+    if own is not None:
+        read_identity(own)
+    request = new_request(f"sqlstream {socket.gethostname()}")
+    host = options.get(joining.config, "taskmanager.host")
+    admission = ask_to_join(address, joining.read_token(), request.signing_request, host)
+    if admission.certificate:
+        certificates = admission.certificate.encode(), admission.authority.encode()
+        return admission, write_files(directory, request.key, *certificates)
+    if own is None:
+        raise UserError(
+            "SS4070",
+            f"the cluster at {address} has certificates of its own, and this host names none",
+            hint="give the files that the server has too: -D security.ssl.internal.enabled=true and its files",
+        )
+    return admission, own
+
+
 class JoinedTaskManager:
     """Runs one TaskManager at a time as a child of this process. `say` takes what happens, `pass_on` the lines of the child.
     `stop` is for any thread. State: the child."""
@@ -112,33 +143,8 @@ class JoinedTaskManager:
                 _end(self._child)
 
     def _admission(self) -> tuple[Admission, TlsFiles]:
-        """What the first cluster says that answers, and the certificates to show. ExternalError SS6076 while nobody is there."""
-        for address in self._joining.addresses[:-1]:
-            try:
-                return self._admission_of(address)
-            except ExternalError:
-                continue
-        return self._admission_of(self._joining.addresses[-1])
-
-    def _admission_of(self, address: str) -> tuple[Admission, TlsFiles]:
-        joining = self._joining
-        own = internal_tls(joining.config)
-        if own is not None:
-            read_identity(own)
-        request = new_request(f"sqlstream taskmanager {socket.gethostname()}")
-        host = options.get(joining.config, "taskmanager.host")
-        admission = ask_to_join(address, joining.read_token(), request.signing_request, host)
-        self._address = address
-        if admission.certificate:
-            certificates = admission.certificate.encode(), admission.authority.encode()
-            return admission, write_files(self._directory.path, request.key, *certificates)
-        if own is None:
-            raise UserError(
-                "SS4070",
-                f"the cluster at {address} has certificates of its own, and this host names none",
-                hint="give the files that the server has too: -D security.ssl.internal.enabled=true and its files",
-            )
-        return admission, own
+        admission, tls, self._address = admission_of(self._joining, self._directory.path)
+        return admission, tls
 
     def _watch_leaders(self, child: subprocess.Popen[bytes], is_over: threading.Event) -> None:
         """Hang up when another server leads: it alone opens its door, and this TaskManager knows the one before."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -36,7 +38,19 @@ ATTACH_TIMEOUT_S = 10.0
 LEAVE_TIMEOUT_S = 1.0
 """How long `close` waits for an answer, and then for the last lines that jobs have printed."""
 
+RECONNECT_S = 1.0
+REPEAT_S = 60.0
+"""How often the next JobManager is looked for, and how long a request is repeated."""
+
 Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True)
+class Link:
+    """The JobManager's address, and what this process shows there."""
+
+    address: str
+    connections: FlightConnections
 
 
 class RemoteClusterClient:
@@ -46,14 +60,23 @@ class RemoteClusterClient:
 
     It is attached from the start until `close`, over a stream that a thread reads: the JobManager cancels the queries of a client
     that is gone, while its other jobs run on, and a client learns at once that the JobManager is gone. From then on every call
-    raises ExternalError SS6034.
+    raises ExternalError SS6034; but with `connect_again`, which finds the next JobManager or raises, requests are repeated there
+    for a minute, which all of them bear, and ends are awaited there.
     State: the connection, the ends that are awaited, and a thread for each query that is being read."""
 
-    def __init__(self, address: str, token: str, print_lines: PrintLines | None = None) -> None:
-        """ExternalError SS6015 when the JobManager cannot be reached, SS6032 when it refuses the token; UserError SS6033 when it
-        is of another release."""
-        self._address = address
-        self._connections = FlightConnections(token)
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        print_lines: PrintLines | None = None,
+        connect_again: Callable[[], Link] | None = None,
+    ) -> None:
+        """With `connect_again` it makes the first connection, too. ExternalError SS6015 when the JobManager cannot be reached,
+        SS6032 when it refuses the token; UserError SS6033 when it is of another release."""
+        self._connect_again = connect_again
+        self._link = Link(address, FlightConnections(token)) if connect_again is None else connect_again()
+        self._is_there = threading.Event()
+        self._closing = threading.Event()
         self._print_lines = print_lines
         self._id = random_id()
         self._lock = threading.Lock()
@@ -76,10 +99,42 @@ class RemoteClusterClient:
     # --- the stream
 
     def _follow(self) -> None:
+        while True:
+            self._lose(self._attached())
+            if self._closing.is_set() or self._is_attached.exception() is not None or not self._reconnect():
+                return
+
+    def _reconnect(self) -> bool:
+        """Find the next JobManager; False when there is none to be looked for, or nobody waits any more."""
+        if self._connect_again is None:
+            return False
+        self._link.connections.close()
+        while not self._closing.is_set():
+            try:
+                self._link, self._id = self._connect_again(), random_id()
+                return True
+            except (SqlStreamError, OSError) as error:
+                logger.info("the JobManager is looked for again: %s", error)
+                self._closing.wait(RECONNECT_S)
+        return False
+
+    def _await_again(self) -> None:
+        """Ask the next JobManager for the ends that are awaited."""
+        for job_id, end in list(self._ends.items()):
+            try:
+                self._request(client_rpc.AwaitJobEnd(job_id, self._id), rpc.JobStatusReply)
+            except SqlStreamError as error:
+                with self._lock:
+                    self._ends.pop(job_id, None)
+                if not end.done():
+                    end.set_exception(error)
+
+    def _attached(self) -> SqlStreamError:
+        """Take what comes until the stream ends; returns why."""
         attach = rpc.encode_message(client_rpc.AttachClient(self._id, __version__))
         lost: SqlStreamError = _ended()
         try:
-            for data in self._connections.attach(self._address, attach):
+            for data in self._link.connections.attach(self._link.address, attach):
                 event = client_rpc.decode_client_event(data)
                 if self._is_closed and isinstance(event, client_rpc.ClientAttached):
                     # The farewell was sent before the JobManager knew this client: the end of the stream tells it.
@@ -92,12 +147,18 @@ class RemoteClusterClient:
         except Exception as error:  # a thread's boundary: whoever waits is owed an answer
             logger.exception("the stream from the JobManager cannot be read")
             lost = InternalError(f"the stream from the JobManager cannot be read: {error}")
-        self._lose(lost)
+        return lost
 
     def _take(self, event: client_rpc.ClientEvent) -> None:
         match event:
             case client_rpc.ClientAttached():
-                self._is_attached.set_result(None)
+                self._lost = None
+                self._is_there.set()
+                if self._is_attached.done():
+                    # Its answers come over this stream, which has to be read meanwhile.
+                    threading.Thread(target=self._await_again, name="await-jobs", daemon=True).start()
+                else:
+                    self._is_attached.set_result(None)
             case client_rpc.JobPrinted(job_id, lines, is_error):
                 self._print(job_id, lines, is_error)
             case client_rpc.JobEnded(reply):
@@ -125,10 +186,13 @@ class RemoteClusterClient:
                 self.cancel(job_id)
 
     def _lose(self, error: SqlStreamError) -> None:
-        """Tell all who wait that no answer comes."""
+        """Tell all who wait that no answer comes, unless the next JobManager is looked for."""
+        self._is_there.clear()
         with self._lock:
             self._lost = error
-            ends, self._ends = list(self._ends.values()), {}
+            goes_on = self._connect_again is not None and not self._closing.is_set()
+            ends = [] if goes_on and self._is_attached.done() else list(self._ends.values())
+            self._ends = self._ends if goes_on else {}
         for end in ends:
             end.set_exception(error)
         if not self._is_attached.done():
@@ -146,7 +210,8 @@ class RemoteClusterClient:
             raise
 
     def results(self, job_id: str) -> JobResults:
-        return RemoteResults(lambda: self._connections.read_results(self._address, job_id))
+        link = self._link
+        return RemoteResults(lambda: link.connections.read_results(link.address, job_id))
 
     def when_ended(self, job_id: str, callback: Callable[[rpc.JobStatusReply], None]) -> None:
         tell_end(self._end_of(job_id), job_id, callback)
@@ -242,27 +307,40 @@ class RemoteClusterClient:
     def close(self) -> None:
         """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
         self._is_closed = True
+        self._closing.set()
         # A JobManager that is gone needs no farewell.
         with contextlib.suppress(SqlStreamError):
             self._request(client_rpc.DetachClient(self._id), client_rpc.ClientDetached, LEAVE_TIMEOUT_S)
             self._follower.join(LEAVE_TIMEOUT_S)
-        self._connections.close()
+        self._link.connections.close()
 
     def _request(
         self, request: client_rpc.ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Reply:
-        if self._lost is not None:
-            raise self._lost
-        try:
-            data = self._connections.request(self._address, rpc.encode_message(request), timeout_s)
-        except (pa.ArrowException, OSError) as error:
-            raise self._not_reached(error) from error
+        data = self._sent(rpc.encode_message(request), timeout_s)
         reply: client_rpc.ClientReply = client_rpc.decode_client_reply(data)
         if isinstance(reply, client_rpc.RequestFailed):
             raise reply.error.to_error()
         if not isinstance(reply, expected):
             raise InternalError(f"{type(reply).__name__} answers {type(request).__name__}")
         return reply
+
+    def _sent(self, request: bytes, timeout_s: float) -> bytes:
+        """The answer of the JobManager, or of the next one."""
+        deadline_s = time.monotonic() + REPEAT_S
+        while True:
+            link, lost = self._link, self._lost
+            repeats = self._connect_again is not None and not self._closing.is_set()
+            if lost is None:
+                try:
+                    return link.connections.request(link.address, request, timeout_s)
+                except (pa.ArrowException, OSError) as error:
+                    lost = self._not_reached(error)
+                    lost.__cause__ = error
+            if not repeats or time.monotonic() > deadline_s or lost.code not in ("SS6015", "SS6034"):
+                raise lost
+            self._closing.wait(RECONNECT_S / 10)
+            self._is_there.wait(RECONNECT_S)
 
     def _not_reached(self, error: Exception) -> ExternalError:
         if isinstance(error, flight.FlightUnauthenticatedError):

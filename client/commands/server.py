@@ -67,20 +67,29 @@ def execute(arguments: argparse.Namespace) -> int:
 
     # In a file it is meant for commands that share the file.
     refuse_target(settings_of_words(arguments.settings), "sqlstream server")
+    add_settings_of_words(arguments)
+    return serve(lambda: configuration_of(arguments), arguments.task_managers)
+
+
+def add_settings_of_words(arguments: argparse.Namespace) -> None:
+    """--port and --data-dir as settings."""
     if arguments.port is not None:
         ports = ("sql-gateway.endpoint.rest.port", "rest.port")
         arguments.settings += [f"{key}={arguments.port}" for key in ports]
         arguments.settings += [f"{key.removesuffix('port')}bind-port=" for key in ports]
     if arguments.data_dir is not None:
         arguments.settings.append(f"sqlstream.data-dir={arguments.data_dir}")
-    return serve(lambda: configuration_of(arguments), arguments.task_managers)
 
 
-def serve(read_configuration: Callable[[], Configuration], task_managers: int | None) -> int:
+def serve(read_configuration: Callable[[], Configuration], task_managers: int | None = None) -> int:
     """`read_configuration` is called again for each SIGHUP."""
     from sqlstream.client.server.server import Server
 
-    server = Server(read_configuration(), task_managers)
+    return serve_as(Server(read_configuration(), task_managers), read_configuration)
+
+
+def serve_as(server: Server, read_configuration: Callable[[], Configuration]) -> int:
+    """Run a server until it is stopped."""
     reload = _heed_signals(server)
     if not server.lead(lambda: print("another server leads: this one waits to take its place", flush=True)):
         return 0
@@ -155,15 +164,16 @@ def greeting(server: Server) -> str:
     """Where the server is reached, and what to try first."""
     from sqlstream import __version__
 
-    lines = [
-        f"sqlstream {__version__} is ready",
-        f"  SQL gateway    {server.gateway_url}",
-        f"  REST, console  {server.rest_url}",
-        f"  data           {server.data_directory}",
-    ]
+    lines = [f"sqlstream {__version__} is ready"]
+    if server.has_gateway:
+        lines.append(f"  SQL gateway    {server.gateway_url}")
+    lines += [f"  REST, console  {server.rest_url}", f"  data           {server.data_directory}"]
     if server.join_address:
         lines.append(f"  join at        {server.join_address}; for the token: sqlstream cluster token")
     if server.token_path is not None:
         lines.append(f"  token          in {server.token_path}")
-    lines.append(f"Try: sqlstream shell --connect {server.gateway_url}, then SELECT 1;")
+    if server.has_gateway:
+        lines.append(f"Try: sqlstream shell --connect {server.gateway_url}, then SELECT 1;")
+    else:
+        lines.append(f"Try: sqlstream gateway --join {server.join_address} --token-file FILE")
     return "\n".join(lines)

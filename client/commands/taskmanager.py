@@ -62,7 +62,10 @@ def execute(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments)
     files = (arguments.token_file,) if arguments.token_file is not None else ()
     joining = Joining(
-        _addresses(arguments.join), _token_reader(arguments.token_file), _settings(configuration), files
+        addresses_of_doors(arguments.join),
+        token_reader(arguments.token_file),
+        _settings(configuration),
+        files,
     )
     return _run(JoinedTaskManager(joining, _say, print_errors))
 
@@ -110,7 +113,7 @@ def _settings(configuration: Configuration) -> dict[str, str]:
     return found
 
 
-def _addresses(text: str) -> tuple[str, ...]:
+def addresses_of_doors(text: str) -> tuple[str, ...]:
     """UserError SS4003 for what is no list of HOST:PORT."""
     return tuple(dict.fromkeys(_address(part.strip()) for part in text.split(",")))
 
@@ -132,7 +135,7 @@ def _address(text: str) -> str:
     )
 
 
-def _token_reader(path: str | None) -> Callable[[], JoinToken]:
+def token_reader(path: str | None) -> Callable[[], JoinToken]:
     """Reads the file each time: its token may have been renewed. UserError SS4080 when there is none."""
     from sqlstream.errors import UserError
     from sqlstream.runtime.net.joining import JoinToken

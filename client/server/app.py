@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.concurrency import run_in_threadpool
 
+from sqlstream.client.clusters.cluster_client import ServedCluster
 from sqlstream.client.console.app import console_routes
 from sqlstream.client.gateway.routes import gateway_routes, install_errors
 from sqlstream.client.gateway.service import GatewayService
@@ -17,7 +18,6 @@ from sqlstream.client.http_api.errors import RestError
 from sqlstream.client.http_api.routes import add_routes
 from sqlstream.client.rest.app import ServerInfo, rest_routes
 from sqlstream.client.rest.route import RestRoute
-from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.log_files import Cursor, LogFiles
 from sqlstream.errors import SqlStreamError
 
@@ -81,13 +81,29 @@ def job_log_routes(files: LogFiles) -> APIRouter:
     return router
 
 
+def no_gateway_routes() -> APIRouter:
+    """What a JobManager tells a client that opens a session."""
+    router = APIRouter(route_class=RestRoute, include_in_schema=False)
+
+    @router.post("/sessions")
+    @router.post("/{version}/sessions")
+    async def no_session(version: str = "") -> Response:
+        raise RestError(
+            404,
+            "This JobManager takes no SQL: ask a sqlstream gateway, or start it with sqlstream jobmanager --gateway.",
+        )
+
+    return router
+
+
 def server_app(
     service: GatewayService,
-    cluster: GuardedCluster,
+    cluster: ServedCluster,
     info: ServerInfo,
     logs: LogFiles,
     shut_down: Callable[[], None],
     is_stopping: Callable[[], bool],
+    has_gateway: bool = True,
 ) -> FastAPI:
     """One application for both ports, as one address is then enough for a client; Security stands before it. `shut_down` is
     called for `DELETE /cluster`, and must not wait."""
@@ -97,7 +113,7 @@ def server_app(
     install_errors(app)
 
     add_routes(app, health_routes(cluster.jobs, is_stopping, info).routes)
-    add_routes(app, gateway_routes(service).routes)
+    add_routes(app, (gateway_routes(service) if has_gateway else no_gateway_routes()).routes)
     add_routes(app, console_routes(service.complete, info).routes)
     add_routes(app, job_log_routes(logs).routes)
     # Last, as it refuses what it does not have.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sqlstream import __version__
 from sqlstream.client.catalog.catalogs import kept_catalogs
+from sqlstream.client.clusters.cluster_client import ServedCluster
 from sqlstream.client.clusters.server_file import ServerFile
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.exit_codes import EXIT_FAILED
@@ -86,10 +87,16 @@ class Server:
         self._peers: Peers | None = None
         self._sockets: list[socket.socket] = []
         self._led_files: LedFiles | None = None
+        self._served: ServedCluster
+        self._control = ("", "")
 
     @property
     def data_directory(self) -> str:
         return self._config.data_directory
+
+    @property
+    def has_gateway(self) -> bool:
+        return self._config.has_gateway
 
     @property
     def token_path(self) -> str | None:
@@ -170,7 +177,7 @@ class Server:
 
         def open_session(properties: Mapping[str, str]) -> Session:
             return Session(
-                self._cluster,
+                self._served,
                 {**settings, **properties},
                 catalogs,
                 is_served=True,
@@ -202,7 +209,15 @@ class Server:
         telemetry.start(ClusterView(self._cluster, info))
         places = Places(config.places)
         app = Security(
-            server_app(self._service, self._cluster, info, self._logs, self.stopped.set, self.stopped.is_set),
+            server_app(
+                self._service,
+                self._served,
+                info,
+                self._logs,
+                self.stopped.set,
+                self.stopped.is_set,
+                config.has_gateway,
+            ),
             self._access_rules(),
             self._tokens,
             self._audit,
@@ -222,8 +237,7 @@ class Server:
                 self.rest_url,
                 config.is_token_required,
                 __version__,
-                self._cluster.address,
-                self._cluster.token,
+                *self._control,
             )
         )
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
@@ -267,11 +281,7 @@ class Server:
 
     def _start_cluster(self, ends: contextlib.ExitStack) -> None:
         config = self._config
-        # Who may run statements is not to read tokens, nor write them, as tables.
-        denied = tuple({os.path.realpath(path) for path in (config.data_directory, self._directory.shared)})
-        self._places = FilePlaces(
-            config.file_roots, denied, config.has_database_servers, config.has_private_addresses
-        )
+        self._places = self._file_places()
         self._store = FileJobStore(
             self._directory.jobs,
             now_ms,
@@ -326,6 +336,8 @@ class Server:
             ),
             self._is_place_shared(),
         )
+        self._served = self._cluster
+        self._control = self._cluster.address, self._cluster.token
         self._cluster.start()
         ends.callback(self._cluster.close)
         ends.callback(self._suspend_jobs)
@@ -343,6 +355,14 @@ class Server:
         """Whether the next server finds what is in the data directory."""
         leaders = self._config.leaders
         return leaders is None or bool(leaders.directory)
+
+    def _file_places(self) -> FilePlaces:
+        config = self._config
+        # Who may run statements is not to read tokens, nor write them, as tables.
+        denied = tuple({os.path.realpath(path) for path in (config.data_directory, self._directory.shared)})
+        return FilePlaces(
+            config.file_roots, denied, config.has_database_servers, config.has_private_addresses
+        )
 
     def _open_door(self, standalone: StandaloneCluster, ends: contextlib.ExitStack) -> None:
         standalone.join_token()

@@ -47,10 +47,12 @@ class TlsFiles:
 
 @dataclasses.dataclass(frozen=True)
 class ServerConfig:
-    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port."""
+    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port, and where
+    there is no gateway, whose place it takes."""
 
     gateway: Endpoint
     rest: Endpoint | None
+    has_gateway: bool
     limits: GatewayOptions
     places: PlaceLimits
     bodies_bytes_max: int
@@ -95,6 +97,9 @@ def server_config(configuration: Configuration) -> ServerConfig:
         configuration.get("rest.bind-address"),
         ports_of(configuration.get("rest.port"), configuration.get("rest.bind-port")),
     )
+    has_gateway = configuration.get("sqlstream.server.gateway.enabled")
+    if not has_gateway:
+        gateway = rest
     shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     is_token_required = is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS"
@@ -102,6 +107,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
     return ServerConfig(
         gateway=gateway,
         rest=None if shares else rest,
+        has_gateway=has_gateway,
         limits=dataclasses.replace(gateway_options(configuration), has_users=is_token_required),
         places=place_limits(configuration),
         bodies_bytes_max=configuration.get("sqlstream.server.bodies.max-size"),

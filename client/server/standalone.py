@@ -100,6 +100,7 @@ class StandaloneCluster:
             addresses_of,
             places,
             has_own_certificates=options.get(config, "security.ssl.internal.enabled"),
+            takes_gateways=options.get(config, "sqlstream.jobmanager.gateways.enabled"),
         )
         return OpenDoor(
             door, endpoint, TlsFiles(self.authority.certificate_path, self.authority.key_path, ""), on_end

@@ -72,7 +72,7 @@ class JoinRequest(msgspec.Struct, frozen=True):
 class Admission(msgspec.Struct, frozen=True):
     """`job_manager` is where the JobManager listens, `token` what processes of the cluster show each other, `host` the name or
     address for which the certificate counts. Certificates are PEM, and empty where the processes of the cluster have others.
-    Files of tables lie at `places`, or anywhere."""
+    Files of tables lie at `places`, or anywhere. `takes_gateways`: the JobManager answers those too."""
 
     job_manager: str
     token: str
@@ -80,6 +80,7 @@ class Admission(msgspec.Struct, frozen=True):
     authority: str
     host: str
     places: FilePlaces | None = None
+    takes_gateways: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -104,7 +105,9 @@ class Door:
         find_addresses: Callable[[str], frozenset[str]],
         places: FilePlaces | None = None,
         has_own_certificates: bool = False,
+        takes_gateways: bool = False,
     ) -> None:
+        self._takes_gateways = takes_gateways
         self._places = places
         self._authority = authority
         self._secret = secret
@@ -126,7 +129,7 @@ class Door:
         peer = _plain(peer)
         host = asked.host or peer
         if self._has_own_certificates:
-            return 200, Admission(self._job_manager, self._token, "", "", host, self._places)
+            return 200, self._admission("", "", host)
         try:
             is_of_host = self._is_of(host, peer)
         except OSError:
@@ -142,8 +145,11 @@ class Door:
         except ValueError:
             return 400, Refusal("SS4081", "the request for a certificate cannot be read", _SAME_RELEASE)
         authority = self._authority.certificate.decode()
-        return 200, Admission(
-            self._job_manager, self._token, certificate.decode(), authority, host, self._places
+        return 200, self._admission(certificate.decode(), authority, host)
+
+    def _admission(self, certificate: str, authority: str, host: str) -> Admission:
+        return Admission(
+            self._job_manager, self._token, certificate, authority, host, self._places, self._takes_gateways
         )
 
     def _is_of(self, host: str, peer: str) -> bool:

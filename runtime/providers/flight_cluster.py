@@ -40,8 +40,8 @@ class FlightTaskManagers:
     `ResourceProvider`.
 
     Clients, and TaskManagers of this machine, come to a socket that only this user can reach. With an `endpoint` TaskManagers
-    come there instead, and a server without requests of clients answers them. State: servers and provider, until `stop`, and
-    the levels of loggers that TaskManagers to come are given."""
+    come there instead, and a server without requests of clients answers them, unless the cluster `has_gateways`, which come there
+    too. State: servers and provider, until `stop`, and the levels of loggers that TaskManagers to come are given."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class FlightTaskManagers:
         on_request: OnRequest,
         on_attach: OnAttach,
         artifact_part: ArtifactPart,
+        has_gateways: bool = False,
     ) -> None:
         """`child` holds the options of every TaskManager but its id and our address. `on_release` is called before one is told to
         end. ExternalError SS6071 when nothing can listen at the endpoint."""
@@ -61,17 +62,14 @@ class FlightTaskManagers:
         self._log_levels: dict[str, str] = {}
         self._on_release = on_release
         self._connections = FlightConnections(child.token, endpoint.identity() if endpoint else None)
-        self._servers = [
-            FlightServer(
-                child.token,
-                ServerCalls(
-                    self._on_message, on_request, on_attach, receiver.reader, receiver, artifact_part
-                ),
-            )
-        ]
+        for_clients = ServerCalls(
+            self._on_message, on_request, on_attach, receiver.reader, receiver, artifact_part
+        )
+        self._servers = [FlightServer(child.token, for_clients)]
         try:
             if endpoint is not None:
                 calls = ServerCalls(self._on_message, receiver=receiver, artifact_part=artifact_part)
+                calls = for_clients if has_gateways else calls
                 self._servers.append(FlightServer(child.token, calls, endpoint=endpoint))
             self.transport = FlightTransport(self._connections)
             self.address = self._servers[0].address

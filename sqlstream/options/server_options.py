@@ -31,6 +31,12 @@ _ENDPOINTS = (
     ConfigOption("rest.bind-port", _S, "", "Ports to try for the JobManager's REST instead of its port.", scope=_SERVER),
 )  # fmt: skip
 
+_ROLES = (
+    ConfigOption("sqlstream.server.gateway.enabled", _B, "true",
+                 "Whether the server takes SQL. Without it there are only its JobManager and the JobManager's REST.",
+                 scope=_SERVER),
+)  # fmt: skip
+
 _LEADERS = (
     ConfigOption("high-availability.type", _E, "NONE",
                  "The store that several servers share, of which one leads and the others wait to take its place.",
@@ -274,6 +280,7 @@ _KEPT = (
 SERVER_OPTIONS: tuple[ConfigOption, ...] = (
     *_ENDPOINTS,
     *_LEADERS,
+    *_ROLES,
     *_FLAME_GRAPHS,
     *_LIMITS,
     *_SECURITY,

@@ -14,6 +14,7 @@ import sqlstream.client.commands.server as command
 
 class Server:
     token_path = None
+    has_gateway = True
     is_logging_json = sys.argv[1] == "json"
     gateway_url = rest_url = data_directory = ""
     is_broken = False

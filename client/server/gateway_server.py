@@ -1,0 +1,94 @@
+"""`sqlstream gateway`: the server without a JobManager, for SQL whose jobs run in a cluster elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlstream.client.clusters.joined_task_manager import Joining, admission_of
+from sqlstream.client.clusters.remote_cluster import Link, RemoteClusterClient
+from sqlstream.client.configuration import Configuration
+from sqlstream.client.server.server import Server, log_printed_lines
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.process_directory import ProcessDirectory
+from sqlstream.runtime.net.endpoint import read_identity
+from sqlstream.runtime.net.flight import FlightConnections
+
+if TYPE_CHECKING:
+    from sqlstream.graph.job_graph import JobGraph
+    from sqlstream.messages.log_levels import LogLevels, SetLogLevels
+    from sqlstream.messages.rescale import RescaleStatus
+    from sqlstream.messages.stacks import RequestStacks, StacksReply
+
+
+WAIT_S = 1.0
+"""How often the JobManager is looked for when the gateway starts."""
+
+
+class JoinedCluster(RemoteClusterClient):
+    """The cluster whose JobManager this process joins as TaskManagers do, and the next one when that is lost. Implements
+    `ServedCluster`, but for what only the JobManager's own REST does. State: that of its base, and the files of its
+    certificate."""
+
+    def __init__(self, joining: Joining) -> None:
+        """ExternalError SS6076 while no JobManager is there; UserError when it refuses this host, or takes no gateways."""
+        self._joining = joining
+        self._directory = ProcessDirectory(tempfile.gettempdir(), "sqlstream-gateway-")
+        super().__init__("", "", log_printed_lines, self._joined)
+
+    def _joined(self) -> Link:
+        admission, tls, address = admission_of(self._joining, self._directory.path)
+        if not admission.takes_gateways:
+            raise UserError("SS6096", f"the JobManager at {address} takes no gateways")
+        return Link(admission.job_manager, FlightConnections(admission.token, read_identity(tls)))
+
+    def rescale(self, graph: JobGraph, trigger_id: str) -> None:
+        raise _of_job_manager("rescale a job")
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        raise _of_job_manager("rescale a job")
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        raise _of_job_manager("look at threads")
+
+    def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
+        raise _of_job_manager("set levels of loggers")
+
+    def keep_log_levels(self, levels: dict[str, str]) -> None:
+        raise _of_job_manager("set levels of loggers")
+
+
+def _of_job_manager(what: str) -> UserError:
+    return UserError("SS6095", f"a gateway does not {what}")
+
+
+class GatewayServer(Server):
+    """Gateway, REST and console of one data directory, for a cluster elsewhere. State: that of its parts."""
+
+    def __init__(self, configuration: Configuration, joining: Joining) -> None:
+        """UserError for wrong settings, a port or a data directory that is in use."""
+        super().__init__(configuration)
+        self._joining = joining
+
+    def lead(self, on_waiting: Callable[[], None]) -> bool:
+        """Return when the JobManager is there; False when the gateway was stopped before. Gateways stand beside each other: each
+        has sessions of its own."""
+        is_told = False
+        while not self.stopped.is_set():
+            try:
+                self._joined = JoinedCluster(self._joining)
+            except ExternalError as error:
+                if not is_told:
+                    print(f"{error.message}: it is tried again", flush=True)
+                is_told = True
+                self.stopped.wait(WAIT_S)
+            else:
+                return True
+        return False
+
+    def _start_cluster(self, ends: contextlib.ExitStack) -> None:
+        self._places = self._file_places()
+        self._served = self._joined
+        ends.callback(self._joined.close)

@@ -1,0 +1,112 @@
+"""A JobManager that takes no SQL, a gateway for it, and TaskManagers, each a process; and the gateway of two JobManagers of
+which one leads."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_harness import sqlstream as command
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
+from standalone_harness import Beginning, free_port, slots, start_copy, workers, written
+
+import sqlstream
+
+ROWS = 6_000
+
+
+def job_manager(directory: Path, name: str, door: int, *words: str) -> RunningServer:
+    ports = ("-D", f"jobmanager.rpc.port={free_port()}", "-D", f"jobmanager.join.port={door}")
+    settings = ("-D", "heartbeat.interval=500 ms", "-D", "heartbeat.timeout=10 min")
+    return RunningServer(directory / name, *ports, *settings, *words, role="jobmanager")
+
+
+@contextlib.contextmanager
+def gateway(directory: Path, addresses: str) -> Iterator[RunningServer]:
+    words = ("--join", addresses, "--token-file", str(directory / "join-token"))
+    with RunningServer(directory / "gateway", *words, role="gateway") as server:
+        yield server
+
+
+@pytest.mark.timeout(400)
+def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) -> None:
+    door = free_port()
+    with (
+        job_manager(tmp_path, "data", door) as manager,
+        workers(tmp_path, f"127.0.0.1:{door}", 2),
+        gateway(tmp_path, f"127.0.0.1:{door}") as front,
+    ):
+        assert not any("SQL gateway" in line for line in manager.greeting)
+        refused = manager.request("POST", "/v4/sessions", {})
+        assert (refused.status_code, "takes no SQL" in refused.text) == (404, True)
+        wait_until(lambda: slots(manager) == 2)
+        with sqlstream.connect(front.gateway) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SELECT n, COUNT(*) FROM (VALUES (1), (2), (1)) AS t (n) GROUP BY n")
+            assert sorted(cursor.fetchall()) == [(1, 2), (2, 1)]
+            with pytest.raises(sqlstream.Error, match="zero"):
+                cursor.execute("SELECT 1 / (n - 1) FROM (VALUES (1), (2)) AS t (n)").fetchall()
+        job = start_copy(front, tmp_path, ROWS)
+        front.wait_for(job, "FINISHED")
+        assert written(tmp_path) == list(range(1, ROWS + 1))
+        # Both know the job, by its REST.
+        assert manager.statuses()[job] == "FINISHED"
+        listed = command("jobs", "--server", manager.rest)
+        assert job in listed.stdout
+        lines = front.request("PATCH", f"/jobs/{job}/rescaling?parallelism=1")
+        assert lines.status_code >= 400
+        assert front.signal(signal.SIGTERM) == 0
+        assert manager.signal(signal.SIGTERM) == 0
+
+
+@pytest.mark.timeout(400)
+def test_a_jobmanager_that_takes_no_gateways_says_so(tmp_path: Path) -> None:
+    door = free_port()
+    with job_manager(tmp_path, "data", door, "-D", "sqlstream.jobmanager.gateways.enabled=false") as manager:
+        token = command("cluster", "token", "--data-dir", str(manager.directory)).stdout
+        (tmp_path / "join-token").write_text(token)
+        said = command(
+            "gateway", "--join", f"127.0.0.1:{door}", "--token-file", str(tmp_path / "join-token"),
+            "--data-dir", str(tmp_path / "gateway"), "--port", "0",
+        )  # fmt: skip
+        assert (said.returncode, "SS6096" in said.stderr) == (2, True)
+
+
+@pytest.mark.timeout(400)
+def test_a_gateway_goes_on_with_the_jobmanager_that_leads_next(tmp_path: Path) -> None:
+    doors = [free_port(), free_port()]
+    addresses = ",".join(f"127.0.0.1:{door}" for door in doors)
+    shared = (
+        "-D", "high-availability.type=filesystem", "-D", f"high-availability.storageDir={tmp_path / 'shared'}",
+        "-D", "high-availability.lease-duration=1 s",
+    )  # fmt: skip
+    with (
+        job_manager(tmp_path, "data", doors[0], *shared) as first,
+        workers(tmp_path, addresses, 2, *shared),
+        gateway(tmp_path, addresses) as front,
+    ):
+        second = Beginning(job_manager(tmp_path, "data2", doors[1], *shared))
+        try:
+            wait_until(second.is_waiting)
+            wait_until(lambda: slots(first) == 2)
+            session = front.open_session()
+            front.execute(session, "CREATE TEMPORARY VIEW v AS SELECT 42 AS n")
+            job = start_copy(front, tmp_path, ROWS)
+            wait_until(lambda: bool(written(tmp_path)))
+            assert first.signal(signal.SIGKILL) == -signal.SIGKILL
+            # Of the same session, and answered once the next one leads.
+            leader = second.leader()
+            wait_until(lambda: slots(leader) == 2)
+            assert front.execute(session, "SELECT n + 1 FROM v WHERE n > 0") == [[43]]
+            front.wait_for(job, "FINISHED")
+            assert written(tmp_path) == list(range(1, ROWS + 1))
+            other = front.insert(front.open_session(), "INSERT INTO o SELECT n FROM (VALUES (7)) AS t (n)")
+            front.wait_for(other, "FINISHED")
+            assert front.signal(signal.SIGTERM) == 0
+        finally:
+            if second.server.process.poll() is None:
+                second.server.process.kill()
