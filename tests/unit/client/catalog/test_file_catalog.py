@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ from sqlstream.client.catalog.catalogs import kept_catalogs
 from sqlstream.client.catalog.definition_files import file_name, sql_name
 from sqlstream.client.catalog.file_catalog import FileCatalog, open_file_catalog
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.server.leaders.leadership import no_leader
 from sqlstream.client.sessions.outcomes import Rows
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
@@ -65,8 +67,35 @@ def file_of(root: Path, name: str) -> Path:
     return root / "databases" / DEFAULT_DATABASE / "tables" / f"{name}.json"
 
 
-def test_every_change_is_there_again_when_it_is_opened_anew(tmp_path: Path) -> None:
-    catalog = open_file_catalog(str(tmp_path))
+class Kept:
+    """What a catalog gives to be kept elsewhere: the files below `root`, by path. While it `refuses`, nothing changes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.files, self.refuses = root, dict[str, bytes](), False
+
+    def __call__(self, changes: Mapping[str, bytes | None]) -> None:
+        if self.refuses:
+            raise no_leader()
+        for name, data in changes.items():
+            if data is None:
+                del self.files[name]
+            else:
+                self.files[name] = data
+
+    def copied(self, directory: Path) -> str:
+        """Another directory that has these files, and nothing else."""
+        for name, data in self.files.items():
+            copy = directory / Path(name).relative_to(self.root)
+            copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            copy.write_bytes(data)
+        return str(directory)
+
+
+def test_every_change_is_there_again_when_it_is_opened_anew_and_where_its_files_are_kept(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(tmp_path / "c")
+    catalog = open_file_catalog(str(tmp_path / "c"), keep=kept)
     database = CatalogDatabase("daily", {"owner": "me"})
     catalog.apply(PutObject(table("t")))
     catalog.apply(PutObject(view("v")))
@@ -81,7 +110,8 @@ def test_every_change_is_there_again_when_it_is_opened_anew(tmp_path: Path) -> N
     catalog.apply(PutDatabase(DEFAULT_CATALOG, "dropped", CatalogDatabase()))
     catalog.apply(PutObject(table("x", "dropped")))
     catalog.apply(RemoveDatabase(DEFAULT_CATALOG, "dropped", is_cascade=True))
-    for known in (catalog, open_file_catalog(str(tmp_path))):
+    copy = open_file_catalog(kept.copied(tmp_path / "copy"))
+    for known in (catalog, open_file_catalog(str(tmp_path / "c")), copy):
         contents = known.contents()
         assert set(contents.databases) == {DEFAULT_DATABASE, "d"}
         assert contents.databases["d"].database == database
@@ -91,6 +121,25 @@ def test_every_change_is_there_again_when_it_is_opened_anew(tmp_path: Path) -> N
             "v": view("v"),
             "after": table("after"),
         }
+
+
+def test_what_is_not_kept_elsewhere_is_not_changed(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    catalog = open_file_catalog(str(tmp_path), keep=kept)
+    catalog.apply(PutObject(table("t")))
+    before = catalog.contents()
+    kept.refuses = True
+    for change in (
+        PutObject(table("u")),
+        RemoveObject(table("t")),
+        RenameObject(table("t"), "u"),
+        PutDatabase(DEFAULT_CATALOG, "d", CatalogDatabase()),
+        RemoveDatabase(DEFAULT_CATALOG, DEFAULT_DATABASE, is_cascade=True),
+    ):
+        with pytest.raises(ExternalError, match="leads no longer"):
+            catalog.apply(change)
+        assert catalog.contents() == before
+        assert open_file_catalog(str(tmp_path)).contents() == before
 
 
 def test_a_change_planned_on_another_state_is_a_conflict_and_changes_nothing(tmp_path: Path) -> None:
@@ -409,8 +458,10 @@ def test_the_default_database_is_made_once(tmp_path: Path) -> None:
     assert set(open_file_catalog(str(tmp_path), default_database="main").contents().databases) == {"d"}
 
 
-def test_catalogs_of_a_server_are_there_after_it_starts_again(tmp_path: Path) -> None:
-    manager = kept_catalogs(str(tmp_path / "state"))
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_catalogs_of_a_server_are_there_after_it_starts_again(tmp_path: Path, is_copied: bool) -> None:
+    kept = Kept(tmp_path / "state")
+    manager = kept_catalogs(str(tmp_path / "state"), keep=kept)
     file = CatalogDefinition({"type": "file", "path": str(tmp_path / "c")}, "mine")
     manager.apply(PutCatalog("c/1", file))
     manager.apply(PutCatalog("m", CatalogDefinition({"type": "generic_in_memory"})))
@@ -420,7 +471,7 @@ def test_catalogs_of_a_server_are_there_after_it_starts_again(tmp_path: Path) ->
     manager.apply(PutObject(entry))
     manager.apply(PutObject(table("t")))
     manager.close()
-    again = kept_catalogs(str(tmp_path / "state"))
+    again = kept_catalogs(kept.copied(tmp_path / "copy") if is_copied else str(tmp_path / "state"))
     seen = CatalogSnapshot(again.catalogs())
     assert seen.catalogs() == ("c/1", DEFAULT_CATALOG, "m")
     assert seen.get(entry.path) == entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,18 +28,27 @@ class Servers:
         self.directory = directory
         self.cluster = cluster
         self.settings: dict[str, str] = {}
+        self.elsewhere: dict[str, bytes | None] = {}
         self.catalogs = memory_catalogs()
+
+    def keep(self, changes: Mapping[str, bytes | None]) -> None:
+        for path, data in changes.items():
+            assert Path(path).parent == self.directory
+            self.elsewhere[Path(path).name] = data
 
     def next(self) -> GatewayService:
         self.service = GatewayService(
             lambda config: Session(self.cluster, {**self.settings, **config}, self.catalogs),
             GatewayOptions(check_interval_ms=0),
-            files=SessionFiles(str(self.directory), is_durable=False),
+            files=SessionFiles(str(self.directory), is_durable=False, keep=self.keep),
         )
         return self.service
 
     def kept(self) -> list[str]:
-        return sorted(path.name for path in self.directory.iterdir())
+        """The same files are kept elsewhere."""
+        found = {path.name: path.read_bytes() for path in self.directory.iterdir()}
+        assert {name: data for name, data in self.elsewhere.items() if data is not None} == found
+        return sorted(found)
 
 
 @pytest.fixture
