@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import msgspec
@@ -9,11 +10,13 @@ import msgspec
 from sqlstream import __version__
 from sqlstream.bounds import Count
 from sqlstream.client.server.kept_file import write_file
+from sqlstream.client.server.leaders.record_store import Conflict, RecordStore
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.kept_formats import OF_A_PLACE, KeptFormat
 
 FORMATS_FILE = "formats.json"
 _BYTES_MAX = 1 << 20
+_KEY = "formats"
 
 
 class PlaceFormats(msgspec.Struct, frozen=True):
@@ -44,15 +47,18 @@ def read_formats(directory: str) -> PlaceFormats | None:
 def check_formats(directory: str) -> PlaceFormats | None:
     """What is in the directory. UserError SS6140, before anything there is changed, for what this release cannot read."""
     found = read_formats(directory)
-    if found is None:
-        return None
+    if found is not None:
+        _check(found, directory)
+    return found
+
+
+def _check(found: PlaceFormats, where: str) -> None:
     known = {one.name: one for one in OF_A_PLACE}
     for name, version in {**found.formats, "formats": found.version}.items():
         one = known.get(name) or KeptFormat(name, 1 if name == "formats" else 0)
         if not one.reads(version):
             text, hint = one.refusal(version, found.release)
-            raise UserError("SS6140", f'"{directory}" was {text}', hint=hint)
-    return found
+            raise UserError("SS6140", f'"{where}" was {text}', hint=hint)
 
 
 def put_formats(directory: str) -> None:
@@ -60,3 +66,26 @@ def put_formats(directory: str) -> None:
     if check_formats(directory) != OURS:
         content = msgspec.json.format(msgspec.json.encode(OURS), indent=2)
         write_file(os.path.join(directory, FORMATS_FILE), content + b"\n")
+
+
+# The same of what servers share in a store.
+
+
+def check_record(records: RecordStore, where: str) -> None:
+    """UserError SS6140 for records that this release cannot read; ExternalError SS6080, SS6081."""
+    found = records.read(_KEY)
+    if found is None:
+        return
+    try:
+        formats = msgspec.json.decode(found.data, type=PlaceFormats)
+    except msgspec.DecodeError as error:
+        raise ExternalError("SS6081", f'could not read the record "{_KEY}" of "{where}": {error}') from error
+    _check(formats, where)
+
+
+def put_record(records: RecordStore) -> None:
+    """Say that this release uses the records. For the server that leads."""
+    content = msgspec.json.encode(OURS)
+    while (found := records.read(_KEY)) is None or found.data != content:
+        with contextlib.suppress(Conflict):
+            records.write(_KEY, content, found.version if found is not None else None)

@@ -35,7 +35,7 @@ from sqlstream.client.server.leaders.led_files import LedFiles
 from sqlstream.client.server.leaders.stores import open_stores
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
-from sqlstream.client.server.place_formats import check_formats
+from sqlstream.client.server.place_formats import check_formats, check_record, put_record
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
@@ -116,6 +116,7 @@ class Server:
             # A server that could not read the place does not take it from one that can.
             check_formats(found.directory)
         stores = open_stores(found, self._configuration)
+        check_record(stores.records, found.place)
         self._leadership = Leadership(stores, found.times, _leave_to_others)
         peers = self._peers = Peers(stores.records, self.data_directory)
         with contextlib.ExitStack() as ends:
@@ -131,6 +132,7 @@ class Server:
 
                 leads = self._leadership.wait(self.stopped, begin_waiting)
             if leads:
+                put_record(stores.records)
                 # Clients that connect meanwhile wait for their answers: the sockets stay.
                 self._ends = ends.pop_all()
         return leads

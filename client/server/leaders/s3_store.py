@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import secrets
 from collections.abc import Iterator
 
 from sqlstream.client.server.leaders.record_store import Conflict, Record
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.host.file_systems import FileSystemOptions
+from sqlstream.runtime.host.file_systems import endpoint_of
 
 _TIMEOUT_S = 10
 _CONFLICTS = ("412", "PreconditionFailed", "404", "NoSuchKey")
 _PROBE = "probe"
+
+
+@dataclasses.dataclass(frozen=True)
+class S3Login:
+    """Where the store is, Amazon's unless `endpoint` is given, and who asks; without keys anonymously."""
+
+    endpoint: str = ""
+    region: str = "us-east-1"
+    access_key: str = ""
+    secret_key: str = ""
 
 
 class S3Store:
@@ -21,7 +32,7 @@ class S3Store:
 
     bytes_max = 1 << 28
 
-    def __init__(self, path: str, options: FileSystemOptions) -> None:
+    def __init__(self, path: str, login: S3Login) -> None:
         """`path` is s3://bucket/prefix. UserError SS6083 for a store that writes whatever it is to expect, SS6084 without the
         library; ExternalError SS6080."""
         try:
@@ -30,6 +41,7 @@ class S3Store:
             from botocore.session import Session
         except ImportError as error:
             raise UserError("SS6084", "botocore, by which S3 is written, is not installed") from error
+        endpoint = endpoint_of(login.endpoint)
         self._bucket, _, prefix = path.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix.strip('/')}/"
         self._place = path
@@ -37,18 +49,21 @@ class S3Store:
             connect_timeout=_TIMEOUT_S,
             read_timeout=_TIMEOUT_S,
             retries={"max_attempts": 0},
-            s3={"addressing_style": "path"} if options.endpoint else {},
+            s3={"addressing_style": "path"} if endpoint else {},
             request_checksum_calculation="when_required",
-            **({} if options.access_key else {"signature_version": UNSIGNED}),
+            # Nothing of the surroundings of this process leads elsewhere.
+            ignore_configured_endpoint_urls=True,
+            **({} if login.access_key else {"signature_version": UNSIGNED}),
         )
-        self._client = Session().create_client(
-            "s3",
-            region_name=options.region,
-            endpoint_url=options.endpoint or None,
-            aws_access_key_id=options.access_key or None,
-            aws_secret_access_key=options.secret_key or None,
-            config=config,
-        )
+        with self._failing():
+            self._client = Session().create_client(
+                "s3",
+                region_name=login.region,
+                endpoint_url="://".join(endpoint) if endpoint else None,
+                aws_access_key_id=login.access_key or None,
+                aws_secret_access_key=login.secret_key or None,
+                config=config,
+            )
         self._check()
 
     def _check(self) -> None:

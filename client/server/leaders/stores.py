@@ -10,10 +10,9 @@ from sqlstream.client.configuration import Configuration
 from sqlstream.client.server.leaders.folder_store import FolderStore
 from sqlstream.client.server.leaders.leadership import LeaseTimes, Stores
 from sqlstream.client.server.leaders.record_store import RecordStore
-from sqlstream.client.server.leaders.s3_store import S3Store
+from sqlstream.client.server.leaders.s3_store import S3Login, S3Store
 from sqlstream.client.server.leaders.zookeeper_store import ZooKeeperOptions, ZooKeeperStore
 from sqlstream.errors import UserError
-from sqlstream.runtime.host.file_systems import FileSystemOptions
 
 PERIODS_A_LEASE = 5
 LOOK_MAX_S = 1.0
@@ -116,11 +115,11 @@ def _place_store(found: Leaders, name: str, configuration: Configuration) -> Rec
         return FolderStore(path)
     return S3Store(
         path,
-        FileSystemOptions(
-            endpoint=configuration.get("s3.endpoint"),
-            region=configuration.get("s3.endpoint.region"),
-            access_key=configuration.get("s3.access-key"),
-            secret_key=configuration.get("s3.secret-key"),
+        S3Login(
+            configuration.get("s3.endpoint"),
+            configuration.get("s3.endpoint.region"),
+            configuration.get("s3.access-key"),
+            configuration.get("s3.secret-key"),
         ),
     )
 

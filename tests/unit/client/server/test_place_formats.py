@@ -9,6 +9,8 @@ import pytest
 
 from sqlstream import __version__
 from sqlstream.client.server.data_directory import DataDirectory
+from sqlstream.client.server.leaders.folder_store import FolderStore
+from sqlstream.client.server.place_formats import check_record, put_record
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.kept_formats import OF_A_PLACE, KeptFormat
@@ -82,3 +84,23 @@ def test_tokens_of_the_first_release_count_and_those_of_a_later_one_do_not(tmp_p
     path.write_text(json.dumps({"version": 2, "users": []}))
     with pytest.raises(UserError, match="written in version 2 of the format of tokens"):
         Tokens(str(tmp_path)).all()
+
+
+def test_records_that_servers_share_say_so_too(tmp_path: Path) -> None:
+    store = FolderStore(str(tmp_path / "records"))
+    check_record(store, "the store")
+    put_record(store)
+    put_record(store)
+    check_record(store, "the store")
+    found = store.read("formats")
+    assert found is not None
+    assert (json.loads(found.data)["release"], found.version) == (__version__, "1")
+    later = json.dumps({"release": "0.7.0", "version": 1, "formats": {"jobs": 3}}).encode()
+    version = store.write("formats", later, found.version)
+    with pytest.raises(UserError, match=r'"the store" was written by sqlstream 0\.7\.0') as raised:
+        check_record(store, "the store")
+    assert raised.value.code == "SS6140"
+    store.write("formats", b"{", version)
+    with pytest.raises(ExternalError, match="could not read the record") as damaged:
+        check_record(store, "the store")
+    assert damaged.value.code == "SS6081"
