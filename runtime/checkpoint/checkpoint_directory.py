@@ -185,6 +185,9 @@ class CheckpointDirectory:
         if retained.faults:
             return
         for stored in retained.checkpoints:
+            # Whoever published it may have died before its name would survive a crash of the machine, and sinks commit behind it.
+            self._files.sync_directory(stored.path)
+            self._files.sync_directory(self._directory)
             # A store that publishes by a copy may have both.
             self._files.remove(f"{stored.path}/{_DRAFT}")
         complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}

@@ -226,6 +226,27 @@ def test_an_aborted_checkpoint_leaves_nothing_and_touches_no_other(place: Place,
     assert files_below(place, tmp_path) == before
 
 
+class SyncedFiles(PrivateFiles):
+    """State: the directories whose names were synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: set[str] = set()
+
+    def sync_directory(self, path: str) -> None:
+        self.synced.add(path)
+        super().sync_directory(path)
+
+
+def test_what_is_gone_on_from_survives_a_crash_of_the_machine_from_then_on(tmp_path: Path) -> None:
+    """Whoever stored it may have died before it would have."""
+    files, directory = SyncedFiles(), local(tmp_path)[1]
+    path = CheckpointDirectory(files, directory).store(manifest(3, saved((files, directory), 3, 3)))
+    files.synced.clear()
+    CheckpointDirectory(files, directory).sweep()
+    assert files.synced >= {path, directory}
+
+
 def test_a_sweep_removes_nothing_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     place = local(tmp_path)
     store = CheckpointDirectory(*place)
