@@ -208,7 +208,7 @@ class Server:
             task_manager_log=lambda id: self._logs.latest(lambda record: is_of_process(record, id)),
             printed=lambda: self._logs.latest(is_printed),
         )
-        telemetry.start(ClusterView(self._cluster, info))
+        telemetry.start(ClusterView(self._served, info))
         places = Places(config.places)
         app = Security(
             server_app(
