@@ -57,7 +57,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
     description: str
     choices: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    minimum: int | None = None
+    minimum: float | None = None
     maximum: int | None = None
     scope: Scope = Scope.JOB
     synonyms: tuple[tuple[str, str], ...] = ()

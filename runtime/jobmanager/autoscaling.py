@@ -330,6 +330,8 @@ class Autoscaling:
         parts = self._parts
         if not self._settings.applies:
             return "job.autoscaler.scaling.enabled is false"
+        if options.get(parts.job_graph.config, "scheduler-mode") == "REACTIVE":
+            return "scheduler-mode is REACTIVE, and the job takes all slots that there are"
         if not parts.checkpoints.settings.directory:
             return "the job has no directory for checkpoints"
         return "" if awaited_executions(parts.graph) is not None else "the job has finished in part"

@@ -348,9 +348,20 @@ class GiveUpTaskManager(msgspec.Struct, frozen=True):
 
 
 class TaskFailed(msgspec.Struct, frozen=True):
-    """To the ResourceManager: a task has failed in this TaskManager, for a reason that may be that of its host."""
+    """To the ResourceManager: a task of the job has failed in this TaskManager, for a reason that may be its host. Once for
+    each restart."""
 
     task_manager_id: str
+    job_id: str
+
+
+class SlotsTaken(msgspec.Struct, frozen=True):
+    """To the JobMaster of this job: its slots in this TaskManager are no longer its own, and others come in their place. Whatever
+    runs there is ended."""
+
+    job_id: str
+    task_manager_id: str
+    error: ErrorInfo
 
 
 class StartEnumerator(msgspec.Struct, frozen=True):
@@ -543,7 +554,7 @@ JobMasterInstruction = (
     | JobFinished
 )
 ResourceManagerInstruction = (
-    Send | TaskManagerLost | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager | Noted
+    Send | TaskManagerLost | SlotsTaken | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager | Noted
 )
 JobManagerInstruction = (
     Send

@@ -165,8 +165,11 @@ class JobManager:
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
             case events.GiveUpTaskManager(task_manager_id):
                 return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
-            case events.TaskFailed(task_manager_id):
-                return list(self.resource_manager.on_task_failed(task_manager_id, now_ms))
+            case events.TaskFailed(task_manager_id, job_id):
+                return list(self.resource_manager.on_task_failed(task_manager_id, job_id, now_ms))
+            case events.SlotsTaken(job_id, task_manager_id, error):
+                lost = events.TaskManagerLost(task_manager_id, error)
+                return [events.Noted(error.line), *self._tell_master(job_id, lost, now_ms)]
             case events.TaskManagerLost(task_manager_id, error):
                 self._metrics_sequence.pop(task_manager_id, None)
                 # One that no job has used for long was released.

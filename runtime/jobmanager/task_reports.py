@@ -65,8 +65,10 @@ class TaskReports:
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
             execution.error = update.error or _no_cause(subtask)
-            if execution.error.reason not in _NOT_OF_THE_HOST:
-                self._parts.emit(events.TaskFailed(execution.task_manager_id))
+            is_first = any(not region.is_under_restart for region in self._regions.of([subtask]))
+            if is_first and execution.error.reason not in _NOT_OF_THE_HOST:
+                job_id = self._parts.progress.job_id
+                self._parts.emit(events.TaskFailed(execution.task_manager_id, job_id))
             self._regions.on_task_failure(subtask, execution.error, now_ms)
         elif update.state is ExecutionState.CANCELED and not was_cancelling:
             self._regions.on_task_failure(subtask, _cancelled_elsewhere(subtask), now_ms)

@@ -66,7 +66,7 @@ _AUTOSCALER = (
     ConfigOption("job.autoscaler.scaling.enabled", _B, "true",
                  "Whether what the autoscaler decides is done, or only told in the log and by REST."),
     ConfigOption("job.autoscaler.utilization.target", _F, "0.7",
-                 "Which part of the time the tasks of the busiest vertex are to work.", minimum=0, maximum=1,
+                 "Which part of the time the tasks of the busiest vertex are to work.", minimum=0.01, maximum=1,
                  deprecated=("job.autoscaler.target.utilization",)),
     ConfigOption("job.autoscaler.target.utilization.boundary", _F, "0.3",
                  "By how much they may be more or less busy before the parallelism changes.", minimum=0, maximum=1),

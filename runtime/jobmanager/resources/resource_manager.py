@@ -24,7 +24,13 @@ from sqlstream.messages.rpc import (
     ToTaskManager,
     UnknownTaskManager,
 )
-from sqlstream.runtime.jobmanager.events import Noted, ResourceManagerInstruction, Send, TaskManagerLost
+from sqlstream.runtime.jobmanager.events import (
+    Noted,
+    ResourceManagerInstruction,
+    Send,
+    SlotsTaken,
+    TaskManagerLost,
+)
 from sqlstream.runtime.jobmanager.resources.hosts import (
     BlockedHosts,
     BlocklistConfig,
@@ -215,13 +221,15 @@ class ResourceManager:
             self._give_up(found, _stuck(found), now_ms)
         return self._end(now_ms)
 
-    def on_task_failed(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
-        """A task has failed there, for a reason that may be that of its host."""
+    def on_task_failed(
+        self, task_manager_id: str, job_id: str, now_ms: int
+    ) -> list[ResourceManagerInstruction]:
+        """A task of the job has failed there, for a reason that may be that of its host."""
         self._begin()
         found = self.task_managers.get(task_manager_id)
         if found is not None:
             self._count_failure(found, now_ms)
-            self._leave_blocked(found, now_ms)
+            self._leave_blocked(found, job_id, now_ms)
         return self._end(now_ms)
 
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -347,16 +355,17 @@ class ResourceManager:
                 now_ms,
             )
 
-    def _leave_blocked(self, found: RegisteredTaskManager, now_ms: int) -> None:
+    def _leave_blocked(self, found: RegisteredTaskManager, job_id: str, now_ms: int) -> None:
         """A job keeps its slots when its tasks fail: it would restart them on the blocked host for ever. Where others have room
-        for all that runs there, they get it."""
+        for all of it that runs there, they get it. What the host runs of other jobs, which may not fail, stays."""
         if not self._blocked.is_blocked(found.address, now_ms):
             return
         others = (t for t in self.task_managers.values() if not self._blocked.is_blocked(t.address, now_ms))
-        leased = sum(slot.is_leased for slot in found.slots)
-        if leased and sum(len(t.free_slots()) for t in others) >= leased:
-            self._send(found.address, UnknownTaskManager(found.id))
-            self._lose(found, _blocked(found), now_ms)
+        leased = [slot for slot in found.slots if slot.is_leased and slot.job_id == job_id]
+        if leased and sum(len(t.free_slots()) for t in others) >= len(leased):
+            for slot in leased:
+                self._release(found, slot, now_ms)
+            self._instructions.append(SlotsTaken(job_id, found.id, _blocked(found)))
 
     def _give_up(self, found: RegisteredTaskManager, error: ErrorInfo, now_ms: int) -> None:
         """Lose a TaskManager whose process may still run, and let its provider end it."""

@@ -280,6 +280,19 @@ def test_what_is_only_told_is_not_done() -> None:
     assert "job.autoscaler.scaling.enabled is false" in job.status().decisions[0].reason
 
 
+def test_a_job_that_takes_all_slots_is_left_to_do_so() -> None:
+    job = Scaled(planned(2))
+    parts = job.master._parts
+    parts.job_graph = replace(
+        parts.job_graph, config={**parts.job_graph.config, "scheduler-mode": "REACTIVE"}
+    )
+    job.busy, job.left = 1.0, 50.0
+    job.pass_time(300)
+    (decision, *_) = job.status().decisions
+    assert not decision.is_applied
+    assert "scheduler-mode is REACTIVE" in decision.reason
+
+
 def test_a_restart_begins_the_measurement_anew() -> None:
     job = Scaled(planned(2))
     job.busy, job.left = 1.0, 50.0
@@ -296,3 +309,5 @@ def test_jobs_without_it_have_no_autoscaler() -> None:
     assert describe_job(job.master).autoscaler is None
     with pytest.raises(UserError, match="must be at most 1"):
         autoscaler_settings(planned(2, utilization__target="1.5"))
+    with pytest.raises(UserError, match=r"must be at least 0\.01"):
+        autoscaler_settings(planned(2, utilization__target="0"))

@@ -14,11 +14,11 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
+    FreeSlot,
     RegisterTaskManager,
     RequestSlot,
-    UnknownTaskManager,
 )
-from sqlstream.runtime.jobmanager.events import JobStored, Noted, Send, TaskFailed, TaskManagerLost, Tick
+from sqlstream.runtime.jobmanager.events import JobStored, Noted, Send, SlotsTaken, TaskFailed, Tick
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.resources.hosts import BlocklistConfig, LoadBalance, load_balance_of
@@ -50,7 +50,7 @@ def noted(instructions: list[Any]) -> list[str]:
 
 
 def fail(manager: ResourceManager, name: str, *times_ms: int) -> list[Any]:
-    return [i for now_ms in times_ms for i in manager.on_task_failed(f"{name}#0", now_ms)]
+    return [i for now_ms in times_ms for i in manager.on_task_failed(f"{name}#0", "j1", now_ms)]
 
 
 def blocked(manager: ResourceManager) -> list[str]:
@@ -71,18 +71,22 @@ def test_a_host_whose_tasks_fail_again_and_again_gets_no_tasks_while_others_have
     assert leased(manager.on_request_slots("j2", 1, 400)) == ["a"]
 
 
-def test_what_fails_on_a_blocked_host_goes_to_others_once_they_have_room_for_all_of_it() -> None:
+def test_what_fails_on_a_blocked_host_goes_to_others_once_they_have_room_and_other_jobs_stay() -> None:
     manager = cluster("a", "b")
     assert leased(manager.on_request_slots("j1", 2, 0)) == ["a", "b"]
     assert leased(manager.on_request_slots("j2", 2, 0)) == ["a", "b"]
     fail(manager, "a", 100, 200)
     assert blocked(manager) == ["a#0"]
-    assert [i for i in fail(manager, "a", 300) if isinstance(i, TaskManagerLost)] == []
+    assert [i for i in fail(manager, "a", 300) if isinstance(i, SlotsTaken)] == []
     manager.on_register(register("c"), 400)
     instructions = fail(manager, "a", 500)
-    assert [i.task_manager_id for i in instructions if isinstance(i, TaskManagerLost)] == ["a#0"]
-    assert leased(instructions) == ["c", "c"]
-    assert any(isinstance(i, Send) and isinstance(i.message, UnknownTaskManager) for i in instructions)
+    (taken,) = (i for i in instructions if isinstance(i, SlotsTaken))
+    assert (taken.job_id, taken.task_manager_id) == ("j1", "a#0")
+    assert leased(instructions) == ["c"]
+    freed = [i.message for i in instructions if isinstance(i, Send) and isinstance(i.message, FreeSlot)]
+    assert [f.task_manager_id for f in freed] == ["a#0"]
+    assert [i for i in fail(manager, "a", 600) if isinstance(i, SlotsTaken)] == []
+    manager.check()
 
 
 def test_a_host_is_free_again_when_its_time_is_over() -> None:
@@ -153,7 +157,7 @@ def test_who_waits_for_slots_learns_where_they_are() -> None:
 def test_only_failures_that_may_be_those_of_the_host_count(make_job: Callable[..., JobGraph]) -> None:
     job = Master(make_job("j1"))
     job.report("j1-0-0-0", ExecutionState.FAILED, error=DISK_FULL)
-    assert job.taken(TaskFailed) == [TaskFailed("tm0#0")]
+    assert job.taken(TaskFailed) == [TaskFailed("tm0#0", "j1")]
     job = Master(make_job("j1"))
     job.report("j1-0-0-0", ExecutionState.FAILED, error=replace(DISK_FULL, reason=FailureReason.USER_DATA))
     assert job.taken(TaskFailed) == []
