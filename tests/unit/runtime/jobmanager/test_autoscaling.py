@@ -282,9 +282,9 @@ def test_what_is_only_told_is_not_done() -> None:
 
 def test_a_job_that_takes_all_slots_is_left_to_do_so() -> None:
     job = Scaled(planned(2))
-    parts = job.master._parts
-    parts.job_graph = replace(
-        parts.job_graph, config={**parts.job_graph.config, "scheduler-mode": "REACTIVE"}
+    graph = job.master.graph
+    graph.job_graph = replace(
+        graph.job_graph, config={**graph.job_graph.config, "scheduler-mode": "REACTIVE"}
     )
     job.busy, job.left = 1.0, 50.0
     job.pass_time(300)
