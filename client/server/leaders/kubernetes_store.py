@@ -37,13 +37,13 @@ class KubernetesStore:
         host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
         try:
             if not host:
-                raise FileNotFoundError("KUBERNETES_SERVICE_HOST is not set")
+                raise FileNotFoundError("the variable KUBERNETES_SERVICE_HOST is not set")
             namespace = self._word("namespace")
             trust = ssl.create_default_context(cafile=os.path.join(account, "ca.crt"))
         except OSError as error:
             raise UserError(
                 "SS6083",
-                f'there is no service account of Kubernetes in "{account}": {error}',
+                f"this is no pod with a service account of Kubernetes: {error}",
                 hint="run the server in a pod, whose service account may change leases and configmaps",
             ) from error
         bracketed = f"[{host}]" if ":" in host else host
