@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9_.:\[\]-]{1,300}")
 _BODY_BYTES_MAX = 12 * 1024 * 1024
 
 
@@ -44,8 +46,14 @@ class CompleteRequest(msgspec.Struct, rename="camel"):
     position: Count
 
 
-def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) -> APIRouter:
-    """The page at `/`, its files below `/console`, and completion as a POST, since a browser sends no body with a GET.
+def console_routes(
+    complete: Complete,
+    info: ServerInfo,
+    editor: Path = EDITOR,
+    others: Callable[[], Sequence[str]] = tuple,
+) -> APIRouter:
+    """The page at `/`, its files below `/console`, and completion as a POST, since a browser sends no body with a GET. The page
+    may ask `others`, the URLs of servers that lead when this one is lost, whether they are ready, and nothing else elsewhere.
 
     The page and its files hold no data, and a browser loads them before it has a token: they need none.
     """
@@ -55,12 +63,15 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
 
     @router.get("/")
     async def page() -> Response:
-        return _file(files["index.html"])
+        found = _file(files["index.html"])
+        if known := _origins(others()):
+            found.headers["content-security-policy"] += f"; connect-src 'self' {' '.join(known)}"
+        return found
 
     @router.get("/console/about.json")
     async def about() -> Response:
         has_editor = all(f"editor-{name}" in files for name in EDITOR_FILES)
-        return json_answer({"version": info.version, "hasEditor": has_editor})
+        return json_answer({"version": info.version, "hasEditor": has_editor, "others": _origins(others())})
 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
@@ -78,6 +89,11 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
         return _file(files[name])
 
     return router
+
+
+def _origins(urls: Sequence[str]) -> list[str]:
+    """Those that a policy can name: others would end it."""
+    return [url for url in urls if _ORIGIN.fullmatch(url)]
 
 
 def _file(path: Path) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Response
@@ -39,8 +39,7 @@ def health_routes(
     async def version() -> Response:
         return json_answer({"version": info.version, "flink-version": info.flink_version})
 
-    @router.get("/ready")
-    def ready() -> Response:
+    def readiness() -> Response:
         if is_stopping():
             return json_answer({"status": "STOPPING"}, 503)
         try:
@@ -48,6 +47,13 @@ def health_routes(
         except SqlStreamError:
             return json_answer({"status": "NOT_READY"}, 503)
         return json_answer({"status": "READY"})
+
+    @router.get("/ready")
+    def ready() -> Response:
+        found = readiness()
+        # The console of a server that is lost looks for the one that leads now.
+        found.headers["access-control-allow-origin"] = "*"
+        return found
 
     return router
 
@@ -104,9 +110,10 @@ def server_app(
     shut_down: Callable[[], None],
     is_stopping: Callable[[], bool],
     has_gateway: bool = True,
+    others: Callable[[], Sequence[str]] = tuple,
 ) -> FastAPI:
     """One application for both ports, as one address is then enough for a client; Security stands before it. `shut_down` is
-    called for `DELETE /cluster`, and must not wait."""
+    called for `DELETE /cluster`, and must not wait. `others`: the URLs of servers that may lead next."""
     app = FastAPI(
         title="sqlstream", version=info.version, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -114,7 +121,7 @@ def server_app(
 
     add_routes(app, health_routes(cluster.jobs, is_stopping, info).routes)
     add_routes(app, (gateway_routes(service) if has_gateway else no_gateway_routes()).routes)
-    add_routes(app, console_routes(service.complete, info).routes)
+    add_routes(app, console_routes(service.complete, info, others=others).routes)
     add_routes(app, job_log_routes(logs).routes)
     # Last, as it refuses what it does not have.
     add_routes(app, rest_routes(cluster, info, shut_down).routes)

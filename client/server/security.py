@@ -111,7 +111,8 @@ class Security:
         principal: Principal | None = None
         try:
             self._check_host(headers)
-            self._check_origin(headers)
+            if scope["method"] not in _READING or scope["path"] not in HEALTH_PATHS:
+                self._check_origin(headers)
             principal = await self._authenticate(scope, headers)
             effects = request_effects(scope["method"], scope["path"])
             lacking = principal.role.permit.missing(effects)

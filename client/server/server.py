@@ -149,6 +149,11 @@ class Server:
         if self._peers is not None and self._leadership is not None:
             self._peers.announce(Peer(self.gateway_url, self.rest_url, self._leadership.epoch or -1))
 
+    def _other_consoles(self) -> list[str]:
+        """The URLs of the servers that may lead next."""
+        peers = self._peers.all() if self._peers is not None else []
+        return [peer.rest for peer in peers if peer.rest != self.rest_url]
+
     def start(self) -> None:
         """Return when requests are answered. What has been started is stopped again when another part cannot start."""
         with self._ends.pop_all() as ends:
@@ -219,6 +224,7 @@ class Server:
                 self.stopped.set,
                 self.stopped.is_set,
                 config.has_gateway,
+                self._other_consoles,
             ),
             self._access_rules(),
             self._tokens,

@@ -16,6 +16,28 @@ const WIDE = matchMedia("(min-width: 1000px)");
 function showConnection(isReachable) {
   byId("connection").dataset.state = isReachable ? "good" : "bad";
   setText(byId("connection-text"), isReachable ? "Connected" : "Server not reachable");
+  if (!isReachable) moveOn();
+}
+
+// Servers that lead when this one is lost: the page goes to the first that is ready.
+let others = [];
+let isMoving = false;
+
+async function moveOn() {
+  if (isMoving) return;
+  isMoving = true;
+  for (const url of others) {
+    try {
+      const answer = await fetch(`${url}/ready`, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(RETRY_MS) });
+      if (answer.ok) {
+        location.replace(`${url}/${location.hash}`);
+        return;
+      }
+    } catch {
+      // It is not there, or waits.
+    }
+  }
+  isMoving = false;
 }
 
 let asking = null;
@@ -117,7 +139,8 @@ async function start() {
   addEventListener("hashchange", route);
   WIDE.addEventListener("change", () => { if (current === null || location.hash === "" || location.hash === "#/") route(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) current?.now(); });
-  const { hasEditor, version } = await about();
+  const { hasEditor, version, others: known } = await about();
+  others = known ?? [];
   document.querySelector(".brand").title = `sqlstream ${version}`;
   const workspace = new Workspace(() => current?.now());
   await workspace.start(hasEditor);

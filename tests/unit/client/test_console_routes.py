@@ -39,8 +39,22 @@ def test_the_page_may_load_nothing_from_elsewhere_nor_be_framed(serve):
     assert serve().get("/console/main.js").headers["content-type"].startswith("text/javascript")
 
 
+def test_the_page_may_ask_servers_that_lead_next_and_no_address_ends_its_policy(tmp_path):
+    urls = ["http://head2:8081", "https://[::1]:8081", "http://x; script-src *", "ftp://y"]
+    app = FastAPI()
+    app.include_router(console_routes(lambda *_: [], ServerInfo("0.1.0"), tmp_path, others=lambda: urls))
+    console = TestClient(app)
+    policy = console.get("/").headers["content-security-policy"]
+    assert policy.endswith("; connect-src 'self' http://head2:8081 https://[::1]:8081")
+    assert console.get("/console/about.json").json()["others"] == urls[:2]
+
+
 def test_the_page_says_whether_the_editor_is_there(serve):
-    assert serve().get("/console/about.json").json() == {"version": "0.1.0", "hasEditor": False}
+    assert serve().get("/console/about.json").json() == {
+        "version": "0.1.0",
+        "hasEditor": False,
+        "others": [],
+    }
     rest = serve("codemirror.js", "codemirror.css", "sql.js")
     assert rest.get("/console/about.json").json()["hasEditor"] is True
     assert rest.get("/console/editor-codemirror.js").text == "//"

@@ -148,6 +148,12 @@ def test_pages_of_other_sites_are_refused(open_server: Served, origin: str, meth
     assert open_server.audited()[-1]["reason"] == f"origin {origin}"
 
 
+def test_pages_of_other_sites_may_ask_whether_the_server_is_ready(closed_server: Served) -> None:
+    """As the console of a server does that is lost."""
+    assert closed_server.request("GET", "/ready", origin="http://other.example")[0] == 200
+    assert closed_server.request("POST", "/ready", origin="http://other.example")[0] == 403
+
+
 def test_our_own_page_is_let_in(closed_server: Served, tmp_path: Path) -> None:
     token = closed_server.tokens[Role.ADMIN]
     words = {"host": "sql.example:8081", "authorization": f"Bearer {token}"}
