@@ -20,9 +20,10 @@ from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from sqlstream.errors import FailureReason
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
+from sqlstream.messages.checkpoint import Arrivals, SubtaskState, TaskRestore, checkpoint_of_path
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.manifest import paths_of
+from sqlstream.messages.manifest import CheckpointManifest, VertexState, paths_of
 from sqlstream.messages.rpc import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -33,6 +34,7 @@ from sqlstream.messages.rpc import (
 from sqlstream.options.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import keeps_state
+from sqlstream.runtime.jobmanager.checkpoints.rescaled_in_flight import arrivals_of, has_other_parallelism
 from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (
@@ -160,16 +162,35 @@ class KilledDeployment(Deployment):
         states, is_finished = completed.states[id], all(completed.finished[id])
         is_own = completed.is_own.get(id, len(states) == task.vertex.parallelism)
         restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished, is_own)
+        moved = self._moved()
+        if moved is not None:
+            states = tuple(msgspec.structs.replace(state, in_flight=(), channels=()) for state in states)
+            restore = msgspec.structs.replace(restore, states=states, arrivals=moved.get(id))
+            self.story.count("moved rows in flight" if any(a.rows for a in moved.values()) else "moved none")
         restore = share_of(restore, task.vertex, task.subtask)
         saved = [state.splits for state in states if state.splits is not None]
         if not saved:
             return {"restore": restore}
         positions = [position for splits in saved for position in splits]
         mine = tuple(positions[task.subtask :: task.vertex.parallelism])
-        if completed.is_unaligned:
+        if completed.is_unaligned and moved is None:
             # Rows of its splits, and watermarks behind them, may be under way from each reader.
             mine = states[task.subtask].splits or ()
         return {"restore": restore, "splits": AssignedSplits(mine, is_last=True)}
+
+    def _moved(self) -> dict[str, Arrivals] | None:
+        """What was in flight to subtasks of which there are others now; None where they are the same."""
+        completed = self.story.completed
+        assert completed is not None
+        vertices = tuple(
+            VertexState(v.id, "", len(states), v.max_parallelism, (), states, completed.finished[v.id])
+            for v in self.graph.vertices
+            for states in [completed.states[v.id]]
+        )
+        manifest = CheckpointManifest("", "", 1, CheckpointKind.CHECKPOINT, 0, 0, vertices, {}, ())
+        if not completed.is_unaligned or not has_other_parallelism(manifest, self.graph):
+            return None
+        return arrivals_of(manifest, self.graph, "/chk")
 
     # --- what tasks report
 
@@ -359,9 +380,10 @@ def run_killed_job(
     backends: Sequence[str] = ("hashmap",),
     mode: str = "EXACTLY_ONCE",
     commits: Commits | None = None,
+    moves_in_flight: bool = False,
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
-    turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism."""
+    turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism, unless it `moves_in_flight`."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
         tape = tape_of(graph, scripts, fate)
@@ -372,7 +394,8 @@ def run_killed_job(
         for number, parallelism in enumerate(parallelisms, 1):
             tape = tape_of(graph, scripts, fate) if story.completed is None else tape
             planned = at_backend(at_parallelism(graph, parallelism), backends[(number - 1) % len(backends)])
-            story.is_unaligned = is_unaligned and parallelisms[number : number + 1] in ((), (parallelism,))
+            stays = parallelisms[number : number + 1] in ((), (parallelism,))
+            story.is_unaligned = is_unaligned and (stays or moves_in_flight)
             life = KilledDeployment(planned, tape, story, now_ms)
             has_ended = life.run_until_killed(is_last=number == len(parallelisms))
             now_ms = life.now_ms

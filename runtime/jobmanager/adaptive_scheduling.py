@@ -125,7 +125,7 @@ class AdaptiveScheduling:
     failed it goes on from the last one that is complete. A job that has lost slots starts again with those that are left, as at
     its beginning.
 
-    A checkpoint with rows in flight fits no other parallelism: behind one of these the job waits for the slots that it had.
+    A checkpoint with rows in flight that are of one subtask fits no other parallelism: then the job waits for the slots it had.
 
     The store keeps the graph that was asked for, so that another JobManager begins with what it finds, or, behind a checkpoint
     with rows in flight, with the slots of that.
@@ -230,7 +230,7 @@ class AdaptiveScheduling:
         return has_begun
 
     def _can_go_back_with(self, graph: JobGraph) -> bool:
-        """Whether the last checkpoint can be gone on from with that graph. One with rows in flight cannot."""
+        """Whether the last checkpoint can be gone on from with that graph. One with rows in flight may not be."""
         newest, committed_id = (
             self._parts.checkpoints.completed.newest,
             self._parts.output.commits.newest_begun_id,

@@ -135,7 +135,7 @@ def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskResto
     to and from it; an attempt that only passes on the end of its input loads nothing. Of as many subtasks as there were each gets
     only what it has saved itself."""
     if restore.is_finished:
-        return replace(restore, states=())
+        return replace(restore, states=(), arrivals=None)
     key_groups = key_groups_of(subtask, vertex.parallelism, vertex.max_parallelism)
     # Rows that are part of the statement have no splits that could be assigned: each reader leaves out what any has read.
     needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec)

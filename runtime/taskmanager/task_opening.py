@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlstream import config
-from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError
 from sqlstream.graph.artifacts import PYTHON
 from sqlstream.graph.job_graph import ChainedOperator
@@ -29,7 +29,7 @@ from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.operators.source_readers import HeadOpening
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
-from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputGate
+from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputChannel, InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment, source_alignment
@@ -268,11 +268,35 @@ class TaskOpening:
             if not stored.is_output
             for item in items
         ]
+        restored += self._arrived(gate)
         take_readable = self._context.mailbox.take_readable
         debloating = self._debloating(gate)
         self._set_input(
             NetworkInput(gate, take_readable, self._chain, aligner, capture, restored, debloating)
         )
+
+    def _arrived(self, gate: InputGate) -> Iterator[tuple[InputChannel, StreamItem]]:
+        """Rows in flight to other subtasks that are this one's now, in the order of each channel; watermarks behind them."""
+        restore = self._descriptor.restore
+        if restore is None or restore.arrivals is None:
+            return
+        from sqlstream.runtime.checkpoint.state_reader import SegmentReader
+        from sqlstream.runtime.taskmanager.checkpoints.in_flight import arrived_batches
+
+        task, first = self._descriptor, 0
+        opened = self._context.state_files(restore.directory, task.config)
+        reader = SegmentReader(opened, restore.directory, self._copies_read(), self._context.state_figures)
+        for number, one in enumerate(task.inputs):
+            channels = gate.channels[first : first + len(one.channels)]
+            first += len(one.channels)
+            own = [rows for rows in restore.arrivals.rows if rows.gate == number]
+            for batch in arrived_batches(own, one.edge.exchange, task.vertex, task.subtask, reader):
+                yield channels[0], batch
+            marks = restore.arrivals.watermarks[number]
+            watermark_ms = marks[task.subtask] if restore.is_own else min(marks)
+            # At its end of time an edge has ended, and its channels say so.
+            if watermark_ms not in (WATERMARK_MIN, WATERMARK_MAX):
+                yield from ((channel, Watermark(watermark_ms)) for channel in channels)
 
     def _debloating(self, gate: InputGate) -> BufferDebloating | None:
         task_config = self._descriptor.config

@@ -121,16 +121,35 @@ class SubtaskState(msgspec.Struct, frozen=True):
         return sum(segment.length for segment in self.segments())
 
 
+class ArrivingRows(msgspec.Struct, frozen=True):
+    """Batches of these numbers of rows, in `segments`, that were in flight to subtask `consumer` by input edge number `gate`."""
+
+    gate: Count
+    consumer: Count
+    rows: tuple[Count, ...]
+    segments: tuple[StateSegment, ...]
+
+
+class Arrivals(msgspec.Struct, frozen=True):
+    """What arrives first at the subtasks of a vertex that goes on at another parallelism: each takes the rows that its input
+    edges send to it. `watermarks` is what stands behind them, by edge and by old subtask."""
+
+    rows: tuple[ArrivingRows, ...] = ()
+    watermarks: tuple[tuple[Int64, ...], ...] = ()
+
+
 class TaskRestore(msgspec.Struct, frozen=True):
     """What a new attempt goes on from. `directory` is that of the job's checkpoints, which all paths of segments are below.
 
     `states` are those of all subtasks that the vertex had, in their order, as far as the attempt needs them: it loads the key
     groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
     the end of its input. `is_own`: the vertex has as many subtasks as it had, and each loads all that it has saved itself and
-    nothing of the others, which may have come to other places in event time."""
+    nothing of the others, which may have come to other places in event time. `arrivals`: items in flight, where they are those of
+    other subtasks."""
 
     checkpoint_id: Count
     directory: str
     states: tuple[SubtaskState, ...]
     is_finished: bool = False
     is_own: bool = False
+    arrivals: Arrivals | None = None

@@ -177,12 +177,12 @@ def check_killed(
     is_unaligned: bool = False,
     aligned_timeout_ms: int = 0,
     concurrent_max: int = 1,
+    moved: tuple[int, ...] = (),
 ) -> dict[str, int]:
     played = scripts(seed, BATCHES_OF_KILLED)
     expected = stayed(name, seed, BATCHES_OF_KILLED)
     figures: dict[str, int] = {}
-    # Items in flight belong to their channels, which must be there again until an aligned checkpoint.
-    lives = (2, 2, 2, 3) if is_unaligned else PARALLELISMS
+    lives = moved or ((2, 2, 2, 3) if is_unaligned else PARALLELISMS)
     killed = run_killed_job(
         planned(name),
         played,
@@ -193,6 +193,7 @@ def check_killed(
         is_unaligned=is_unaligned,
         aligned_timeout_ms=aligned_timeout_ms,
         concurrent_max=concurrent_max,
+        moves_in_flight=bool(moved),
     )
     assert final_table(killed, has_pairs=False) == expected, figures
     return figures
@@ -230,6 +231,15 @@ def test_a_job_that_is_killed_between_unaligned_checkpoints_commits_the_rows_of_
 ) -> None:
     figures = check_killed(name, 0, tmp_path, is_unaligned=True)
     assert figures["items in outputs"], figures
+
+
+@pytest.mark.parametrize("name", UNALIGNED_QUERIES)
+def test_rows_in_flight_go_to_the_subtasks_of_another_parallelism(name: str, tmp_path: Path) -> None:
+    figures = Counter[str]()
+    for seed in range(3):
+        place = tmp_path / str(seed)
+        figures.update(check_killed(name, seed, place, is_unaligned=True, moved=(2, 3, 1, 4, 2, 2, 3)))
+    assert figures["moved rows in flight"], figures
 
 
 @pytest.mark.parametrize("name", UNALIGNED_QUERIES)

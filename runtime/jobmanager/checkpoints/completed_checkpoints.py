@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint import Arrivals, SubtaskState, TaskRestore
 from sqlstream.messages.manifest import CheckpointManifest
 
 Positions = tuple[dict[str, Any], ...]
@@ -16,12 +16,14 @@ Positions = tuple[dict[str, Any], ...]
 class RestorableVertex:
     """What the attempts of one vertex go on from. `states` are those of all subtasks that the vertex had. The others are of its
     present subtasks: `positions` of their sources' readers (None for tasks that read the network), and `finished` says which had
-    finished. `is_own`: there were as many, and each goes on with what it has saved itself."""
+    finished. `is_own`: there were as many, and each goes on with what it has saved itself. `arrivals` has what was in flight,
+    where other subtasks take it."""
 
     states: tuple[SubtaskState, ...]
     positions: tuple[Positions | None, ...]
     finished: tuple[bool, ...]
     is_own: bool = True
+    arrivals: Arrivals | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class CompletedCheckpoint:
             vertex.states,
             vertex.finished[subtask],
             vertex.is_own,
+            vertex.arrivals,
         )
 
     def positions_of(self, vertex_id: str, subtask: int) -> Positions | None:

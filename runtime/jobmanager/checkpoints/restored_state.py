@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
-from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
+from sqlstream.messages.checkpoint import Arrivals, SavedOperator, SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
 from sqlstream.runtime.checkpoint.manifest_file import corrupt_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import positions_of
@@ -21,6 +21,7 @@ from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
     RestorableVertex,
 )
 from sqlstream.runtime.jobmanager.checkpoints.lineage import Claim
+from sqlstream.runtime.jobmanager.checkpoints.rescaled_in_flight import arrivals_of, has_other_parallelism
 from sqlstream.runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 from sqlstream.runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream.secrets import MASK, masked
@@ -49,9 +50,18 @@ def restorable_checkpoint(
         if found:
             _check_key_groups(vertex, [claim.vertex for claim, _ in found], loaded.path)
             vertices[vertex.id] = _restorable_vertex(vertex, found, manifest)
+    if manifest.has_in_flight and has_other_parallelism(manifest, job):
+        arrivals = arrivals_of(manifest, job, loaded.path)
+        vertices = {id: _with_arrivals(vertex, arrivals.get(id)) for id, vertex in vertices.items()}
     return CompletedCheckpoint(
         manifest, loaded.directory, loaded.path, vertices, is_owned, left_out=unclaimed, begun_empty=empty
     )
+
+
+def _with_arrivals(vertex: RestorableVertex, arrivals: Arrivals | None) -> RestorableVertex:
+    """No item is for the subtask that it was for, and no channel is the one that it was."""
+    states = tuple(replace(state, in_flight=(), channels=()) for state in vertex.states)
+    return dataclasses.replace(vertex, states=states, arrivals=arrivals)
 
 
 def sources_of(
@@ -148,14 +158,13 @@ def _check_key_groups(vertex: JobVertex, saved: Iterable[VertexState], path: str
 
 
 def _check_in_flight(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:
-    """Items in flight belong to channels, which are there again only between the same subtasks of the same vertices."""
+    """Items in flight belong to edges, which are there again only between the same vertices."""
     if not manifest.has_in_flight:
         return
-    saved = [(v.parallelism, [o.uid for o in v.operators]) for v in manifest.vertices]
-    if saved != [(v.parallelism, [o.uid for o in v.operators]) for v in job.vertices]:
+    saved = [[o.uid for o in v.operators] for v in manifest.vertices]
+    if saved != [[o.uid for o in v.operators] for v in job.vertices]:
         raise UserError(
-            "SS6222",
-            f'"{path}" is an unaligned checkpoint, which goes on with the same statement and parallelism only',
+            "SS6222", f'"{path}" is an unaligned checkpoint, which goes on with the same statement only'
         )
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from sqlstream.elements import LatencyMarker
-from sqlstream.messages.checkpoint import InFlightItems, SavedOperator
+from sqlstream.graph.job_graph import JobVertex
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.checkpoint import ArrivingRows, InFlightItems, SavedOperator
 from sqlstream.runtime.checkpoint.state_reader import SegmentReader
 from sqlstream.runtime.net.channels import StreamItem
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.taskmanager.result_partition import splitter
 
 IN_FLIGHT = -1
 """Under this operator id the rows are written beside the tables of operators."""
@@ -62,6 +65,30 @@ def read_in_flight(stored: InFlightItems, reader: SegmentReader) -> Iterator[Str
         elif rows is not None and item:
             yield _batch(rows.slice(start, item).to_batches())
             start += item
+
+
+def arrived_batches(
+    arriving: Iterable[ArrivingRows],
+    exchange: Exchange,
+    vertex: JobVertex,
+    subtask: int,
+    reader: SegmentReader,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that an exchange brings to this subtask now, which were in flight to any of those that there were."""
+    split = splitter(exchange, vertex.parallelism, subtask, vertex.max_parallelism)
+    for each in arriving:
+        if exchange.kind in (ExchangeKind.REBALANCE, ExchangeKind.RESCALE):
+            if each.consumer % vertex.parallelism != subtask:
+                continue
+            yield from _whole_batches(each, reader)
+            continue
+        for batch in _whole_batches(each, reader):
+            yield from (part for target, part, *_ in split.split(batch) if target == subtask)
+
+
+def _whole_batches(arriving: ArrivingRows, reader: SegmentReader) -> Iterator[pa.RecordBatch]:
+    items = InFlightItems(False, 0, 0, arriving.rows, arriving.segments)
+    return (item for item in read_in_flight(items, reader) if isinstance(item, pa.RecordBatch))
 
 
 def _batch(pieces: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
-from sqlstream.messages.checkpoint import InFlightItems, SavedOperator, StateSegment, SubtaskState, TableState
+from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.messages.checkpoint import (
+    ChannelTime,
+    InFlightItems,
+    SavedOperator,
+    StateSegment,
+    SubtaskState,
+    TableState,
+)
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import (
     CheckpointManifest,
@@ -111,7 +119,7 @@ def test_at_another_parallelism_every_position_and_table_is_there_once(
     assert len(found.vertices[sink.id].states) == old
 
 
-def test_items_in_flight_go_on_between_the_same_subtasks_and_nowhere_else(make_job: MakeJob) -> None:
+def test_items_in_flight_go_on_between_the_same_vertices_and_nowhere_else(make_job: MakeJob) -> None:
     items = InFlightItems(True, 0, 1, (Watermark(5),))
     kept = checkpoint_of(make_job("j1", 2))
     first, *others = kept.manifest.vertices
@@ -122,10 +130,62 @@ def test_items_in_flight_go_on_between_the_same_subtasks_and_nowhere_else(make_j
     states = restored(kept, same).restore_of(same.vertices[0].id, 0)
     assert states is not None
     assert [state.in_flight for state in states.states] == [(items,), ()]
-    for other in (make_job("j1", 3), without_edge(same, *same.vertices[:1])):
-        with pytest.raises(UserError, match="goes on with the same statement and parallelism only") as raised:
-            restored(kept, other, ignores_unclaimed=True)
-        assert raised.value.code == "SS6222"
+    other = without_edge(same, *same.vertices[:1])
+    with pytest.raises(UserError, match="goes on with the same statement only") as raised:
+        restored(kept, other, ignores_unclaimed=True)
+    assert raised.value.code == "SS6222"
+
+
+def test_rows_in_flight_become_what_arrives_at_other_subtasks(make_job: MakeJob) -> None:
+    """What a producer had queued follows what the consumer had received of it, and no watermark goes ahead of the slowest."""
+    old = make_job("old", 2, 2)
+    segment = StateSegment("shared/a-1.arrow", 0, 8, 1, 5)
+    queued = InFlightItems(True, 0, 1, (2, Watermark(70), 3), (segment,))
+    received = InFlightItems(False, 0, 0, (Watermark(20), 1), (replace(segment, offset=8),))
+    kept = checkpoint_of(old)
+    source, sink = kept.manifest.vertices
+    marks = (ChannelTime(10, False), ChannelTime(40, False))
+    sources = (replace(source.subtasks[0], in_flight=(queued,)), source.subtasks[1])
+    sinks = tuple(replace(s, channels=marks) for s in sink.subtasks)
+    sinks = (sinks[0], replace(sinks[1], in_flight=(received,)))
+    vertices = (replace(source, subtasks=sources), replace(sink, subtasks=sinks))
+    kept = dataclasses.replace(kept, manifest=replace(kept.manifest, vertices=vertices))
+    job = make_job("new", 3, 3)
+    found = restored(kept, job).restore_of(job.vertices[1].id, 2)
+    assert found is not None
+    assert found.arrivals is not None
+    # The first has come to 10; the second to 40, since the other channel of it comes to 70.
+    assert found.arrivals.watermarks == ((10, 40),)
+    assert [(r.gate, r.consumer, r.rows) for r in found.arrivals.rows] == [(0, 1, (1,)), (0, 1, (2, 3))]
+    assert not any(state.in_flight or state.channels for state in found.states)
+
+
+def test_rows_in_flight_that_no_channel_brings_are_not_left_out(make_job: MakeJob) -> None:
+    items = InFlightItems(True, 7, 0, (2,), (StateSegment("shared/a-1.arrow", 0, 8, 1, 2),))
+    kept = checkpoint_of(make_job("old", 2, 2))
+    source, sink = kept.manifest.vertices
+    sources = (replace(source.subtasks[0], in_flight=(items,)), source.subtasks[1])
+    kept = dataclasses.replace(
+        kept, manifest=replace(kept.manifest, vertices=(replace(source, subtasks=sources), sink))
+    )
+    with pytest.raises(UserError, match="that no channel of the job brings"):
+        restored(kept, make_job("new", 3, 3))
+
+
+def test_rows_in_flight_by_forward_belong_to_nobody_else(make_job: MakeJob) -> None:
+    items = InFlightItems(True, 0, 0, (2,), (StateSegment("shared/a-1.arrow", 0, 8, 1, 2),))
+    kept = checkpoint_of(make_job("old", 2, 2))
+    source, sink = kept.manifest.vertices
+    sources = (replace(source.subtasks[0], in_flight=(items,)), source.subtasks[1])
+    kept = dataclasses.replace(
+        kept, manifest=replace(kept.manifest, vertices=(replace(source, subtasks=sources), sink))
+    )
+    job = make_job("new", 3, 3)
+    (edge,) = job.edges
+    job = replace(job, edges=(replace(edge, exchange=FORWARD),))
+    with pytest.raises(UserError, match="by FORWARD, which goes on with the same parallelism only") as raised:
+        restored(kept, job)
+    assert raised.value.code == "SS6222"
 
 
 def test_state_that_nobody_takes_is_named_and_refused_unless_allowed(make_job: MakeJob) -> None:

@@ -1,0 +1,94 @@
+"""A job that is killed behind an unaligned checkpoint goes on at another parallelism: the rows that were under way are in it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
+
+ROWS = 6_000_000
+KEYS = 1_000
+
+
+def newest(directory: Path) -> tuple[Path, dict[str, Any]] | None:
+    found = sorted(directory.glob("*/chk-*/_metadata"), key=lambda path: int(path.parent.name[4:]))
+    if not found:
+        return None
+    try:
+        return found[-1].parent, json.loads(found[-1].read_bytes())["checkpoint"]
+    except (OSError, ValueError):
+        return None
+
+
+def rows_in_flight(directory: Path) -> int:
+    found = newest(directory)
+    if found is None:
+        return 0
+    states = [state for vertex in found[1]["vertices"] for state in vertex["subtasks"]]
+    items = [item for state in states for each in state["in_flight"] for item in each["items"]]
+    return sum(item for item in items if isinstance(item, int))
+
+
+def table_of(directory: Path) -> Counter[tuple[int, ...]]:
+    """What a changelog of files comes to."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for path in directory.glob("part-*"):
+        for line in path.read_text().splitlines():
+            change = json.loads(line)
+            for side, count in (("before", -1), ("after", 1)):
+                if change[side] is not None:
+                    found[tuple(change[side].values())] += count
+    return +found
+
+
+def statements(directory: Path, parallelism: int) -> list[str]:
+    return [
+        f"SET 'parallelism.default' = '{parallelism}'",
+        f"SET 'execution.checkpointing.dir' = '{directory / 'checkpoints'}'",
+        "SET 'execution.checkpointing.interval' = '200 ms'",
+        "SET 'execution.checkpointing.unaligned.enabled' = 'true'",
+        "SET 'execution.checkpointing.externalized-checkpoint-retention' = 'RETAIN_ON_CANCELLATION'",
+        "SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE'",
+        f"""CREATE TEMPORARY TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{ROWS}')""",
+        f"""CREATE TEMPORARY TABLE o (k BIGINT, c BIGINT, total BIGINT) WITH ('connector' = 'filesystem',
+            'format' = 'debezium-json', 'path' = '{directory / "out"}')""",
+    ]
+
+
+INSERT = f"INSERT INTO o SELECT MOD(n, {KEYS}), COUNT(*), SUM(n) FROM g GROUP BY MOD(n, {KEYS})"
+
+
+@pytest.mark.timeout(400)
+def test_rows_under_way_go_on_at_another_parallelism(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        session = server.open_session()
+        for text in statements(tmp_path, 2):
+            server.execute(session, text)
+        server.insert(session, INSERT)
+        for _ in range(10):
+            wait_until(lambda: rows_in_flight(tmp_path / "checkpoints") > 0)
+            assert server.signal(signal.SIGKILL) == -signal.SIGKILL
+            # Another checkpoint may have come before the kill.
+            if rows_in_flight(tmp_path / "checkpoints"):
+                break
+            server.start()
+    found = newest(tmp_path / "checkpoints")
+    assert found is not None
+    assert rows_in_flight(tmp_path / "checkpoints")
+    with RunningServer(tmp_path / "other") as server:
+        session = server.open_session()
+        for text in statements(tmp_path, 3):
+            server.execute(session, text)
+        server.execute(session, f"SET 'execution.state-recovery.path' = '{found[0]}'")
+        job = server.insert(session, INSERT)
+        server.wait_for(job, "FINISHED", timeout_s=200)
+        assert server.get(f"/jobs/{job}/checkpoints")["latest"]["restored"]["id"] == int(found[0].name[4:])
+    each = {k: range(k or KEYS, ROWS + 1, KEYS) for k in range(KEYS)}
+    assert table_of(tmp_path / "out") == Counter((k, len(ns), sum(ns)) for k, ns in each.items())
