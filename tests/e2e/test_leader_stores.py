@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from leader_stores import Settings, running_kubernetes, shared_store
+from leader_stores import Settings, running_kubernetes, running_zookeeper, shared_store
 
 from sqlstream.client.configuration import Configuration, load_configuration
 from sqlstream.client.server.leaders.leadership import Leadership, Stores
@@ -136,3 +136,25 @@ def test_who_may_not_ask_kubernetes_is_told_so(tmp_path: Path, monkeypatch: pyte
         (account / "ca.crt").unlink()
         with pytest.raises(UserError, match="this is no pod with"):
             opened(settings, "a")
+
+
+def test_nodes_of_zookeeper_are_those_of_the_user_that_made_them(tmp_path: Path) -> None:
+    with running_zookeeper(tmp_path / "zookeeper") as quorum:
+        settings = {
+            "high-availability.type": "zookeeper",
+            "high-availability.storageDir": str(tmp_path / "shared"),
+            "high-availability.zookeeper.quorum": quorum,
+            "high-availability.zookeeper.client.acl": "creator",
+        }
+        login = "high-availability.zookeeper.client.authorization"
+        ours = opened({**settings, login: "digest:sqlstream:secret:word"}, "a")
+        version = ours.records.write("leader", b"1", None)
+        with pytest.raises(ExternalError, match="NoAuth"):
+            opened({**settings, login: "digest:sqlstream:secret:word2"}, "a")
+        again = opened({**settings, login: "digest:sqlstream:secret:word"}, "a")
+        again.records.write("leader", b"2", version)
+        again.close()
+        found = ours.records.read("leader")
+        assert found is not None
+        assert found.data == b"2"
+        ours.close()

@@ -21,7 +21,7 @@ def test_one_leads_and_every_job_ends_with_each_row_once(leader_seeds: int) -> N
         try:
             World(seed).run()
         except Exception as error:
-            raise AssertionError(f"seed {seed}") from error
+            raise AssertionError(f"seed {seed}, by pytest tests/simulation --seed {leader_seeds}") from error
 
 
 class WithoutSeal(Leader):

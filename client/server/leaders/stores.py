@@ -149,11 +149,18 @@ def _zookeeper(found: Leaders, configuration: Configuration) -> ZooKeeperOptions
             'option "high-availability.zookeeper.client.authorization" has no scheme',
             hint="write one such as digest:user:password",
         )
+    acl: str = configuration.get("high-availability.zookeeper.client.acl")
+    if acl == "creator" and not pairs:
+        raise UserError(
+            "SS4002",
+            'option "high-availability.zookeeper.client.acl" is "creator", and nobody logs in',
+            hint="set high-availability.zookeeper.client.authorization",
+        )
     return ZooKeeperOptions(
         quorum,
         f"{root}/{found.cluster_id}/sqlstream",
         configuration.get("high-availability.zookeeper.client.session-timeout") / 1000,
         configuration.get("high-availability.zookeeper.client.connection-timeout") / 1000,
-        configuration.get("high-availability.zookeeper.client.acl"),
+        acl,
         pairs,
     )

@@ -104,5 +104,5 @@ class ZooKeeperStore:
         except (KazooException, KazooTimeoutError) as error:
             said = str(error) or type(error).__name__
             raise ExternalError(
-                "SS6080", f'ZooKeeper at "{self._options.quorum}" does not answer: {said}'
+                "SS6080", f'could not use ZooKeeper at "{self._options.quorum}": {said}'
             ) from error

@@ -63,6 +63,7 @@ def test_settings_that_do_not_go_together_are_refused(settings: dict[str, str], 
         ({}, "quorum"),
         ({"zookeeper_quorum": "zk", "zookeeper_path_root": "flink"}, "path.root"),
         ({"zookeeper_quorum": "zk", "zookeeper_client_authorization": "digest"}, "has no scheme"),
+        ({"zookeeper_quorum": "zk", "zookeeper_client_acl": "creator"}, "nobody logs in"),
     ],
 )
 def test_settings_of_zookeeper_that_are_wrong_are_refused(
@@ -84,7 +85,7 @@ def test_a_zookeeper_that_is_not_there_and_a_library_that_is_missing_are_errors_
     configuration = configured(**settings, **timeout)
     found = leaders(configuration)
     assert found is not None
-    with pytest.raises(ExternalError, match=r'ZooKeeper at "127\.0\.0\.1:1" does not answer') as caught:
+    with pytest.raises(ExternalError, match=r'could not use ZooKeeper at "127\.0\.0\.1:1"') as caught:
         open_stores(found, configuration)
     assert caught.value.code == "SS6080"
     for name in ("kazoo", "botocore"):
