@@ -63,8 +63,18 @@ def running_zookeeper(directory: Path) -> Iterator[str]:
         open(directory / "out", "wb") as output,
         _process([java, "-Xmx128m", *words], output),
     ):
-        _wait_for_port(port)
+        _until(lambda: _is_zookeeper(port))
         yield f"127.0.0.1:{port}"
+
+
+def _is_zookeeper(port: int) -> bool:
+    """Whether it serves clients: its port is open before."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as asked:
+            asked.sendall(b"srvr")
+            return b"Zookeeper version" in asked.recv(4096)
+    except OSError:
+        return False
 
 
 def _jars() -> list[Path]:
