@@ -361,7 +361,8 @@ def is_one_job(one: JobGraph, other: JobGraph) -> bool:
     if one.scaling is None or other.scaling is None:
         return False
     return (
-        (one.job_id, one.name, one.scaling.nodes) == (other.job_id, other.name, other.scaling.nodes)
+        (one.job_id, one.owner, one.name) == (other.job_id, other.owner, other.name)
+        and one.scaling.nodes == other.scaling.nodes
         and _unchained(one) == _unchained(other)
         and _settings(one) == _settings(other)
     )

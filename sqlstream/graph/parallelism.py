@@ -226,7 +226,8 @@ def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
             )
         )
     settings = _settings(job.config, parallelism)
-    return translate_job_graph(StreamGraph(tuple(nodes)), settings, job.job_id, job.name, wanted)
+    rescaled = translate_job_graph(StreamGraph(tuple(nodes)), settings, job.job_id, job.name, wanted)
+    return replace(rescaled, python=job.python, owner=job.owner, artifacts=job.artifacts)
 
 
 def has_open_parallelism(scaling: Scaling) -> bool:

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from plan_harness import compile_script
 
 from sqlstream.errors import UserError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.graph.parallelism import rescaled_job_graph
+from sqlstream.graph.python_files import PythonFiles
 from sqlstream.runtime.jobmanager.dispatcher import is_one_job
 
 DDL = """
@@ -52,8 +54,16 @@ def test_a_rescaled_graph_is_of_the_same_job_and_that_of_another_statement_is_no
     graph = planned(sql, 3)
     assert is_one_job(rescaled_job_graph(graph, 1), graph)
     others = [planned(other, 3) for other in STATEMENTS.values() if other != sql]
-    others += [replace(graph, job_id="other"), planned(sql, 3, restart_strategy__type="none")]
+    others += [replace(graph, job_id="other"), replace(graph, owner="other")]
+    others += [planned(sql, 3, restart_strategy__type="none")]
     assert not any(is_one_job(rescaled_job_graph(other, 1), graph) for other in others)
+
+
+def test_a_rescaled_graph_has_the_modules_the_files_and_the_owner_of_the_job() -> None:
+    python, artifacts = PythonFiles("digest", b""), (Artifact("a", "digest", 1),)
+    graph = replace(planned(STATEMENTS["aggregate"], 3), python=python, artifacts=artifacts, owner="ann")
+    rescaled = rescaled_job_graph(graph, 1)
+    assert (rescaled.python, rescaled.artifacts, rescaled.owner) == (python, artifacts, "ann")
 
 
 def test_the_number_of_key_groups_stays() -> None:
