@@ -26,7 +26,7 @@ from sqlstream.client.sessions.outcomes import (
     Text,
     literal_batches,
 )
-from sqlstream.client.sessions.submission import known_job
+from sqlstream.client.sessions.submission import id_of_another, known_job
 from sqlstream.errors import ErrorsAt, ExternalError, JobError, UserError
 from sqlstream.messages.job_state import JobStatus
 
@@ -84,7 +84,7 @@ class Execution:
         if operation.is_repeated:
             outcome = self._repeated(statement, operation)
         else:
-            outcome = self._named(statement, operation.job_id)
+            outcome = self._named(statement, operation.job_id, self._started_job(statement, operation))
         self._keep(operation)
         if isinstance(outcome, Job) and outcome.schema is None and self._is_synchronous():
             self._settle_with(outcome, operation, done)
@@ -126,9 +126,19 @@ class Execution:
         operation.finish(self._answer(outcomes[-1]))
         return False
 
-    def _named(self, statement: Statement, job_id: str) -> Outcome:
-        """Run a statement whose job, if it starts one, has this id."""
-        with self._session.naming_job(job_id):
+    def _started_job(self, statement: Statement, operation: Operation) -> Job | None:
+        """The job of the operation's id, which a statement that starts one may have started; None when there is none. UserError
+        SS6008 for one that no statement of the session's user can have started."""
+        if not operation.job_id or not _starts_job(statement):
+            return None
+        with ErrorsAt(statement.span):
+            return known_job(operation.job_id, self._session.cluster, self._session.owner)
+
+    def _named(self, statement: Statement, job_id: str, known: Job | None) -> Outcome:
+        """Run a statement whose job, if it starts one, has this id. UserError SS6008 when a job has it."""
+        if known is not None:
+            raise id_of_another(job_id).at(statement.span)
+        with self._session.naming_job(job_id if _starts_job(statement) else ""):
             return self._run(statement)
 
     def _repeated(self, statement: Statement, operation: Operation) -> Outcome:
@@ -142,9 +152,11 @@ class Execution:
         if isinstance(statement, kinds.Query):
             # Its rows are lost with its job. A query changes nothing.
             return self._run(statement)
-        job = known_job(operation.job_id, self._session.cluster)
+        job = self._started_job(statement, operation)
         if job is not None:
             self._session.permit.require(job_effects(self._session.cluster.job_graph(job.id)), statement.span)
+            if isinstance(statement, kinds.EndStatementSet):
+                self._session.go_on_with(None)
             return job
         if isinstance(statement, kinds.CallProcedure | kinds.StopJob | kinds.CompilePlan):
             raise ExternalError(
@@ -153,7 +165,7 @@ class Execution:
                 hint="look whether it had before you send it again",
             )
         try:
-            return self._named(statement, operation.job_id)
+            return self._named(statement, operation.job_id, None)
         except UserError as error:
             said = "the statement was sent before, and its answer was lost with the server: it may have taken effect"
             error.detail = f"{error.detail}; {said}" if error.detail else said
@@ -183,6 +195,15 @@ class Execution:
         operation.when_settled(done)
         operation.wait_for(job)
         job.when_ended(ended)
+
+
+def _starts_job(statement: Statement) -> bool:
+    from sqlstream.planner.dialect import statements as kinds
+
+    if isinstance(statement, kinds.CreateTable):
+        return statement.query is not None
+    of_plan = kinds.CompilePlan | kinds.ExecutePlan
+    return isinstance(statement, kinds.WritingStatement | of_plan | kinds.EndStatementSet)
 
 
 def _is_configuration(statement: Statement) -> bool:

@@ -83,12 +83,20 @@ def job_of(graph: JobGraph, cluster: ClusterClient) -> Job:
     )
 
 
-def known_job(job_id: str, cluster: ClusterClient) -> Job | None:
-    """The job of that id, which another server may have submitted; None when the cluster knows none."""
+def known_job(job_id: str, cluster: ClusterClient, owner: str) -> Job | None:
+    """The job of that id with which a statement of `owner` has begun, maybe by another server; None when the cluster knows none.
+    UserError SS6008 for the job of another owner, and for one whose rows go to a client: everybody may know its id."""
     try:
-        return job_of(cluster.job_graph(job_id), cluster)
+        graph = cluster.job_graph(job_id)
     except UserError:
         return None
+    if graph.owner != owner or collects(graph):
+        raise id_of_another(job_id)
+    return job_of(graph, cluster)
+
+
+def id_of_another(job_id: str) -> UserError:
+    return UserError("SS6008", f'job id "{job_id}" belongs to another job')
 
 
 def with_versions(graph: JobGraph, files: LocalFiles) -> JobGraph:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from gateway_harness import BLACKHOLE, failure, rows, run, settled, until
+from gateway_harness import BLACKHOLE, UNBOUNDED, failure, rows, run, settled, until
 
 from sqlstream.client.catalog.catalogs import memory_catalogs
 from sqlstream.client.gateway.asker import Asker
@@ -18,6 +18,7 @@ from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.service import GatewayService, Sent
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.embedded import EmbeddedCluster
 
 
@@ -173,6 +174,40 @@ def test_an_insert_that_is_sent_again_to_the_next_server_is_answered_with_its_jo
     assert len(servers.cluster.jobs()) == 2
 
 
+@pytest.mark.parametrize("is_repeated", [True, False])
+@pytest.mark.parametrize("of_job", ["SELECT id FROM u", "INSERT INTO sink SELECT id FROM u"])
+def test_a_handle_that_is_the_id_of_anothers_job_gives_no_power_over_it(
+    servers: Servers, of_job: str, is_repeated: bool
+) -> None:
+    service, tables = servers.service, (BLACKHOLE, UNBOUNDED.format(rate=10))
+    owner = service.open_session({})
+    run(service, owner, *tables)
+    job_id = run(service, owner, of_job).result().job_id
+    assert job_id is not None
+    handle = str(uuid.UUID(job_id))
+    runs = {"SHOW VIEWS"} | ({"SELECT id FROM u"} if is_repeated else set())
+    for text in ("SHOW VIEWS", "SELECT id FROM u", "INSERT INTO sink SELECT id FROM u"):
+        other = service.open_session({"table.dml-sync": "true"})
+        run(service, other, *tables)
+        operation = service.execute(other, text, sent=Sent(handle, is_repeated))
+        if text in runs:
+            assert settled(operation).result().job_id != job_id
+        else:
+            assert failure(operation).code == "SS6008"
+        service.close_session(other)
+    assert servers.cluster.status(job_id).status is JobStatus.RUNNING
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_job_is_no_answer_to_another_user(servers: Servers, is_repeated: bool) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    run(servers.service, session, BLACKHOLE)
+    send(servers.service, session, "INSERT INTO sink SELECT 1", handle)
+    second = servers.next()
+    second.session(session).session.owner = "another"
+    assert failure(send(second, session, "INSERT INTO sink SELECT 1", handle, is_repeated)).code == "SS6008"
+
+
 def test_a_query_that_is_sent_again_runs_again_under_another_job(servers: Servers) -> None:
     session, handle = servers.service.open_session({}), str(uuid.uuid4())
     query = "SELECT COUNT(*) FROM (VALUES (1), (2)) AS t (n) GROUP BY n"
@@ -196,6 +231,19 @@ def test_a_change_of_the_session_that_is_sent_again_is_made_once(servers: Server
         "INSERT INTO sink SELECT 1",
         "INSERT INTO sink SELECT 2",
     )
+
+
+def test_a_statement_set_whose_job_runs_is_over_also_when_its_end_was_not_kept(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, handle = servers.service.open_session({}), str(uuid.uuid4())
+    run(servers.service, session, BLACKHOLE, "BEGIN STATEMENT SET", "INSERT INTO sink SELECT 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionFiles, "put", lambda *_: None)
+        first = rows(send(servers.service, session, "END", handle))
+    second = servers.next()
+    assert rows(send(second, session, "END", handle, is_repeated=True)) == first
+    assert second.session(session).session.statement_set is None
 
 
 def test_what_cannot_be_done_twice_is_not_and_the_error_says_what_may_have_happened(servers: Servers) -> None:
