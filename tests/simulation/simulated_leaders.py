@@ -3,6 +3,7 @@ does not hear of what it wrote. Its jobs stage rows, take checkpoints and commit
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import heapq
 import itertools
@@ -18,6 +19,7 @@ from sqlstream.client.server.leaders.record_store import (
     Conflict,
     ListKeys,
     Pause,
+    Program,
     Read,
     Record,
     Remove,
@@ -34,6 +36,7 @@ QUIET_FROM_S = 120.0
 """From then on nothing fails, so that everything has an end."""
 END_S = 1200.0
 LONG = b"x" * 3000
+SESSION = "session"
 
 Life = Generator[Any, Any, None]
 
@@ -97,10 +100,11 @@ class SimulatedStore:
             epoch = envelope.epoch
             content = msgspec.msgpack.decode(envelope.content)
             if key == "index":
-                self.kept = set(content)
+                self.kept = {name for name in content if not name.startswith(SESSION)}
                 self.named |= self.kept
                 self._keys = {"leader", "index", *content.values()}
             elif "saved" in content and key in self._keys:
+                assert "name" in content, "a job has lost its name"
                 self.noted.add((content["name"][0].decode(), int(content["saved"][0])))
         if key not in self._keys:
             # It is about to be named, or it comes again and too late, when nothing names it any more.
@@ -126,7 +130,7 @@ class Server:
         self.world, self.number = world, number
         self.rate = world.fate.uniform(0.5, 2.0)
         self.offset_s = world.fate.uniform(0, 1e6)
-        self.leader = world.leader_class(f"server-{number:08d}", BYTES_MAX)
+        self.leader = self._new_leader()
         self.is_dead = self.is_changing = self.is_renewing = False
         self.still_until_s = 0.0
         self._files = itertools.count(1)
@@ -135,6 +139,10 @@ class Server:
 
     def now_s(self) -> float:
         return self.offset_s + self.rate * self.world.now_s
+
+    def _new_leader(self) -> Leader:
+        holder = f"server-{self.number:08d}"
+        return self.world.leader_class(holder, BYTES_MAX, self.now_s, LEASE_S / 5)
 
     def start(self, life: Life) -> None:
         Thread(self, life).go(None, None)
@@ -150,13 +158,15 @@ class Server:
                 yield Sleep(0.5)
                 continue
             if leader_of(found).is_free or watch.is_over(found, self.now_s()):
-                self.leader = self.world.leader_class(self.leader.holder, BYTES_MAX)
+                self.leader = self._new_leader()
                 if (yield from self.leader.take(found)):
                     break
             yield Sleep(LEASE_S / 10)
         self.start(self._beat())
         contents = yield from self.leader.contents()
         for name, values in contents.items():
+            if name.startswith(SESSION):
+                continue
             yield from self._resume(name, values)
         while not self.world.is_done():
             yield Sleep(0.5)
@@ -185,7 +195,7 @@ class Server:
         """Go on from the checkpoint that is noted; what nobody needs is removed: what was seen while this server led."""
         disk, newest = self.world.disk, int(values.get("saved", b"0"))
         rows, files = disk.manifests.get((name, newest), (0, ()))
-        if values["graph"] != LONG or (newest and "end" not in values and not rows):
+        if values.get("graph") != LONG or (newest and "end" not in values and not rows):
             # It is gone: only a leader that came later can have removed it.
             yield from self._renew()
             raise AssertionError(f"{name} is lost")
@@ -337,7 +347,9 @@ class World:
         seed: int,
         leader_class: type[Leader] = Leader,
         faults: Faults = Faults(),
+        sessions: int = 0,
     ) -> None:
+        """`sessions` are groups that are there from the beginning, and do not change."""
         self.fate = random.Random(seed)
         self.leader_class, self.faults = leader_class, faults
         self.now_s = 0.0
@@ -346,12 +358,28 @@ class World:
         self.store = SimulatedStore(has_digests=self.fate.random() < 0.5)
         self.large = SimulatedStore(has_digests=False)
         self.disk = Disk()
+        if sessions:
+            self._fill(sessions)
         self.jobs = [f"job{n}" for n in range(JOBS)]
         self._numbers = itertools.count()
         self.servers = [Server(self, next(self._numbers)) for _ in range(self.fate.choice((2, 3)))]
         for name in self.jobs:
             self.at(self.fate.uniform(0, 60), lambda name=name: self._submit(name))
         self._trouble()
+
+    def _fill(self, sessions: int) -> None:
+        first = Leader("the first", BYTES_MAX, lambda: 0.0, LEASE_S)
+        changes = [first.change(f"{SESSION}{n}", {"settings": b"1"}) for n in range(sessions)]
+        for program in (first.take(None), *changes, first.release()):
+            self._finish(program)
+
+    def _finish(self, program: Program[Any]) -> None:
+        """Before there are servers, at once."""
+        answer, failure = None, None
+        with contextlib.suppress(StopIteration):
+            while True:
+                call = program.throw(failure) if failure is not None else program.send(answer)
+                answer, failure = self.answer(call)
 
     @property
     def is_quiet(self) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -109,12 +109,14 @@ class Leader:
     """One server that leads, or is about to: programs that change what it alone may change.
 
     Each is to be run to its end before the next one begins, but `renew`, which may run beside others. NotLeading and TimedOut end
-    the leader: what became of its last change is not known to it, and it must do nothing more. State: what the store holds."""
+    the leader: what became of its last change is not known to it, and it must do nothing more. While it takes the
+    place of another one, it says each `period_s` by the clock `now_s` that it lives. State: what the store holds."""
 
-    def __init__(self, holder: str, bytes_max: int) -> None:
+    def __init__(self, holder: str, bytes_max: int, now_s: Callable[[], float], period_s: float) -> None:
         self.holder = holder
         self.epoch = 0
         self._bytes_max = bytes_max
+        self._now_s, self._period_s, self._said_s = now_s, period_s, 0.0
         self._number = 0
         self._leader_version = ""
         self._count = 0
@@ -126,6 +128,7 @@ class Leader:
     def take(self, found: Record | None) -> Program[bool]:
         """Lead from now on, in the place of what was found; False when another one was faster."""
         mine = LeaderRecord(leader_of(found).epoch + 1, self.holder)
+        self._said_s = self._now_s()
         try:
             expected = found.version if found is not None else None
             self._leader_version = yield from _written(LEADER, msgspec.msgpack.encode(mine), expected)
@@ -144,8 +147,14 @@ class Leader:
         """Let another one lead at once: nothing comes after this."""
         yield from self._say(is_released=True)
 
+    def _renew_if_due(self) -> Program[None]:
+        """What has as many steps as there are records may take longer than the lease."""
+        if self._now_s() - self._said_s >= self._period_s:
+            yield from self.renew()
+
     def _say(self, is_released: bool) -> Program[None]:
         self._count += 1
+        self._said_s = self._now_s()
         record = LeaderRecord(self.epoch, self.holder, self._count, is_released)
         try:
             self._leader_version = yield from _written(
@@ -157,6 +166,7 @@ class Leader:
     def _seal(self) -> Program[None]:
         names, self._index_version = yield from self._sealed_index()
         for name, key in names.items():
+            yield from self._renew_if_due()
             found = yield from self._sealed(key)
             if found is None:
                 # Who led before removes a name before its record: a later leader has, or somebody else.
@@ -202,6 +212,7 @@ class Leader:
                 logger.warning("what earlier leaders have left stays: %s", error.message)
                 continue
             for key in keys:
+                yield from self._renew_if_due()
                 epoch = key.partition("-")[0]
                 if key not in needed and epoch.isdigit() and int(epoch) < self.epoch:
                     yield from _removed(key, is_large)

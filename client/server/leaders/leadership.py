@@ -78,7 +78,9 @@ class Leadership:
                 found = self._stores.records.read(LEADER)
                 is_over = watch.is_over(found, self._now_s())
                 if leader_of(found).is_free or is_over:
-                    leader = Leader(self._name, self._stores.records.bytes_max)
+                    leader = Leader(
+                        self._name, self._stores.records.bytes_max, self._now_s, self._times.period_s
+                    )
                     if self._run(leader.take(found)):
                         self._leader = leader
                         self._thread.start()
