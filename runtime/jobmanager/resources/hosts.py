@@ -51,9 +51,9 @@ def host_of(address: str) -> str:
 
 
 class BlockedHosts:
-    """A host is blocked when its TaskManagers are lost, or tasks on it fail, again and again. Others are used before a blocked
-    one, which gets tasks when nothing else is free. The host of the JobManager, on Unix sockets, is never blocked: there is no
-    other.
+    """A host is blocked when its TaskManagers are lost, or tasks on it fail, again and again, unless another one has half as many
+    failures: then the cause is elsewhere. Others are used before a blocked one, which gets tasks when nothing else is free. The
+    host of the JobManager, on Unix sockets, is never blocked: there is no other.
 
     State: the times of the last failures of each host, forgotten with the window, and until when which hosts are blocked."""
 
@@ -75,9 +75,16 @@ class BlockedHosts:
             del self._failures_ms[next(iter(self._failures_ms))]
         if len(times) < config.failures or now_ms - times[0] > config.window_ms:
             return False
+        if any(
+            2 * self._recent(other, now_ms) >= config.failures for other in self._failures_ms if other != host
+        ):
+            return False
         del self._failures_ms[host]
         self._until_ms[host] = now_ms + config.duration_ms
         return True
+
+    def _recent(self, host: str, now_ms: int) -> int:
+        return sum(now_ms - time_ms <= self.config.window_ms for time_ms in self._failures_ms[host])
 
     def is_blocked(self, address: str, now_ms: int) -> bool:
         return now_ms < self._until_ms.get(host_of(address), now_ms)

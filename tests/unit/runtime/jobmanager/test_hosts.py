@@ -98,6 +98,13 @@ def test_a_host_is_free_again_when_its_time_is_over() -> None:
     assert leased(manager.on_request_slots("j1", 1, 5300)) == ["a"]
 
 
+def test_what_fails_everywhere_is_the_fault_of_no_host() -> None:
+    manager = cluster("a", "b", "c")
+    assert noted([*fail(manager, "b", 50), *fail(manager, "a", 100, 200, 300)]) == []
+    # The failure of the other host is out of the window.
+    assert len(noted(fail(manager, "a", 1100, 1200))) == 1
+
+
 def test_failures_that_are_far_apart_block_nothing() -> None:
     manager = cluster("a", "b")
     assert noted(fail(manager, "a", 0, 1001, 2002)) == []
