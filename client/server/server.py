@@ -40,7 +40,7 @@ from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
-from sqlstream.client.server.standalone import StandaloneCluster, is_standalone
+from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone
 from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.telemetry import Telemetry
 from sqlstream.client.server.tokens import Tokens
@@ -53,6 +53,7 @@ from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.process_end import leave
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, install_handler, of_job
+from sqlstream.runtime.net.joining import JoinToken
 from sqlstream.runtime.providers.providers import is_on_one_host
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 
@@ -344,13 +345,21 @@ class Server:
             ),
             self._is_place_shared(),
         )
+        # Jobs are suspended before their TaskManagers end.
+        own = OwnTaskManagers(self._log_handler.pass_on)
+        ends.callback(own.stop)
         self._served = self._cluster
         self._control = self._cluster.address, self._cluster.token
         self._cluster.start()
         ends.callback(self._cluster.close)
         ends.callback(self._suspend_jobs)
         if standalone is not None:
-            self._open_door(standalone, ends)
+            token = self._open_door(standalone, ends)
+            if self._task_managers is not None:
+                log = {key: settings[key] for key in ("sqlstream.log.level", "sqlstream.log.format")}
+                own.start(
+                    self._task_managers, self.join_address, token, {**self._configuration.for_jobs, **log}
+                )
         submit_again(recovery, self._cluster, self._store, now_ms)
 
     def _epoch(self) -> int:
@@ -372,13 +381,15 @@ class Server:
             config.file_roots, denied, config.has_database_servers, config.has_private_addresses
         )
 
-    def _open_door(self, standalone: StandaloneCluster, ends: contextlib.ExitStack) -> None:
-        standalone.join_token()
+    def _open_door(self, standalone: StandaloneCluster, ends: contextlib.ExitStack) -> JoinToken:
+        """Let TaskManagers join; returns the token by which they do."""
+        token = standalone.join_token()
         job_manager = self._cluster.task_managers_address
         door = standalone.door(self._configuration.for_jobs, job_manager, self._places, self._break_off)
         ends.callback(door.stop)
         self.join_address = door.address
         logger.info("TaskManagers join at %s, and register at %s", door.address, job_manager)
+        return token
 
     def _access_rules(self) -> AccessRules:
         config = self._config

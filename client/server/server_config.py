@@ -288,12 +288,7 @@ def cluster_size(configuration: Configuration, cores: int, task_managers: int | 
     run all tasks under one interpreter lock. `task_managers` is the number that was asked for on the command line."""
     target = configuration.get("execution.target")
     if target == "standalone":
-        if task_managers is not None:
-            raise UserError(
-                "SS4003",
-                "a standalone cluster starts no TaskManagers: they join it",
-                hint="leave --task-managers out, and run on each host: sqlstream taskmanager --join HOST:PORT",
-            )
+        # Those of this host join it as others do.
         return ClusterSize(None, {})
     if target == "spark":
         # An executor has a processor for one task, and costs nothing before a job needs it.

@@ -6,21 +6,24 @@ import asyncio
 import logging
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from sqlstream import config as options
+from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joining
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of
 from sqlstream.client.server.kept_file import make_private_directory, remove_drafts, write_file
 from sqlstream.client.server.server_config import Endpoint, TlsFiles
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.options.network_options import RPC_PORT
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.net.authority import Authority, locked
 from sqlstream.runtime.net.joining import BODY_BYTES_MAX, JOIN_PATH, Door, JoinToken, Refusal, addresses_of
+from sqlstream.runtime.providers.child_output import PassOn
 from sqlstream.runtime.providers.providers import STANDALONE, TARGET, standalone_host
 
 logger = logging.getLogger(__name__)
@@ -105,6 +108,46 @@ class StandaloneCluster:
         return OpenDoor(
             door, endpoint, TlsFiles(self.authority.certificate_path, self.authority.key_path, ""), on_end
         )
+
+
+class OwnTaskManagers:
+    """TaskManagers of this host that join the cluster as those of others do, from `start` until `stop`, in the place of which
+    others start when they end. State: a thread for each."""
+
+    def __init__(self, pass_on: PassOn) -> None:
+        """`pass_on` takes the lines of their logs."""
+        self._pass_on = pass_on
+        self._started: list[tuple[JoinedTaskManager, threading.Thread]] = []
+
+    def start(self, count: int, address: str, token: JoinToken, config: Mapping[str, str]) -> None:
+        """So many with the slots that the settings give to each, by default all cores between them."""
+        slots = config.get(SLOTS) or str(max(1, (os.cpu_count() or 1) // count))
+        joining = Joining((address,), lambda: token, {**config, SLOTS: slots})
+        for number in range(count):
+            manager = JoinedTaskManager(joining, logger.info, self._pass_on)
+            thread = threading.Thread(
+                target=_run_until_stopped, args=(manager,), name=f"own-taskmanager-{number}", daemon=True
+            )
+            thread.start()
+            self._started.append((manager, thread))
+
+    def stop(self) -> None:
+        """End them. Harmless when repeated."""
+        for manager, _ in self._started:
+            manager.stop()
+        for _, thread in self._started:
+            thread.join(OWN_STOP_TIMEOUT_S)
+
+
+def _run_until_stopped(manager: JoinedTaskManager) -> None:
+    try:
+        manager.run()
+    except (SqlStreamError, OSError) as error:
+        logger.error("a TaskManager of the server's own host cannot join: %s", error)
+
+
+OWN_STOP_TIMEOUT_S = 6.0
+SLOTS = "taskmanager.numberOfTaskSlots"
 
 
 class OpenDoor:

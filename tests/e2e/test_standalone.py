@@ -27,6 +27,28 @@ ROWS = 10_000
 
 
 @pytest.mark.timeout(300)
+def test_task_managers_of_the_servers_own_host_stand_beside_those_that_join(tmp_path: Path) -> None:
+    words = (*STANDALONE, "--task-managers", "1", "-D", "taskmanager.numberOfTaskSlots=1")
+    with RunningServer(tmp_path / "data", *words) as server:
+        wait_until(lambda: slots(server) == 1)
+        with workers(tmp_path, join_address(server), 1) as (other,):
+            wait_until(lambda: slots(server) == 2)
+            rows = 2_000
+            job = start_copy(server, tmp_path, rows)
+            wait_until(lambda: bool(written(tmp_path)))
+            (own,) = server.children()
+            own.kill()
+            # Another one takes its place.
+            wait_until(lambda: slots(server) == 2)
+            server.wait_for(job, "FINISHED")
+            assert written(tmp_path) == list(range(1, rows + 1))
+            children = server.children()
+            assert server.signal(signal.SIGTERM) == 0
+            wait_until(lambda: not any(child.is_running() for child in children))
+            assert other.process.poll() is None
+
+
+@pytest.mark.timeout(300)
 def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_killed(tmp_path: Path) -> None:
     port = str(free_port())
     words = (*STANDALONE, "-D", f"jobmanager.rpc.port={port}")
