@@ -71,6 +71,8 @@ class Telemetry:
                     call()
                 except SqlStreamError as error:
                     logger.warning("what is sent to collectors could not be read: %s", error.message)
+                except Exception:  # the thread's boundary: the next reading may go well
+                    logger.exception("what is sent to collectors could not be read")
 
         threading.Thread(target=run, name=name, daemon=True).start()
 

@@ -14,6 +14,7 @@ from sqlstream.errors import ExternalError
 from sqlstream.messages.log_levels import LogLevels, SetLogLevels, decode_log_levels
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
+from sqlstream.runtime.logs import checked_levels
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.flight import (
     ArtifactPart,
@@ -120,9 +121,9 @@ class FlightTaskManagers:
         return decode_log_levels(self._asked(address, request, STACKS_TIMEOUT_S))
 
     def keep_log_levels(self, levels: dict[str, str]) -> None:
-        kept = {**self._log_levels, **levels}
-        # Another dict: that of a thread that sends it stays as it is.
-        self._log_levels = {name: level for name, level in kept.items() if level}
+        kept = {name: level for name, level in {**self._log_levels, **levels}.items() if level}
+        # Another dict: that of a thread that sends it stays as it is. All of them go to a TaskManager in one message.
+        self._log_levels = checked_levels(kept)
 
     def _asked(self, address: str, inquiry: RequestStacks | SetLogLevels, timeout_s: float) -> bytes:
         try:

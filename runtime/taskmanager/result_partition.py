@@ -98,9 +98,11 @@ class ResultPartition:
             self.flush()
 
     def write_marker(self, marker: LatencyMarker) -> None:
-        """Send a marker to one consumer, the next one each time."""
+        """Send a marker to one consumer, the next one each time. None where rows wait for room: a task that is held back for long
+        would queue markers without end."""
         self._marked = (self._marked + 1) % len(self._channels)
-        self._channels[self._marked].put(marker, ELEMENT_BYTES)
+        if self._channels[self._marked].has_room:
+            self._channels[self._marked].put(marker, ELEMENT_BYTES)
 
     def flush(self) -> None:
         """Wake the consumers that wait and have something to read."""

@@ -56,6 +56,16 @@ def test_each_marker_goes_to_one_consumer_in_turn():
     assert found == [[markers[1], markers[3]], [markers[0], markers[2]]]
 
 
+def test_no_marker_is_queued_where_rows_wait_for_room():
+    channel = Channel(200)
+    forward = splitter(Exchange(ExchangeKind.HASH, (0,)), 1, 0, 128)
+    partition = ResultPartition((channel,), forward, TaskTimes())
+    channel.put(pa.record_batch({"a": [1]}), 300)
+    for n in range(100):
+        partition.write_marker(LatencyMarker(n, 0, 0))
+    assert channel.queued_bytes == 300
+
+
 def test_an_unaligned_barrier_passes_the_rows_and_an_aligned_one_does_not():
     for is_unaligned in (True, False):
         channel = Channel(1000)
