@@ -28,6 +28,8 @@ KEPT_S = 3600.0
 _DRAFT = ".draft-"
 _ABANDONED_S = 600.0
 _UPLOADS_MAX = 16
+_CHECK_S = 0.1
+"""How soon a task that waits for a file that another one fetches sees that it is to end."""
 
 
 def digest_of(stream: BinaryIO, size_max: int, path: str) -> tuple[str, int]:
@@ -98,8 +100,29 @@ class ArtifactStore:
         more than `room`; ExternalError SS5089 for bytes that have another digest: they are dropped."""
         if artifact.size > size_max:
             raise too_large(artifact.name, size_max)
-        if self.holds(artifact):
-            return artifact.size
+        while not self.holds(artifact):
+            draft = self._uploaded(artifact, room)
+            # Not under the lock of all: to sync a large file takes long, and ends of jobs must not wait for it.
+            with draft.lock:
+                if draft.is_over:
+                    continue
+                try:
+                    if offset == draft.written:
+                        draft.write(data)
+                    if draft.written < artifact.size:
+                        return draft.written
+                    draft.publish(self.path(artifact.digest))
+                except BaseException:
+                    draft.drop()
+                    raise
+                finally:
+                    if draft.is_over:
+                        with self._lock:
+                            del self._uploads[artifact.digest]
+        return artifact.size
+
+    def _uploaded(self, artifact: Artifact, room: int) -> _Draft:
+        """The draft of a file that is uploaded; the first part begins it."""
         with self._lock:
             draft = self._uploads.get(artifact.digest)
             if draft is None:
@@ -107,18 +130,7 @@ class ArtifactStore:
                 self.sweep()
                 self._check_room(artifact.size, room)
                 draft = self._uploads[artifact.digest] = _Draft(self._directory(), artifact)
-            try:
-                if offset == draft.written:
-                    draft.write(data)
-                if draft.written < artifact.size:
-                    return draft.written
-                draft.publish(self.path(artifact.digest))
-            except BaseException:
-                draft.drop()
-                del self._uploads[artifact.digest]
-                raise
-            del self._uploads[artifact.digest]
-        return artifact.size
+            return draft
 
     def fetch(self, artifact: Artifact, part: Callable[[int], bytes]) -> None:
         """Bring a file here, in parts from an offset on. ExternalError SS5089 for bytes that have another digest."""
@@ -136,13 +148,14 @@ class ArtifactStore:
 
     def _drop_abandoned(self) -> None:
         for digest, draft in list(self._uploads.items()):
-            if draft.used_s < time.monotonic() - _ABANDONED_S:
+            is_idle = draft.used_s < time.monotonic() - _ABANDONED_S
+            if is_idle and draft.lock.acquire(blocking=False):
                 draft.drop()
                 del self._uploads[digest]
+                draft.lock.release()
 
     def _check_room(self, size: int, room: int) -> None:
-        promised = sum(draft.artifact.size for draft in self._uploads.values())
-        if len(self._uploads) >= _UPLOADS_MAX or size + promised + sum(f[1] for f in self._files()) > room:
+        if len(self._uploads) >= _UPLOADS_MAX or size + sum(f[1] for f in self._files(drafts=True)) > room:
             raise UserError(
                 "SS5087",
                 f"the files that go with jobs would take more than {room} bytes, or {_UPLOADS_MAX} are uploaded by now",
@@ -153,58 +166,53 @@ class ArtifactStore:
 
     def need(self, job_id: str, artifacts: Iterable[Artifact]) -> None:
         """Keep the files while the job lives."""
-        digests = frozenset(a.digest for a in artifacts)
-        with self._lock:
-            if digests:
+        if digests := frozenset(a.digest for a in artifacts):
+            with self._lock:
                 self._needed[job_id] = digests
 
     def release(self, job_id: str) -> None:
         """The job has ended: what no job needs goes KEPT_S later."""
+        if job_id not in self._needed:
+            return
         with self._lock:
-            digests = self._needed.pop(job_id, frozenset())
-            for digest in digests:
+            for digest in self._needed.pop(job_id, ()):
                 with contextlib.suppress(OSError):
                     os.utime(self.path(digest))
-            if digests:
-                self.sweep()
+            self.sweep()
 
     def sweep(self) -> None:
         """Remove what no job needs, and what crashes have left."""
         needed = frozenset[str]().union(*self._needed.values())
-        for path, _, used_s in self._files(drafts=True):
-            name = os.path.basename(path)
-            kept_s = max(_ABANDONED_S, self._kept_s) if name.startswith(_DRAFT) else self._kept_s
-            if (
-                name not in needed
-                and max(used_s, self._since_s) < time.time() - kept_s
-                and not self._is_uploaded(path)
-            ):
+        for path, _, used_s in self._files():
+            is_old = max(used_s, self._since_s) < time.time() - self._kept_s
+            if is_old and os.path.basename(path) not in needed:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
+        self.remove_left_drafts()
 
-    def _is_uploaded(self, path: str) -> bool:
-        return any(draft.path == path for draft in self._uploads.values())
+    def remove_left_drafts(self) -> None:
+        """Remove the drafts of processes that have ended."""
+        for path, _, _ in self._files(drafts=True):
+            if _is_draft(path):
+                _remove_free(path)
 
     def _files(self, *, drafts: bool = False) -> Iterator[tuple[str, int, float]]:
-        """Path, bytes, and when it was used last."""
+        """Path, bytes, and when it was used last. A draft has the bytes that it is to have."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self._directory()) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)
-                    if entry.is_file(follow_symlinks=False) and (drafts or not entry.name.startswith(".")):
+                    if entry.is_file(follow_symlinks=False) and (drafts or not _is_draft(entry.path)):
                         yield entry.path, found.st_size, found.st_mtime
 
     def make_room(self, size: int, room: int) -> None:
         """Of a cache: remove what was used longest ago until a file of this size fits, but for what a process holds."""
-        files = sorted(self._files(), key=lambda file: file[2])
+        files = sorted(self._files(drafts=True), key=lambda file: file[2])
         taken = sum(size for _, size, _ in files)
         for path, freed, _ in files:
             if taken + size <= room:
                 return
-            held = _locked(path, fcntl.LOCK_EX)
-            if held is not None:
-                os.unlink(path)
-                os.close(held)
+            if _remove_free(path):
                 taken -= freed
 
     def _directory(self) -> str:
@@ -241,16 +249,24 @@ class ArtifactStore:
 
 
 class _Draft:
-    """A file that is written under a name of its own. State: the bytes so far, and their digest."""
+    """A file that is written under a name of its own, which is locked while it is, and has all its bytes from the beginning: so
+    whoever makes room counts it, and removes it once its process has ended. Who writes or ends one that others may have takes
+    `lock`. State: the bytes so far, and their digest."""
 
     def __init__(self, directory: str, artifact: Artifact) -> None:
-        self.path = os.path.join(directory, f"{_DRAFT}{secrets.token_hex(8)}")
         self.written = 0
         self.artifact = artifact
         self.used_s = time.monotonic()
+        self.lock = threading.Lock()
+        self.is_over = False
         self._digest = hashlib.sha256()
-        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        self.path, number = _new_draft(directory)
         self._stream = os.fdopen(number, "wb")
+        try:
+            os.truncate(number, artifact.size)
+        except OSError as error:
+            self.drop()
+            raise file_error("write", self.path, error) from error
 
     def write(self, data: bytes) -> None:
         try:
@@ -269,13 +285,19 @@ class _Draft:
         try:
             self._stream.flush()
             os.fsync(self._stream.fileno())
-            self._stream.close()
-            os.replace(self.path, path)
+            # One that came meanwhile stays: tasks hold it.
+            with contextlib.suppress(FileExistsError):
+                os.link(self.path, path)
+            os.unlink(self.path)
             sync_directory(os.path.dirname(path))
+            # Closed after it: what is not locked is removed.
+            self._stream.close()
         except OSError as error:
             raise file_error("write", path, error) from error
+        self.is_over = True
 
     def drop(self) -> None:
+        self.is_over = True
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
@@ -288,6 +310,29 @@ class _Draft:
         )
 
 
+def _new_draft(directory: str) -> tuple[str, int]:
+    """A new draft, open and locked, and its path. ExternalError where files cannot be locked."""
+    while True:
+        path = os.path.join(directory, f"{_DRAFT}{secrets.token_hex(8)}")
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            # Shared: once it has its name, others lock it so.
+            fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if os.fstat(number).st_nlink:
+                return path, number
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            os.close(number)
+            raise file_error("lock", path, error) from error
+        # Somebody took it for one that is left, between the two calls.
+        os.close(number)
+
+
+def _is_draft(path: str) -> bool:
+    return os.path.basename(path).startswith(_DRAFT)
+
+
 class HostArtifacts:
     """The files that jobs need on this host, fetched when a task needs them first and shared by all TaskManagers of this user.
 
@@ -298,8 +343,10 @@ class HostArtifacts:
         self, store: ArtifactStore, part: Callable[[str, int], bytes] | None = None, room: int = 0
     ) -> None:
         self._store, self._part, self._room = store, part, room
-        self._lock = threading.Lock()
+        # Held for no longer than it takes to look: whoever fetches a file lets others go on.
+        self._turn = threading.Condition()
         self._held: dict[str, dict[str, int]] = {}
+        self._fetched: set[str] = set()
 
     def use(self, job_id: str, artifacts: Iterable[Artifact], check: Callable[[], None]) -> dict[str, str]:
         """The paths by name. `check` is called now and then, and raises when the task is to end. ExternalError SS5089."""
@@ -307,12 +354,27 @@ class HostArtifacts:
         for artifact in artifacts:
             check()
             # One thread of this process fetches it; another process that fetches the same at the same time does no harm.
-            with self._lock:
-                held = self._held.setdefault(job_id, {})
-                if artifact.digest not in held:
-                    held[artifact.digest] = self._taken(artifact, check)
+            with self._alone(artifact.digest, check):
+                if artifact.digest not in self._held.get(job_id, ()):
+                    number = self._taken(artifact, check)
+                    with self._turn:
+                        self._held.setdefault(job_id, {})[artifact.digest] = number
             paths[artifact.name] = self._store.path(artifact.digest)
         return paths
+
+    @contextlib.contextmanager
+    def _alone(self, digest: str, check: Callable[[], None]) -> Iterator[None]:
+        with self._turn:
+            while digest in self._fetched:
+                self._turn.wait(_CHECK_S)
+                check()
+            self._fetched.add(digest)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._fetched.remove(digest)
+                self._turn.notify_all()
 
     def _taken(self, artifact: Artifact, check: Callable[[], None]) -> int:
         while (number := _locked(self._store.path(artifact.digest), fcntl.LOCK_SH)) is None:
@@ -324,14 +386,15 @@ class HostArtifacts:
                 check()
                 return ask(artifact.digest, offset)
 
+            self._store.remove_left_drafts()
             self._store.make_room(artifact.size, self._room)
             self._store.fetch(artifact, part)
         self._store.holds(artifact)
         return number
 
     def release(self, job_id: str) -> None:
-        """No task of the job is left here."""
-        with self._lock:
+        """No task of the job is left here. Does not wait for files that are fetched."""
+        with self._turn:
             held = self._held.pop(job_id, {})
         for number in held.values():
             os.close(number)
@@ -353,3 +416,13 @@ def _locked(path: str, kind: int) -> int | None:
         os.close(number)
         return None
     return number
+
+
+def _remove_free(path: str) -> bool:
+    """Remove a file that no process holds; whether it was."""
+    held = _locked(path, fcntl.LOCK_EX)
+    if held is None:
+        return False
+    os.unlink(path)
+    os.close(held)
+    return True

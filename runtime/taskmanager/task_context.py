@@ -85,7 +85,7 @@ class TaskArtifacts(Protocol):
         """The paths by name, once the files are here. `check` raises when the task is to end."""
 
     def release(self, job_id: str) -> None:
-        """No task of the job is left here."""
+        """No task of the job is left here. Does not wait."""
 
 
 class NoArtifacts:

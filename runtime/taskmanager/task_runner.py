@@ -145,7 +145,8 @@ class ThreadTaskRunner:
             is_released = is_last and job_id in self._broken_off
             if is_last:
                 self._broken_off.discard(job_id)
+            if is_last and task.descriptor.artifacts:
+                # Before a task of a new attempt starts here, and takes them.
+                self._artifacts.release(job_id)
         if is_released:
             self._context.exchange.release_job(job_id)
-        if is_last and task.descriptor.artifacts:
-            self._artifacts.release(job_id)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import subprocess
+import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -39,6 +42,10 @@ def add(store: ArtifactStore, data: bytes, step: int = PART_BYTES, room: int = R
 
 def nothing() -> None:
     return
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("data", [b"", b"x", DATA])
@@ -154,6 +161,117 @@ def test_a_task_that_is_cancelled_fetches_no_further(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         HostArtifacts(store_in(tmp_path / "host"), asking(master, asked), ROOM).use("job", [sent], check)
     assert os.listdir(tmp_path / "host") == []
+
+
+def in_thread(call: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_ends_of_jobs_do_not_wait_for_an_upload_that_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_in(tmp_path)
+    store.need("ends", [add(store, b"needed")])
+    is_synced, goes_on, sync = threading.Event(), threading.Event(), os.fsync
+
+    def fsync(number: int) -> None:
+        is_synced.set()
+        assert goes_on.wait(60)
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    sending = in_thread(lambda: add(store, DATA))
+    assert is_synced.wait(60)
+    ending = in_thread(lambda: (store.release("ends"), store.need("begins", [artifact()])))
+    ending.join(60)
+    has_ended = not ending.is_alive()
+    # Whoever repeats the last part is answered once the file is there.
+    repeated = in_thread(lambda: add(store, DATA))
+    goes_on.set()
+    sending.join(60), repeated.join(60)
+    assert (has_ended, store.size(artifact().digest)) == (True, len(DATA))
+
+
+def test_a_job_without_files_waits_for_no_others(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    with store._lock:
+        ending = in_thread(lambda: (store.need("a", []), store.release("a")))
+        ending.join(60)
+        assert not ending.is_alive()
+
+
+def test_a_job_that_ends_and_other_files_wait_for_no_download(tmp_path: Path) -> None:
+    master = store_in(tmp_path / "master")
+    files = [add(master, bytes([i]) * 1000) for i in range(3)]
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def part(digest: str, offset: int) -> bytes:
+        if digest == files[2].digest:
+            is_asked.set()
+            assert goes_on.wait(60)
+        return master.part(digest, offset)
+
+    host = HostArtifacts(store_in(tmp_path / "host"), part, ROOM)
+    host.use("a", [files[0]], nothing)
+    fetching = in_thread(lambda: host.use("b", [files[2]], nothing))
+    assert is_asked.wait(60)
+    others = in_thread(lambda: (host.release("a"), host.use("a", [files[1]], nothing)))
+    others.join(60)
+    have_gone_on = not others.is_alive()
+    checks = iter([nothing, interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        # One that waits for the same file, and is cancelled.
+        host.use("c", [files[2]], lambda: next(checks)())
+    goes_on.set()
+    fetching.join(60)
+    assert (have_gone_on, fetching.is_alive()) == (True, False)
+
+
+WRITE = """
+import sys
+from sqlstream.graph.artifacts import Artifact
+from sqlstream.runtime.host.artifacts import _Draft
+draft = _Draft(sys.argv[1], Artifact("model", "0" * 64, 2000))
+print(draft.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_was_fetching_goes_and_what_another_one_fetches_counts(tmp_path: Path) -> None:
+    master, host_store = store_in(tmp_path / "master"), store_in(tmp_path / "host")
+    files = [add(master, bytes([i]) * 1000) for i in range(3)]
+    host = HostArtifacts(host_store, master.part, 3500)
+    host.use("a", [files[0]], nothing)
+    host.release("a")
+    words = [sys.executable, "-c", WRITE, str(tmp_path / "host")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writing:
+        assert writing.stdout is not None
+        draft = Path(writing.stdout.readline().strip())
+        # 2000 bytes are promised to the other process: the unused file makes room for this one.
+        host.use("b", [files[1]], nothing)
+        assert (draft.exists(), host_store.size(files[0].digest)) == (True, None)
+        writing.kill()
+        writing.wait()
+    host.use("c", [files[2]], nothing)
+    assert sorted(os.listdir(tmp_path / "host")) == sorted(f.digest for f in files[1:])
+
+
+def test_a_file_that_two_processes_fetched_stays_while_one_of_them_uses_it(tmp_path: Path) -> None:
+    master, host_store = store_in(tmp_path / "master"), store_in(tmp_path / "host")
+    sent = add(master, DATA)
+    quick = HostArtifacts(host_store, master.part, ROOM)
+
+    def part(digest: str, offset: int) -> bytes:
+        quick.use("a", [sent], nothing)
+        return master.part(digest, offset)
+
+    slow = HostArtifacts(host_store, part, ROOM)
+    slow.use("b", [sent], nothing)
+    slow.release("b")
+    host_store.make_room(1, 0)
+    assert host_store.size(sent.digest) == len(DATA)
 
 
 def test_savepoints_have_the_files_and_damage_is_found(tmp_path: Path) -> None:
