@@ -261,17 +261,19 @@ class EmbeddedCluster:
             # The rows of a job that runs under this id stay.
             if is_first:
                 self._results.forget(graph.job_id)
-                self._around.artifacts.release(graph.job_id)
             raise
+        # Not before: under this id another job may run.
+        self._around.artifacts.need(graph.job_id, graph.artifacts)
         self.when_ended(graph.job_id, self._on_end)
 
     def _on_end(self, reply: rpc.JobStatusReply) -> None:
         self._results.close(reply.job_id)
-        self._around.artifacts.release(reply.job_id)
+        if reply.status.is_globally_terminal:
+            self._around.artifacts.release(reply.job_id)
 
     def _with_artifacts(self, graph: JobGraph, restored: tuple[LoadedCheckpoint, ...]) -> JobGraph:
         """The graph with the files of the savepoint that it goes on from, but for those of which it names others. All of them
-        are here until the job ends. UserError SS5088 for a file that was not sent, or is gone."""
+        are here for long enough to submit it. UserError SS5088 for a file that was not sent, or is gone."""
         own = {artifact.name for artifact in graph.artifacts}
         saved = next(iter(restored), None)
         is_savepoint = saved is not None and saved.manifest.kind.is_savepoint
@@ -279,7 +281,6 @@ class EmbeddedCluster:
         if saved is not None and more:
             self._checkpoints.fetch_artifacts(saved.directory, more, graph.config)
             graph = replace(graph, artifacts=(*graph.artifacts, *more))
-        self._around.artifacts.need(graph.job_id, graph.artifacts)
         for artifact in graph.artifacts:
             if not self._around.artifacts.holds(artifact):
                 raise UserError(

@@ -300,6 +300,13 @@ class FileJobStore:
         ]
         return tuple(sorted(found, key=lambda job: job.submitted_ms))
 
+    def graphs(self) -> Iterator[JobGraph]:
+        """Those of the jobs that may start again: they have not ended, or were set aside."""
+        for suffix in (_GRAPH, _GRAPH + _ASIDE):
+            for path in self._paths(self._directory, suffix):
+                with contextlib.suppress(DamagedFile, OtherVersion):
+                    yield read_graph(path)
+
     def ended(self) -> tuple[events.EndedJob, ...]:
         """The newest of the jobs that have ended, oldest first; without one that was set aside and is brought back."""
         found = []

@@ -28,6 +28,7 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
     is_away,
 )
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
+from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.owned_files import CheckOwner, owned
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
@@ -183,6 +184,12 @@ def submit_again(
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its submission broke off", extra=of_job(job_id))
+
+
+def keep_files(store: FileJobStore, artifacts: ArtifactStore) -> None:
+    """Keep the files of all jobs that may start again, those among them that do not start with this server."""
+    for graph in store.graphs():
+        artifacts.need(graph.job_id, graph.artifacts)
 
 
 def _waiting(job: KeptJob, error: SqlStreamError, now_ms: Callable[[], int]) -> EndedJob:

@@ -37,7 +37,7 @@ from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_p
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.place_formats import check_formats, check_record, put_record
 from sqlstream.client.server.places import Places
-from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
+from sqlstream.client.server.recovery import JobCheckpointStores, keep_files, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone
@@ -308,6 +308,8 @@ class Server:
         directory = self._directory.checkpoints if is_reached else ""
         stores = JobCheckpointStores(directory, check_owner)
         recovery = recover(self._store, committer, stores, now_ms)
+        artifacts = ArtifactStore(lambda: self._directory.artifacts)
+        keep_files(self._store, artifacts)
         surroundings = ClusterSurroundings(
             self._store,
             KeptCommitter(self._store, committer),
@@ -320,7 +322,7 @@ class Server:
             self._store.mark_saved,
             self._epoch(),
             check_owner,
-            artifacts=ArtifactStore(lambda: self._directory.artifacts),
+            artifacts=artifacts,
         )
         settings = {
             **self._configuration.for_jobs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import signal
@@ -12,14 +13,18 @@ import time
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import FailureReason, JobError, Span
+from sqlstream.errors import FailureReason, JobError, Span, UserError
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.embedded import EmbeddedCluster
+from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
@@ -372,3 +377,22 @@ def test_a_cluster_is_as_patient_as_its_settings_say():
     assert config.resource_manager.heartbeat_interval_ms == 2_000
     assert config.resource_manager.heartbeat_timeout_ms == 9_000
     assert config.job_master.slot_request_timeout_ms == 7_000
+
+
+def test_a_refused_job_takes_no_file_from_the_one_that_runs_under_its_id(tmp_path) -> None:
+    kept = ArtifactStore(lambda: str(tmp_path), kept_s=0)
+    files = []
+    for data in (b"one", b"two"):
+        files.append(Artifact("model", hashlib.sha256(data).hexdigest(), len(data)))
+        (tmp_path / files[-1].digest).write_bytes(data)
+    spec = bids(rate="1000")
+    runs = replace(Graph().add(spec, BIDS).add(sink("collect", BIDS), BIDS).build(), artifacts=(files[0],))
+    other = Graph().add(spec, BIDS, 2).add(sink("collect", BIDS), BIDS).build()
+    with EmbeddedCluster(in_process=True, surroundings=ClusterSurroundings(artifacts=kept)) as cluster:
+        cluster.submit(runs)
+        with pytest.raises(UserError, match="belongs to another job"):
+            cluster.submit(replace(other, job_id=runs.job_id, artifacts=(files[1],)))
+        kept.sweep()
+        assert [kept.size(file.digest) for file in files] == [3, None]
+        cluster.cancel(runs.job_id)
+        cluster.wait(runs.job_id, WAIT_S)

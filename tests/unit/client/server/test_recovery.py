@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
@@ -13,13 +14,21 @@ import duckdb
 import msgspec
 import pytest
 from committable_harness import file_of
+from msgspec.structs import replace
 from operator_harness import batch
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.client.server.job_store import FileJobStore
-from sqlstream.client.server.recovery import LOST_WITH_CLIENT, JobCheckpointStores, recover, submit_again
+from sqlstream.client.server.recovery import (
+    LOST_WITH_CLIENT,
+    JobCheckpointStores,
+    keep_files,
+    recover,
+    submit_again,
+)
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import JobStatus
@@ -27,6 +36,7 @@ from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
 from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.jobmanager.collaborators import KeepNothing
@@ -536,6 +546,24 @@ def test_a_job_with_which_two_servers_have_ended_is_set_aside_until_its_file_has
     assert [found.job.graph.job_id for found in again] == ["a", "b"]
     # The JobManager is not to take it for one that has ended.
     assert store.ended() == ()
+
+
+def test_files_of_jobs_that_do_not_start_now_stay(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    artifacts = ArtifactStore(lambda: str(tmp_path), kept_s=0)
+    files = []
+    for name in ("waits", "aside", "", "damaged"):
+        data = name.encode()
+        files.append(Artifact("model", hashlib.sha256(data).hexdigest(), len(data)))
+        Path(artifacts.path(files[-1].digest)).write_bytes(data)
+        if name:
+            keep(store, replace(make_job(name), artifacts=(files[-1],)))
+    store.set_aside("aside")
+    Path(store.kept_file("damaged")).write_bytes(b"x")
+    keep_files(store, artifacts)
+    artifacts.sweep()
+    assert [artifacts.size(f.digest) for f in files] == [5, 5, None, None]
 
 
 def test_a_job_that_ends_the_process_while_it_is_taken_up_is_to_blame(
