@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -70,13 +71,17 @@ def parse_address(text: str, token: str = "") -> Address:
 
 
 def _texts_of_hosts(text: str) -> list[str]:
-    """The URL once for each of its hosts."""
+    """The URL once for each of its hosts. UserError SS4040 for hosts of another scheme than the first: what stands before their
+    colon would be taken for a host, and get the token."""
     scheme, separator, rest = text.partition("://")
-    rest = rest.replace(f",{scheme}://", ",")
+    rest = re.sub(rf",\s*{re.escape(scheme)}://", ",", rest, flags=re.IGNORECASE)
     ends = [place for mark in "/?#" if (place := rest.find(mark)) >= 0]
     hosts, tail = rest[: min(ends, default=len(rest))], rest[min(ends, default=len(rest)) :]
     if not separator or "," not in hosts:
         return [text]
+    if "://" in re.split("[?#]", rest)[0]:
+        hint = "write the scheme once: http://HOST1:PORT,HOST2:PORT"
+        raise UserError("SS4040", f'the hosts of "{_shown(text)}" have different schemes', hint=hint)
     return [f"{scheme}://{host.strip()}{tail}" for host in hosts.split(",")]
 
 

@@ -44,6 +44,8 @@ def test_an_explicit_token_comes_before_the_urls(tmp_path: Path) -> None:
         ("http://h:70000", "is no URL"),
         ("embedded://host", "names a place"),
         ("http://user:secret@h", "user or password"),
+        ("http://a,https://secret@b?token=secret", "different schemes"),
+        ("http://a,b,ftp://c", "different schemes"),
         ("http://h?token_file=/no/such/file", "cannot read the token"),
     ],
 )
