@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
+import math
 import re
 import socket
 import ssl
@@ -32,10 +33,14 @@ SILENCE_S, STREAM_SILENCE_S = 15.0, 45.0
 """With several servers: how long a call that can be repeated may take, and a stream be silent, whose server sends something every
 15 s, before another server is asked."""
 
+CLOSE_TIMEOUT_S = 5.0
+"""How long is tried to tell a server what it finds out by itself."""
+
 CONNECTIONS_MAX = 200
 """Sockets of one client; each result that is being read holds one."""
 
 _CONNECT_ATTEMPTS_AGAIN = 2
+_MOMENT_S = 0.001
 # A stream may be silent for hours: the system finds out whether its other end still exists.
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -149,23 +154,33 @@ class HttpClient:
         return self._servers.are_several
 
     def call(
-        self, method: str, path: str, body: Any = None, repeats: bool | None = None, /, **parameters: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        repeats: bool | None = None,
+        within_s: float = math.inf,
+        /,
+        **parameters: str,
     ) -> Any:
         """One request, whose body is JSON unless it is bytes, and the JSON of its answer, None for an empty one. `repeats`: to
         carry it out twice is the same as once, by default that of everything but POST. A body that is a function is asked for
-        each attempt, with whether an earlier one may have arrived. SqlStreamError for any answer but success; ExternalError
-        when there is none, SS6091 when nobody knows whether the request had its effect."""
+        each attempt, with whether an earlier one may have arrived; all attempts end `within_s`. SqlStreamError for any answer
+        but success; ExternalError when there is none, SS6091 when nobody knows whether the request had its effect."""
         repeats = method != "POST" if repeats is None else repeats
-        timeout = self._timeout(SILENCE_S if self._servers.are_several and repeats else ANSWER_TIMEOUT_S)
+        silence_s = SILENCE_S if self._servers.are_several and repeats else ANSWER_TIMEOUT_S
+        deadline_s = time.monotonic() + within_s
 
         def send(url: str, is_repeated: bool) -> httpx.Response:
             content = body(is_repeated) if callable(body) else body
             given: dict[str, Any] = {"content": content} if isinstance(content, bytes) else {"json": content}
+            timeout = self._timeout(silence_s, max(_MOMENT_S, deadline_s - time.monotonic()))
             return self._client.request(
                 method, url + path, params=parameters or None, timeout=timeout, **given
             )
 
-        return _answer(self._sent(send, repeats), self.url)
+        is_harmless = method in ("GET", "DELETE")
+        return _answer(self._sent(send, repeats, is_harmless, deadline_s), self.url)
 
     @contextlib.contextmanager
     def stream(self, path: str, **parameters: str) -> Iterator[httpx.Response]:
@@ -177,7 +192,7 @@ class HttpClient:
             request = self._client.build_request("GET", url + path, params=parameters, timeout=timeout)
             return self._client.send(request, stream=True)
 
-        response = self._sent(send, False)
+        response = self._sent(send, False, True)
         with contextlib.closing(response), naming_url(self.url):
             if not response.is_success:
                 response.read()
@@ -185,11 +200,18 @@ class HttpClient:
             yield response
 
     @staticmethod
-    def _timeout(silence_s: float | None) -> httpx.Timeout:
-        return httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
+    def _timeout(silence_s: float | None, left_s: float = math.inf) -> httpx.Timeout:
+        connect_s = min(CONNECT_TIMEOUT_S, left_s / (1 + _CONNECT_ATTEMPTS_AGAIN))
+        return httpx.Timeout(None if silence_s is None else min(silence_s, left_s), connect=connect_s)
 
-    def _sent(self, send: Callable[[str, bool], httpx.Response], repeats: bool) -> httpx.Response:
-        """The answer of the server that leads."""
+    def _sent(
+        self,
+        send: Callable[[str, bool], httpx.Response],
+        repeats: bool,
+        is_harmless: bool,
+        deadline_s: float = math.inf,
+    ) -> httpx.Response:
+        """The answer of the server that leads. `is_harmless`: whoever sends it again need not know whether it had its effect."""
         if self._client.is_closed:
             raise closed_error()
         attempts = Failover(self._servers, repeats)
@@ -209,8 +231,10 @@ class HttpClient:
                 how, leader = Failed.NOT_LEADING, response.headers[LEADER_HEADER]
                 reason = _not_leading(attempts.url)
             step = attempts.failed(how, time.monotonic(), leader)
+            if not isinstance(step, GiveUp) and time.monotonic() + step.pause_s >= deadline_s:
+                step = GiveUp(attempts.may_have_arrived)
             if isinstance(step, GiveUp):
-                if step.is_unknown and self._servers.are_several and not repeats:
+                if step.is_unknown and self._servers.are_several and not is_harmless:
                     raise unknown_outcome(reason) from reason
                 raise reason
             logger.info("the request goes to %s: %s", step.url, reason.message)

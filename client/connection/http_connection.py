@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.connection.address import Address
-from sqlstream.client.connection.http import LOST_CODES, HttpClient
+from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient
 from sqlstream.client.connection.http_result import HttpResult
 from sqlstream.client.connection.wire import (
     OVERVIEW,
@@ -26,8 +26,6 @@ from sqlstream.messages.rpc import JobOverviewEntry
 if TYPE_CHECKING:
     from sqlstream.client.completion import Candidate
     from sqlstream.planner.dialect.statements import Statement
-
-CLOSE_TIMEOUT_S = 5.0
 
 ATTEMPTS_MAX = 3
 """How often a statement is sent whose server is lost before anything of its answer has come."""
@@ -116,7 +114,8 @@ class HttpConnection:
 
         asked = {"statement": text, "position": position}
         try:
-            found = self._client.call("GET", session_path(self._session, "/complete-statement"), asked)
+            path = session_path(self._session, "/complete-statement")
+            found = self._client.call("GET", path, asked, True, CLOSE_TIMEOUT_S)
         except SqlStreamError:
             # A menu that does not open is better than an error in the middle of a word.
             return ()
@@ -141,7 +140,7 @@ class HttpConnection:
         self._is_closed.set()
         # The server may be gone, and closes the session itself when it is idle for too long.
         with contextlib.suppress(SqlStreamError):
-            self._client.call("DELETE", session_path(self._session))
+            self._client.call("DELETE", session_path(self._session), None, True, CLOSE_TIMEOUT_S)
         self._heart.join(CLOSE_TIMEOUT_S)
         self._client.close()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from sqlstream.client.connection.http import LOST_CODES, HttpClient, naming_url
+from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient, naming_url
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.connection.wire import (
     job_path,
@@ -142,7 +142,8 @@ class HttpResult(StatementResult):
             return
         self._is_freed = True
         with contextlib.suppress(SqlStreamError):
-            self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
+            path = operation_path(self._session, self._operation, "/close")
+            self._client.call("DELETE", path, None, True, CLOSE_TIMEOUT_S)
 
     # -- the job -----------------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from gateway_harness import BLACKHOLE, UNBOUNDED, gateway_server
 
+from sqlstream.client.connection import http_connection
 from sqlstream.client.connection.address import parse_address
+from sqlstream.client.connection.failover import RETRY_S
 from sqlstream.client.connection.http_connection import HttpConnection
 from sqlstream.messages.job_state import JobStatus
 
@@ -49,3 +52,15 @@ def test_the_cause_of_a_failure_comes_with_the_status(connection: HttpConnection
     assert reply.status is JobStatus.FAILED
     assert reply.error is not None
     assert (reply.error.code, reply.error.message) == ("SS5102", 'cannot cast "x" to BIGINT')
+
+
+def test_a_connection_is_closed_and_completes_nothing_when_no_server_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_connection, "CLOSE_TIMEOUT_S", 0.2)
+    with gateway_server() as server:
+        made = HttpConnection(parse_address(f"{server.url},127.0.0.1:1"), {})
+    begun_s = time.monotonic()
+    assert made.complete("SEL", 3) == ()
+    made.close()
+    assert time.monotonic() - begun_s < RETRY_S

@@ -177,3 +177,21 @@ def test_what_was_sent_and_not_answered_is_repeated_only_where_that_is_safe() ->
     finally:
         silent.stop()
         second.stop()
+
+
+def test_what_may_have_been_executed_is_not_taken_for_unsent_when_nobody_else_answers() -> None:
+    silent = Silent()
+    try:
+        client = HttpClient(Address(silent.url, others=("http://127.0.0.1:1",)))
+        for method, code in {
+            "POST": "SS6091",
+            "PATCH": "SS6091",
+            "GET": "SS5040",
+            "DELETE": "SS5040",
+        }.items():
+            with pytest.raises(ExternalError) as caught:
+                client.call(method, "/statements", {}, True)
+            assert caught.value.code == code
+        client.close()
+    finally:
+        silent.stop()
