@@ -147,11 +147,12 @@ class GatewayService:
         """Keep what the operation of that handle has changed of its session, if anything; empty: one that has failed."""
         if self._files is None:
             return
-        kept = session.to_keep()
-        if kept != session.last_kept:
+        with session.keeping:
+            if session.is_closed or session.to_keep() == session.last_kept:
+                return
             session.last_operation = handle
-            session.last_kept = kept = session.to_keep()
-            self._files.put(session.handle, kept)
+            session.last_kept = session.to_keep()
+            self._files.put(session.handle, session.last_kept)
 
     def _forget_file(self, handle: str) -> None:
         if self._files is not None:
@@ -170,8 +171,13 @@ class GatewayService:
         return self._sessions.level_of(handle)
 
     def close_session(self, handle: str) -> None:
-        self._sessions.remove(handle).close()
-        self._forget_file(handle)
+        self._close_for_good(self._sessions.remove(handle))
+
+    def _close_for_good(self, session: GatewaySession) -> None:
+        """The next server does not go on with it, also when a statement of it ends after this."""
+        session.close()
+        with session.keeping:
+            self._forget_file(session.handle)
 
     def _close_idle_sessions(self) -> None:
         while not self._is_closed.wait(self.options.check_interval_ms / 1000):
@@ -181,8 +187,7 @@ class GatewayService:
         """Close the sessions whose time is over."""
         for session in self._sessions.remove_idle():
             _log.info("session %s was idle for too long and is closed", session.handle)
-            session.close()
-            self._forget_file(session.handle)
+            self._close_for_good(session)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -197,14 +202,16 @@ class GatewayService:
         """Begin to execute one statement; the operation says how it goes on. `config` is in force for this statement alone.
         UserError for a statement that is too long, a wrong setting or an unknown session."""
         session = self.session(session_handle)
-        if sent.handle and (known := session.known(sent.handle)) is not None:
-            return known
         operation = self._operation(text, sent)
         applied = statement_settings(config or {})
         asker.permit.require(settings_effects(applied))
-        with self._announced(session, operation, asker):
-            session.add(operation)
-            self._start(session, operation, applied, self._execution(session).execute, asker)
+        # A statement that is sent again while it comes for the first time is one operation.
+        with session.adding:
+            if sent.handle and (known := session.known(sent.handle)) is not None:
+                return known
+            with self._announced(session, operation, asker):
+                session.add(operation)
+                self._start(session, operation, applied, self._execution(session).execute, asker)
         return operation
 
     def configure_session(self, session_handle: str, text: str, asker: Asker = NOBODY) -> Operation:

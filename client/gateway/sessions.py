@@ -75,6 +75,12 @@ class GatewaySession:
         self._operations_bytes_max = options.operations_bytes_max
         self._lock = threading.Lock()
         self._is_closed = False
+        # Held from looking for a statement's operation until that is added; while the session's file is written or removed.
+        self.adding, self.keeping = threading.Lock(), threading.Lock()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     def properties(self) -> dict[str, str]:
         """Settings by key, as texts, secrets masked."""
@@ -116,20 +122,14 @@ class GatewaySession:
     def known(self, handle: str) -> Operation | None:
         """The operation of a handle that a client has made. UserError SS6021 when it was closed or dropped."""
         with self._lock:
-            is_known = self._knows(handle)
+            is_known = any(handle in handles for handles in (self._operations, self._dropped, self._closed))
         return self.operation(handle) if is_known else None
 
-    def _knows(self, handle: str) -> bool:
-        return any(handle in handles for handles in (self._operations, self._dropped, self._closed))
-
     def add(self, operation: Operation) -> None:
-        """Know the operation by its handle. UserError SS6025 when the session has too many, SS6020 when it is closed, SS6092 when
-        it has another one of that handle."""
+        """Know the operation by its handle. UserError SS6025 when the session has too many, SS6020 when it is closed."""
         with self._lock:
             if self._is_closed:
                 raise unknown_session(self.handle)
-            if operation.job_id and self._knows(operation.handle):
-                raise UserError("SS6092", f"the session has an operation {operation.handle} already")
             dropped = self._dropped_for(operation)
             self._forget(dropped)
             self._operations[operation.handle] = operation

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from gateway_harness import BLACKHOLE, UNBOUNDED, failure, rows, run, settled, until
+from gateway_harness import BLACKHOLE, UNBOUNDED, failure, gateway_service, rows, run, settled, until
 
 from sqlstream.client.catalog.catalogs import memory_catalogs
-from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.asker import AskedStatement, Asker
 from sqlstream.client.gateway.kept_sessions import SessionFiles
 from sqlstream.client.gateway.operations import Operation
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.service import GatewayService, Sent
+from sqlstream.client.gateway.sessions import GatewaySession
+from sqlstream.client.sessions.outcomes import Outcome
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.statements import Statement
 from sqlstream.runtime.embedded import EmbeddedCluster
 
 
@@ -158,6 +162,58 @@ def test_a_statement_that_is_sent_again_to_the_same_server_is_one_operation(serv
         service.execute(session, "INSERT INTO sink SELECT 1", sent=Sent(handle))
     assert caught.value.code == "SS6021"
     assert len(servers.cluster.jobs()) == 1
+
+
+def test_a_statement_that_is_sent_again_while_it_comes_is_one_operation() -> None:
+    handle, repeated = str(uuid.uuid4()), list[Operation]()
+
+    class Listener:
+        """The statement is sent again when the first one is about to be added."""
+
+        def announce(self, statement: AskedStatement) -> None:
+            if not threads:
+                threads.append(threading.Thread(target=repeat))
+                threads[0].start()
+                threads[0].join(0.2)
+
+        def end(self, statement: AskedStatement, outcome: str, error: SqlStreamError | None) -> None:
+            pass
+
+    def repeat() -> None:
+        repeated.append(service.execute(session, "SHOW VIEWS", sent=Sent(handle, True)))
+
+    threads: list[threading.Thread] = []
+    with gateway_service(listener=Listener()) as (service, _):
+        session = service.open_session({})
+        first = service.execute(session, "SHOW VIEWS", sent=Sent(handle))
+        threads[0].join()
+        assert repeated == [first]
+
+
+def test_a_session_that_was_closed_stays_closed_when_its_statement_ends_later(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, session = servers.service, servers.service.open_session({})
+    begun, closed, ended = (threading.Event() for _ in range(3))
+    execute, keep = Session.execute, GatewayService._keep
+
+    def execute_late(self: Session, statement: Statement) -> Outcome:
+        begun.set()
+        assert closed.wait(60)
+        return execute(self, statement)
+
+    def keep_and_tell(self: GatewayService, of: GatewaySession, handle: str) -> None:
+        keep(self, of, handle)
+        ended.set()
+
+    monkeypatch.setattr(Session, "execute", execute_late)
+    monkeypatch.setattr(GatewayService, "_keep", keep_and_tell)
+    service.execute(session, "SET 'parallelism.default' = '2'")
+    assert begun.wait(60)
+    service.close_session(session)
+    closed.set()
+    assert ended.wait(60)
+    assert servers.kept() == []
 
 
 def test_an_insert_that_is_sent_again_to_the_next_server_is_answered_with_its_job(servers: Servers) -> None:
