@@ -5,6 +5,7 @@ The client is that of connector http, which calls no address that tables may not
 from __future__ import annotations
 
 import base64
+import dataclasses
 import email.utils
 import io
 import re
@@ -87,18 +88,26 @@ class HttpConnection(ReadingConnection):
             raise FileNotFoundError(f"there is no {path}")
         return cast(BinaryIO, io.BufferedReader(_Parts(self, path, found.size), _PART_BYTES))
 
-    def part(self, path: str, begin: int, size: int) -> bytes:
-        """These bytes of a file. ExternalError SS5001 for a server that does not send parts."""
-        answer = self._ask("GET", path, {"range": f"bytes={begin}-{begin + size - 1}".encode()})
+    def part(self, path: str, begin: int, size: int, first: Answer | None) -> Answer:
+        """These bytes of a file, of which `first` was the answer with the first of them. ExternalError SS5001 for a server that
+        does not send parts, and for a file that has changed since."""
+        within = f"bytes={begin}-{begin + size - 1}".encode()
+        answer = self._ask("GET", path, {"range": within, **_unless_changed(first)})
+        if first is not None and (answer.status in (412, 416) or _has_changed(first, answer)):
+            raise self.changed(path)
         if answer.status == 206:
-            return answer.body
+            return answer
         if answer.status == 200 and begin == 0:
-            return answer.body[:size]
+            return dataclasses.replace(answer, body=answer.body[:size])
         if answer.status == 200:
-            raise ExternalError(
-                "SS5001", f'could not read "{self._origin}{path}": the server sends no parts of files'
-            )
+            raise self._unread(path, "the server sends no parts of files")
         raise failure_of(answer, self._request("GET", path))
+
+    def changed(self, path: str) -> ExternalError:
+        return self._unread(path, "the file has changed while it was read")
+
+    def _unread(self, path: str, reason: str) -> ExternalError:
+        return ExternalError("SS5001", f'could not read "{self._origin}{path}": {reason}')
 
     def close(self) -> None:
         """Others may use it."""
@@ -112,11 +121,13 @@ class HttpConnection(ReadingConnection):
 
 
 class _Parts(io.RawIOBase):
-    """A file that is read by requests for parts. State: the position."""
+    """A file that is read by requests for parts, all of them of the file that the first one found. State: the position, and the
+    answer to the first request, without its bytes."""
 
     def __init__(self, connection: HttpConnection, path: str, size: int) -> None:
         self._connection, self._path, self._size = connection, path, size
         self._position = 0
+        self._first: Answer | None = None
 
     def readable(self) -> bool:
         return True
@@ -136,7 +147,11 @@ class _Parts(io.RawIOBase):
         size = min(len(view), self._size - self._position, _PART_BYTES)
         if size <= 0:
             return 0
-        data = self._connection.part(self._path, self._position, size)
+        answer = self._connection.part(self._path, self._position, size, self._first)
+        if answer.status == 206 and _whole_size(answer) not in (None, self._size):
+            raise self._connection.changed(self._path)
+        data = answer.body
+        self._first = self._first or dataclasses.replace(answer, body=b"")
         if not data:
             raise OSError("the server sends less than the file has")
         view[: len(data)] = data
@@ -144,13 +159,36 @@ class _Parts(io.RawIOBase):
         return len(data)
 
 
-def _size(answer: Answer, path: str) -> int:
+def _unless_changed(first: Answer | None) -> dict[str, bytes]:
+    """The condition under which the server sends a further part (RFC 9110, 13.1); else it answers 412."""
+    headers = first.headers if first is not None else {}
+    if (tag := headers.get("etag", "")).startswith('"'):
+        return {"if-match": tag.encode("latin-1")}
+    if date := headers.get("last-modified"):
+        return {"if-unmodified-since": date.encode("latin-1")}
+    return {}
+
+
+def _has_changed(first: Answer, answer: Answer) -> bool:
+    """Servers may pass over conditions."""
+    for name in ("etag", "last-modified"):
+        if name in first.headers and name in answer.headers:
+            return first.headers[name] != answer.headers[name]
+    return False
+
+
+def _whole_size(answer: Answer) -> int | None:
     whole = answer.headers.get("content-range", "").rpartition("/")[2] or answer.headers.get(
         "content-length", ""
     )
-    if not whole.isdecimal():
+    return int(whole) if whole.isdecimal() else None
+
+
+def _size(answer: Answer, path: str) -> int:
+    size = _whole_size(answer)
+    if size is None:
         raise OSError(f"the server does not say how large {path} is")
-    return int(whole)
+    return size
 
 
 def _modified_ns(answer: Answer) -> int:

@@ -15,7 +15,9 @@ from file_servers import PASSWORD, FileServer, running
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, files_of, place_of
 from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.http_client import Answer, Request
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream.runtime.host.stores.http_store import HttpConnection
 from sqlstream.spi.files import Files
 
 WRITTEN = ("sftp", "ftp", "webhdfs")
@@ -235,6 +237,48 @@ def test_a_server_reaches_file_systems_as_database_servers_and_http_as_tables_of
             inside.status(f"{server.root}/a")
         allowed = files_of({"path": server.root}, RootedFiles(FilePlaces(has_private_addresses=True)))
         assert allowed.status(f"{server.root}/a") is not None
+
+
+class ReplacedFile:
+    """A client of a server where a file is replaced behind its first part. State: what was asked."""
+
+    def __init__(self, before: dict[str, str], after: dict[str, str], status: int = 206) -> None:
+        self._answers = [(before, 206), (after, status)]
+        self.asked: list[dict[str, bytes]] = []
+
+    def call(self, request: Request) -> Answer:
+        if request.method == "HEAD":
+            return Answer(200, {"content-length": "8000000"}, b"", request.url)
+        headers, status = self._answers[min(len(self.asked), 1)]
+        self.asked.append({k: v for k, v in request.protocol.items() if k != "range"})
+        within = {"content-range": f"{request.protocol['range'].decode()}/8000000".replace("=", " ")}
+        return Answer(status, {**within, **headers}, b"x" * (4 << 20), request.url)
+
+
+DATE, LATER = "Sun, 29 Nov 2026 10:00:00 GMT", "Sun, 29 Nov 2026 10:00:01 GMT"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "condition"),
+    [
+        ({"etag": '"a"', "last-modified": DATE}, {}, 412, {"if-match": b'"a"'}),
+        ({"etag": '"a"'}, {"etag": '"b"'}, 206, {"if-match": b'"a"'}),
+        ({"etag": 'W/"a"'}, {"etag": 'W/"b"'}, 206, {}),
+        ({"last-modified": DATE}, {"last-modified": LATER}, 206, {"if-unmodified-since": DATE.encode()}),
+        ({}, {"content-range": "bytes 4194304-7999998/7999999"}, 206, {}),
+        ({}, {"content-range": "bytes */10"}, 416, {}),
+    ],
+)
+def test_a_file_that_is_replaced_while_it_is_read_is_no_mix_of_both(
+    before: dict[str, str], after: dict[str, str], status: int, condition: dict[str, bytes]
+) -> None:
+    client = ReplacedFile(before, after, status)
+    connection = HttpConnection(client, "http://host", {})  # type: ignore[arg-type]
+    with connection.open_read("/a") as stream:
+        assert stream.read(10) == b"x" * 10
+        with pytest.raises(ExternalError, match="the file has changed while it was read"):
+            stream.read()
+    assert client.asked == [{}, condition]
 
 
 def test_hdfs_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
