@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from sqlstream import config as options
 from sqlstream.client.clusters.cluster_client import ClusterClient
@@ -72,7 +75,6 @@ def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClien
             )
         return Artifact(name, known.group(1), size)
     from sqlstream.runtime.connectors.files.file_paths import table_path
-    from sqlstream.runtime.host.artifacts import digest_of
     from sqlstream.runtime.host.file_systems import files_of
 
     place = table_path(path)
@@ -82,7 +84,7 @@ def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClien
         raise _missing(name, path, "name a file; a directory goes as an archive")
     size_max: int = options.get(config, "sqlstream.artifacts.max-size")
     with files.open_read(place) as stream:
-        digest, size = digest_of(stream, size_max, path)
+        digest, size = _DIGESTS.of(stream, size_max, path)
     artifact = Artifact(name, digest, size)
     there = cluster.add_artifact_part(artifact, 0, b"")
     if there < size:
@@ -90,6 +92,51 @@ def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClien
             stream.seek(there)
             _send(artifact, there, stream, cluster, path)
     return artifact
+
+
+class _Digests:
+    """Those of local files, so that a large one is not read for each statement. A file is another one once its number, its bytes
+    or its times change; one that has changed only now may do so again unseen, and is not kept. Thread-safe.
+
+    State: the digests of KEPT_MAX files, those that were asked for last."""
+
+    KEPT_MAX = 256
+    SETTLED_NS = 2_000_000_000
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, ...], str] = {}
+
+    def of(self, stream: BinaryIO, size_max: int, path: str) -> tuple[str, int]:
+        """The SHA-256 in hex and the bytes of an open file. UserError SS5087."""
+        from sqlstream.runtime.host.artifacts import digest_of, too_large
+
+        before = self._look(stream)
+        with self._lock:
+            digest = self._kept.pop(before, None) if before else None
+        size = before[2] if before else 0
+        if digest is None:
+            digest, size = digest_of(stream, size_max, path)
+        if size > size_max:
+            raise too_large(path, size_max)
+        if before and before == self._look(stream) and max(before[3:]) + self.SETTLED_NS < time.time_ns():
+            with self._lock:
+                self._kept[before] = digest
+                while len(self._kept) > self.KEPT_MAX:
+                    del self._kept[next(iter(self._kept))]
+        return digest, size
+
+    @staticmethod
+    def _look(stream: BinaryIO) -> tuple[int, ...]:
+        """Device, number, bytes and times; nothing for a file of a store elsewhere."""
+        try:
+            found = os.fstat(stream.fileno())
+        except (AttributeError, OSError):
+            return ()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+_DIGESTS = _Digests()
 
 
 def _send(artifact: Artifact, there: int, stream: object, cluster: ClusterClient, path: str) -> None:
