@@ -331,105 +331,106 @@ def _http(directory: Path) -> Running:
         yield f"http://127.0.0.1:{port}", {}, calls
 
 
+class _WebHdfs(_Quiet):
+    """The name node at /webhdfs/v1, which sends whoever reads or writes to the data node at /data."""
+
+    directory: Path
+    calls: list[str]
+
+    def do(self) -> None:
+        parts = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(parts.query))
+        body = self.body()
+        path = urllib.parse.unquote(parts.path)
+        op = query.get("op", "")
+        self.calls.append(f"{op} {path}")
+        try:
+            if path.startswith("/data/"):
+                self.data(op, self.directory / path.removeprefix("/data/").lstrip("/"), query, body)
+                return
+            if query.get("user.name") != USER:
+                self.fail(403, "AccessControlException", "no such user")
+                return
+            below = path.removeprefix("/webhdfs/v1").lstrip("/")
+            if op in ("OPEN", "CREATE", "APPEND"):
+                if op != "CREATE":
+                    (self.directory / below).stat()
+                where = f"http://127.0.0.1:{self.server.server_address[1]}/data/{urllib.parse.quote(below)}"
+                self.answer(307, Location=f"{where}?{parts.query}")
+                return
+            self.name(op, self.directory / below, query)
+        except FileNotFoundError as error:
+            self.fail(404, "FileNotFoundException", str(error))
+        except (FileExistsError, NotADirectoryError, OSError) as error:
+            self.fail(403, "IOException", str(error))
+
+    do_GET = do_PUT = do_POST = do_DELETE = do  # noqa: N815
+
+    def data(self, op: str, path: Path, query: dict[str, str], body: bytes) -> None:
+        if op == "OPEN":
+            begin = int(query.get("offset", "0"))
+            data = path.read_bytes()[begin:]
+            self.answer(200, data[: int(query["length"])] if "length" in query else data)
+            return
+        if op == "CREATE":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+            self.answer(201)
+            return
+        with path.open("ab") as stream:
+            stream.write(body)
+        self.answer(200)
+
+    def name(self, op: str, path: Path, query: dict[str, str]) -> None:
+        match op:
+            case "GETFILESTATUS":
+                self.json({"FileStatus": _status(path, "")})
+            case "LISTSTATUS":
+                found = (
+                    [_status(p, p.name) for p in sorted(path.iterdir())]
+                    if path.is_dir()
+                    else [_status(path, "")]
+                )
+                self.json({"FileStatuses": {"FileStatus": found}})
+            case "MKDIRS":
+                path.mkdir(parents=True, exist_ok=True)
+                self.json({"boolean": True})
+            case "RENAME":
+                self.rename(path, self.directory / query["destination"].lstrip("/"), query)
+            case "DELETE":
+                is_there = path.exists()
+                if path.is_dir() and query.get("recursive") == "true":
+                    shutil.rmtree(path)
+                elif path.is_dir():
+                    path.rmdir()
+                elif is_there:
+                    path.unlink()
+                self.json({"boolean": is_there})
+            case _:
+                self.fail(400, "UnsupportedOperationException", op)
+
+    def rename(self, path: Path, other: Path, query: dict[str, str]) -> None:
+        if query.get("renameoptions") != "OVERWRITE":
+            is_free = path.exists() and not other.exists() and other.parent.is_dir()
+            if is_free:
+                path.rename(other)
+            self.json({"boolean": is_free})
+            return
+        os.replace(path, other)
+        self.answer(200)
+
+    def json(self, value: Any) -> None:
+        self.answer(200, json.dumps(value).encode(), Content_Type="application/json")
+
+    def fail(self, status: int, exception: str, message: str) -> None:
+        said = {"RemoteException": {"exception": exception, "message": message}}
+        self.answer(status, json.dumps(said).encode(), Content_Type="application/json")
+
+
 @contextlib.contextmanager
 def _webhdfs(directory: Path) -> Running:
     calls: list[str] = []
-
-    class Handler(_Quiet):
-        """The name node at /webhdfs/v1, which sends whoever reads or writes to the data node at /data."""
-
-        def do(self) -> None:
-            parts = urllib.parse.urlsplit(self.path)
-            query = dict(urllib.parse.parse_qsl(parts.query))
-            body = self.body()
-            path = urllib.parse.unquote(parts.path)
-            op = query.get("op", "")
-            calls.append(f"{op} {path}")
-            try:
-                if path.startswith("/data/"):
-                    self.data(op, directory / path.removeprefix("/data/").lstrip("/"), query, body)
-                    return
-                if query.get("user.name") != USER:
-                    self.fail(403, "AccessControlException", "no such user")
-                    return
-                below = path.removeprefix("/webhdfs/v1").lstrip("/")
-                if op in ("OPEN", "CREATE", "APPEND"):
-                    if op != "CREATE":
-                        (directory / below).stat()
-                    where = (
-                        f"http://127.0.0.1:{self.server.server_address[1]}/data/{urllib.parse.quote(below)}"
-                    )
-                    self.answer(307, Location=f"{where}?{parts.query}")
-                    return
-                self.name(op, directory / below, query)
-            except FileNotFoundError as error:
-                self.fail(404, "FileNotFoundException", str(error))
-            except (FileExistsError, NotADirectoryError, OSError) as error:
-                self.fail(403, "IOException", str(error))
-
-        do_GET = do_PUT = do_POST = do_DELETE = do  # noqa: N815
-
-        def data(self, op: str, path: Path, query: dict[str, str], body: bytes) -> None:
-            if op == "OPEN":
-                begin = int(query.get("offset", "0"))
-                data = path.read_bytes()[begin:]
-                self.answer(200, data[: int(query["length"])] if "length" in query else data)
-                return
-            if op == "CREATE":
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(body)
-                self.answer(201)
-                return
-            with path.open("ab") as stream:
-                stream.write(body)
-            self.answer(200)
-
-        def name(self, op: str, path: Path, query: dict[str, str]) -> None:
-            match op:
-                case "GETFILESTATUS":
-                    self.json({"FileStatus": _status(path, "")})
-                case "LISTSTATUS":
-                    found = (
-                        [_status(p, p.name) for p in sorted(path.iterdir())]
-                        if path.is_dir()
-                        else [_status(path, "")]
-                    )
-                    self.json({"FileStatuses": {"FileStatus": found}})
-                case "MKDIRS":
-                    path.mkdir(parents=True, exist_ok=True)
-                    self.json({"boolean": True})
-                case "RENAME":
-                    self.rename(path, directory / query["destination"].lstrip("/"), query)
-                case "DELETE":
-                    is_there = path.exists()
-                    if path.is_dir() and query.get("recursive") == "true":
-                        shutil.rmtree(path)
-                    elif path.is_dir():
-                        path.rmdir()
-                    elif is_there:
-                        path.unlink()
-                    self.json({"boolean": is_there})
-                case _:
-                    self.fail(400, "UnsupportedOperationException", op)
-
-        def rename(self, path: Path, other: Path, query: dict[str, str]) -> None:
-            if query.get("renameoptions") != "OVERWRITE":
-                is_free = path.exists() and not other.exists() and other.parent.is_dir()
-                if is_free:
-                    path.rename(other)
-                self.json({"boolean": is_free})
-                return
-            os.replace(path, other)
-            self.answer(200)
-
-        def json(self, value: Any) -> None:
-            self.answer(200, json.dumps(value).encode(), Content_Type="application/json")
-
-        def fail(self, status: int, exception: str, message: str) -> None:
-            said = {"RemoteException": {"exception": exception, "message": message}}
-            self.answer(status, json.dumps(said).encode(), Content_Type="application/json")
-
-    with _serving(Handler) as port:
+    with _serving(type("Handler", (_WebHdfs,), {"directory": directory, "calls": calls})) as port:
         yield f"webhdfs://127.0.0.1:{port}", {"fs.user": USER}, calls
 
 
