@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -14,6 +15,8 @@ from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.whole_files import FILE_MODE, sync_directory
 
 _DRAFT = ".draft-"
+_LEFT_S = 3600.0
+"""A draft that is so old is left by a killed process. Whoever stands still for as long finds it gone, and replaces nothing."""
 
 
 class FolderStore:
@@ -27,6 +30,15 @@ class FolderStore:
         """`directory` is made when it is not there. ExternalError SS5001, UserError SS4012."""
         self._directory = directory
         make_private_directory(directory)
+        with _failing(directory):
+            self._remove_left_drafts()
+
+    def _remove_left_drafts(self) -> None:
+        for name in os.listdir(self._directory):
+            path = os.path.join(self._directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                if name.startswith(_DRAFT) and os.stat(path).st_mtime < time.time() - _LEFT_S:
+                    os.unlink(path)
 
     def read(self, key: str) -> Record | None:
         while True:

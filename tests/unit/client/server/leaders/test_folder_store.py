@@ -71,6 +71,27 @@ def test_what_a_writer_that_was_killed_left_is_no_record(tmp_path: Path) -> None
     assert contents(store, "b") is None
     assert store.write("b", b"x", None) == "1"
     assert sorted(store.keys()) == ["b"]
+    (tmp_path / "r" / ".draft-2").write_bytes(b"being written")
+    os.utime(tmp_path / "r" / ".draft-1", (0, 0))
+    assert FolderStore(str(tmp_path / "r")).keys() == ["b"]
+    assert sorted(os.listdir(tmp_path / "r")) == [".draft-2", "b"]
+
+
+def test_a_writer_whose_draft_is_gone_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, link = FolderStore(str(tmp_path / "r")), os.link
+    version = store.write("a", b"one", None)
+
+    def stands_still(draft: str, path: str) -> None:
+        os.utime(draft, (0, 0))
+        FolderStore(str(tmp_path / "r"))
+        link(draft, path)
+
+    monkeypatch.setattr(folder_store.os, "link", stands_still)
+    with pytest.raises(Conflict):
+        store.write("a", b"two", version)
+    assert contents(store, "a") == b"one"
 
 
 def test_a_folder_that_fails_is_an_error_that_names_it(
