@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from itertools import accumulate
 
 from sqlstream.client.server.kept_file import KeptFiles, make_private_directory, write_file
 from sqlstream.client.server.leaders.leadership import Leadership
@@ -50,7 +51,10 @@ def put_files(groups: Mapping[str, Mapping[str, bytes]], directory: str) -> None
     for values in groups.values():
         for name, data in values.items():
             path = os.path.join(directory, _checked(name))
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            # Of the directories that it makes, makedirs has the last alone private.
+            *above, _ = accumulate(name.split("/"), os.path.join, initial=directory)
+            for each in above:
+                os.makedirs(each, 0o700, exist_ok=True)
             write_file(path, data, is_durable=False)
 
 

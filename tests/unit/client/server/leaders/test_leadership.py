@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import stat
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from sqlstream.client.server.leaders.fenced_records import LEADER, leader_of
 from sqlstream.client.server.leaders.folder_store import FolderStore
 from sqlstream.client.server.leaders.leadership import Leadership, LeaseTimes, Stores
-from sqlstream.client.server.leaders.led_files import LedFiles
+from sqlstream.client.server.leaders.led_files import LedFiles, put_files
 from sqlstream.errors import ExternalError
 
 
@@ -180,3 +181,12 @@ def test_of_many_that_begin_or_end_together_one_leads_at_a_time(tmp_path: Path, 
         else:
             leader.stand_still()
     assert sorted(server.leadership.epoch for server in servers) == list(range(1, 7))
+
+
+def test_what_a_store_has_is_written_into_private_directories(tmp_path: Path) -> None:
+    groups = {"ended": {"jobs/ended/a1.job": b"a"}, "job-b2": {"jobs/b2.job": b"b"}}
+    put_files(groups, str(tmp_path / "led"))
+    found = [path for path in (tmp_path / "led").rglob("*") if path.is_dir()] + [tmp_path / "led"]
+    assert {path.name for path in found} == {"led", "jobs", "ended"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o700}
+    assert (tmp_path / "led" / "jobs" / "ended" / "a1.job").read_bytes() == b"a"
