@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import socket
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
@@ -18,12 +19,11 @@ from sqlstream.client.http_api.errors import error_detail
 from sqlstream.client.server.app import HEALTH_PATHS
 from sqlstream.client.server.leaders.record_store import Conflict, RecordStore
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.host.clock import steady_s
 
 PEERS_MAX = 64
 PEER_BYTES_MAX = 4096
 
-LOOK_S = 1.0
+LOOK_S, IDLE_S = 1.0, 10.0
 
 _PREFIX = "server-"
 _PAGES = re.compile(r"/|/console(?:/.*)?")
@@ -40,51 +40,94 @@ class Peer(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Peers:
-    """The servers of a store, each with one record, which stays when a server is killed: it may come back. Thread-safe. State:
-    who was there at the last look."""
+    """The servers of a store, each with one record, which stays when a server is killed: it may come back. The one that leads
+    removes those of all others when it begins to lead, and when there are more than a bound: who lives writes its own again.
 
-    def __init__(
-        self, store: RecordStore, data_directory: str, now_s: Callable[[], float] = steady_s
-    ) -> None:
-        self._store, self._now_s = store, now_s
+    A thread asks the store, so that no request waits for it: once a second at most when somebody wants to know, else now and
+    then. Thread-safe. State: who was there at the last look, and what this server says of itself."""
+
+    def __init__(self, store: RecordStore, data_directory: str) -> None:
+        self._store = store
         own = f"{socket.gethostname()} {os.path.realpath(data_directory)}"
         self._key = _PREFIX + hashlib.sha256(own.encode()).hexdigest()[:16]
-        self._seen: tuple[float, list[Peer]] | None = None
+        self._own: Peer | None = None
+        self._seen: dict[str, Peer] = {}
+        self._asked, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="peers", daemon=True)
+
+    def start(self) -> None:
+        """Keep what `all` returns up to date. ExternalError SS6080."""
+        self.look()
+        self._thread.start()
 
     def announce(self, peer: Peer) -> None:
         """Say where this server is reached. ExternalError SS6080."""
-        while True:
-            found = self._store.read(self._key)
-            with contextlib.suppress(Conflict):
-                self._store.write(self._key, msgspec.json.encode(peer), found.version if found else None)
-                return
+        self._own = peer
+        self._write()
+        if peer.epoch > 0:
+            self._remove_others(self._keys())
 
     def leave(self) -> None:
         """This server ends in order."""
+        self._own = None
+        self._ended.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            # A store that hangs is not waited for.
+            self._thread.join(LOOK_S)
         with contextlib.suppress(ExternalError):
             self._store.remove(self._key)
 
     def all(self) -> list[Peer]:
-        """Those that are known, the one that leads or was the last to do so first. The store is asked once a second at most,
-        however many requests there are."""
-        seen = self._seen
-        if seen is None or self._now_s() - seen[0] >= LOOK_S:
-            # A store that does not answer names those that it has named.
-            seen = (self._now_s(), seen[1] if seen is not None else [])
-            with contextlib.suppress(ExternalError):
-                seen = (seen[0], self._look())
-            self._seen = seen
-        return seen[1]
+        """Those that were known at the last look, the one that leads or was the last to do so first."""
+        self._asked.set()
+        return sorted(self._seen.values(), key=lambda peer: -peer.epoch)
 
-    def _look(self) -> list[Peer]:
-        found = []
-        for key in [key for key in sorted(self._store.keys()) if key.startswith(_PREFIX)][:PEERS_MAX]:
+    def look(self) -> None:
+        """Ask the store who is there. ExternalError SS6080."""
+        keys, own = self._keys(), self._own
+        if own is not None and self._key not in keys:
+            self._write()
+        if own is not None and own.epoch > 0 and len(keys) > PEERS_MAX:
+            self._remove_others(keys)
+            keys = [self._key]
+        seen = {}
+        for key in sorted(keys, key=self._rank)[:PEERS_MAX]:
             record = self._store.read(key)
             # One that is damaged names nobody.
             with contextlib.suppress(msgspec.MsgspecError):
                 if record is not None and len(record.data) <= PEER_BYTES_MAX:
-                    found.append(msgspec.json.decode(record.data, type=Peer))
-        return sorted(found, key=lambda peer: -peer.epoch)
+                    seen[key] = msgspec.json.decode(record.data, type=Peer)
+        self._seen = seen
+
+    def _run(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            self._asked.wait(IDLE_S)
+            self._asked.clear()
+            # A store that does not answer names those that it has named.
+            with contextlib.suppress(ExternalError):
+                self.look()
+
+    def _rank(self, key: str) -> tuple[int, str]:
+        """The last leader that is known is not lost among many others."""
+        return (-self._seen[key].epoch if key in self._seen else 1, key)
+
+    def _keys(self) -> list[str]:
+        found = self._store.keys()
+        return [key for key in found if key.startswith(_PREFIX)]
+
+    def _write(self) -> None:
+        while (own := self._own) is not None:
+            found = self._store.read(self._key)
+            with contextlib.suppress(Conflict):
+                self._store.write(self._key, msgspec.json.encode(own), found.version if found else None)
+                return
+
+    def _remove_others(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            if key != self._key:
+                with contextlib.suppress(ExternalError):
+                    self._store.remove(key)
 
 
 def leader_of(peers: Sequence[Peer]) -> Peer | None:

@@ -125,6 +125,7 @@ class Server:
             self._listen(ends)
             ends.callback(peers.leave)
             self._announce_peer()
+            peers.start()
             with contextlib.ExitStack() as answering:
 
                 def begin_waiting() -> None:

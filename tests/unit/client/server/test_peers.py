@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +34,50 @@ def answer(peers: list[Peer], method: str, path: str) -> httpx.Response:
     return asyncio.run(ask())
 
 
+def looked(peers: Peers) -> list[Peer]:
+    peers.look()
+    return peers.all()
+
+
 def test_the_one_that_leads_or_was_the_last_to_is_first_and_one_that_ends_in_order_is_gone(
     tmp_path: Path,
 ) -> None:
-    store, clock = FolderStore(str(tmp_path / "records")), itertools.count()
-    first, second = (Peers(store, f"/data/{n}", lambda: next(clock)) for n in (1, 2))
-    assert leader_of(first.all()) is None
-    second.announce(OTHER)
-    assert leader_of(first.all()) is None
+    store = FolderStore(str(tmp_path / "records"))
+    first, second = (Peers(store, f"/data/{n}") for n in (1, 2))
+    assert leader_of(looked(first)) is None
     first.announce(LEADER)
-    assert second.all() == [LEADER, OTHER]
+    second.announce(OTHER)
+    assert looked(second) == [LEADER, OTHER]
     later = Peer(OTHER.gateway, OTHER.rest, 5)
     second.announce(later)
-    assert leader_of(first.all()) == later
+    assert leader_of(looked(first)) == later
+    assert looked(second) == [later, LEADER]
     second.leave()
     second.leave()
-    assert first.all() == [LEADER]
+    assert looked(first) == [LEADER]
+
+
+def test_the_leader_removes_records_of_servers_that_are_gone_and_those_that_live_come_back(
+    tmp_path: Path,
+) -> None:
+    store = FolderStore(str(tmp_path / "records"))
+    leader, waiting = Peers(store, "/data/1"), Peers(store, "/data/2")
+
+    def killed() -> None:
+        for number in range(PEERS_MAX):
+            store.write(f"server-{number:03}", b'{"gateway": "a", "rest": "b", "epoch": 1}', None)
+
+    waiting.announce(OTHER)
+    killed()
+    leader.announce(LEADER)
+    assert looked(leader) == [LEADER]
+    assert looked(waiting) == [LEADER]
+    assert looked(waiting) == [LEADER, OTHER]
+    killed()
+    # Before the leader has looked: more than the bound, the leader among them.
+    assert leader_of(looked(waiting)) == LEADER
+    assert looked(leader) == [LEADER]
+    assert len(store.keys()) == 1
 
 
 def test_damaged_records_name_nobody_and_there_are_no_more_than_a_bound(tmp_path: Path) -> None:
@@ -59,21 +87,47 @@ def test_damaged_records_name_nobody_and_there_are_no_more_than_a_bound(tmp_path
             f"server-{number:03}", b'{"gateway": "a", "rest": "b", "epoch": 1}' if number else b"{", None
         )
     store.write("leader", b'{"gateway": "a", "rest": "b", "epoch": 1}', None)
-    assert len(Peers(store, "/data").all()) == PEERS_MAX - 1
+    assert len(looked(Peers(store, "/data"))) == PEERS_MAX - 1
 
 
-def test_however_many_ask_the_store_is_asked_once_a_second(tmp_path: Path) -> None:
-    store, now = FolderStore(str(tmp_path / "records")), [0.0]
-    peers = Peers(store, "/data", lambda: now[0])
-    assert peers.all() == []
-    Peers(store, "/data/2").announce(LEADER)
-    assert peers.all() == []
-    now[0] = 1.0
-    assert peers.all() == [LEADER]
-    # What it has named it names again when the store does not answer.
+class HangingStore(FolderStore):
+    """Does not answer who is there while `answers` is not set."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(str(directory))
+        self.answers, self.is_asked = threading.Event(), threading.Event()
+        self.answers.set()
+
+    def keys(self) -> list[str]:
+        self.is_asked.set()
+        self.answers.wait()
+        return super().keys()
+
+
+def test_no_request_waits_for_a_store_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlstream.client.server.peers.LOOK_S", 0.01)
+    store = HangingStore(tmp_path / "records")
+    peers = Peers(store, "/data/1")
+    peers.announce(OTHER)
+    peers.start()
+    store.answers.clear()
+    Peers(FolderStore(str(tmp_path / "records")), "/data/2").announce(LEADER)
+    store.is_asked.clear()
+    assert peers.all() == [OTHER]
+    assert store.is_asked.wait(60)
+    assert peers.all() == [OTHER]
+    store.answers.set()
+    deadline_s = time.monotonic() + 60
+    while leader_of(peers.all()) != LEADER:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    # What it has named it names again when the store fails.
     (tmp_path / "records").rename(tmp_path / "away")
-    now[0] = 2.0
-    assert peers.all() == [LEADER]
+    store.is_asked.clear()
+    assert leader_of(peers.all()) == LEADER
+    assert store.is_asked.wait(60)
+    assert leader_of(peers.all()) == LEADER
+    peers.leave()
 
 
 def test_one_that_waits_is_alive_not_ready_and_names_the_leader() -> None:
