@@ -133,8 +133,13 @@ def formatter_of(log_format: str, process: str) -> logging.Formatter:
 ROOT = "root"
 """The name of the logger whose level those without one of their own have."""
 
-_QUIET = ("asyncio", "httpx", "httpcore", "sqlglot", "uvicorn")
+_QUIET = (
+    "asyncio", "botocore", "httpx", "httpcore", "kazoo", "ldap3", "paramiko", "sqlglot", "urllib3", "uvicorn",
+)  # fmt: skip
 """Loggers of libraries report what only their authors can use."""
+
+_WITH_SECRETS = re.compile(r"(botocore|kazoo)(\..*)?")
+"""Below INFO they log requests as they are: logins, and records with the passwords of tables."""
 
 _first_level = [logging.WARNING]
 """The level with which the log of this process began."""
@@ -150,6 +155,10 @@ def checked_levels(levels: Mapping[str, str]) -> dict[str, str]:
             raise UserError(
                 "SS6120", f'there is no level "{level[:200]}"', hint=f"levels are {', '.join(LOG_LEVELS)}"
             )
+        if _WITH_SECRETS.fullmatch(name) and level and logging.getLevelName(level.upper()) < logging.INFO:
+            raise UserError(
+                "SS6120", f'the level of "{name}" is INFO at least, since it logs passwords below', hint="give INFO"
+            )  # fmt: skip
         checked[name] = level.upper()
     if len(checked) > LOGGERS_MAX:
         raise UserError("SS6120", f"at most {LOGGERS_MAX} loggers have levels of their own")

@@ -104,8 +104,34 @@ def test_levels_are_set_and_taken_away_again_by_logger() -> None:
         root.setLevel(level)
 
 
+def test_libraries_that_log_passwords_below_info_do_not_whatever_the_level_of_the_rest() -> None:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        install_handler(logging.NullHandler(), "server", "DEBUG", "TEXT")
+        set_levels(checked_levels({"root": "DEBUG", "kazoo": "INFO"}))
+        for name in ("kazoo.client", "botocore.endpoint"):
+            assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
+        assert logging.getLogger("kazoo.client").isEnabledFor(logging.INFO)
+    finally:
+        set_levels({"kazoo": ""})
+        for handler in list(root.handlers):
+            root.removeHandler(handler)
+        for handler in handlers:
+            root.addHandler(handler)
+        root.setLevel(level)
+
+
 @pytest.mark.parametrize(
-    "levels", [{"root": "LOUD"}, {"": "INFO"}, {"a b": "INFO"}, {"a\n": "INFO"}, {"x" * 201: ""}]
+    "levels",
+    [
+        {"root": "LOUD"},
+        {"": "INFO"},
+        {"a b": "INFO"},
+        {"a\n": "INFO"},
+        {"x" * 201: ""},
+        {"kazoo.client": "debug"},
+    ],
 )
 def test_what_is_no_logger_or_level_is_refused(levels: dict[str, str]) -> None:
     with pytest.raises(UserError) as refused:
