@@ -60,7 +60,8 @@ class FolderStore:
         with _failing(path):
             if self._newest(key) != (None if expected is None else int(expected)):
                 raise Conflict
-            os.makedirs(self._path(key), 0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._path(key), 0o700)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as stream:
                     stream.write(data)
@@ -73,6 +74,9 @@ class FolderStore:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(draft)
             sync_directory(self._path(key))
+            if expected is None:
+                # The folder itself is new, or was made by somebody who has died since.
+                sync_directory(self._directory)
             if self._newest(key) != number:
                 # It has come so late that nobody reads it, or another one has replaced it already.
                 raise OSError(errno.EAGAIN, "another server writes it")

@@ -94,6 +94,17 @@ def test_a_writer_whose_draft_is_gone_replaces_nothing(
     assert contents(store, "a") == b"one"
 
 
+def test_a_new_record_is_there_once_its_name_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, synced = FolderStore(str(tmp_path / "r")), list[str]()
+    monkeypatch.setattr(folder_store, "sync_directory", synced.append)
+    version = store.write("a", b"one", None)
+    assert synced == [str(tmp_path / "r" / "a"), str(tmp_path / "r")]
+    store.write("a", b"two", version)
+    assert synced[2:] == [str(tmp_path / "r" / "a")]
+
+
 def test_a_folder_that_fails_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
