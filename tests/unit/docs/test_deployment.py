@@ -52,10 +52,20 @@ def test_the_secret_of_a_cluster_that_was_made_first_is_that_of_the_server(tmp_p
     (made / "tokens.json").write_text("[]")
     (script,) = named("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]["args"]
     (tmp_path / "pod").mkdir()
-    subprocess.run(
-        ["sh", "-ec", script.replace("/secret", str(made))], cwd=tmp_path / "pod", check=True, timeout=60
-    )
-    assert StandaloneCluster(str(tmp_path / "pod" / "data" / "cluster")).join_token() == token
+
+    def start() -> None:
+        words = ["sh", "-c", script.replace("/secret", str(made))]
+        subprocess.run(words, cwd=tmp_path / "pod", check=True, timeout=60)
+
+    start()
+    data = tmp_path / "pod" / "data"
+    assert StandaloneCluster(str(data / "cluster")).join_token() == token
+    # What has been changed since stays when the pod starts again.
+    for path in (data / "tokens.json", data / "cluster" / "join-secret"):
+        path.write_text("changed")
+    start()
+    assert (data / "tokens.json").read_text() == (data / "cluster" / "join-secret").read_text() == "changed"
+    assert sorted(path.name for path in data.iterdir()) == ["cluster", "tokens.json"]
     assert JoinToken.parse(f"{token}\n") == token
 
 
