@@ -292,16 +292,7 @@ class Server:
     def _start_cluster(self, ends: contextlib.ExitStack) -> None:
         config = self._config
         self._places = self._file_places()
-        self._store = FileJobStore(
-            self._directory.jobs,
-            now_ms,
-            self._configuration.get("jobstore.max-capacity")
-            if self._configuration.get("jobstore.type") == "File"
-            else 0,
-            os.path.join(self._directory.shared, "kept") if self._leadership is not None else "",
-            1000 * self._configuration.get("jobstore.expiration-time"),
-            self._led_files,
-        )
+        self._store = self._job_store()
         check_owner = self._leadership.confirm if self._leadership is not None else None
         committer = ConnectorCommitter(files_at(self._places), check_owner)
         # Executors on other hosts do not see it: their jobs name a directory that they share.
@@ -310,7 +301,6 @@ class Server:
         stores = JobCheckpointStores(directory, check_owner)
         recovery = recover(self._store, committer, stores, now_ms)
         artifacts = ArtifactStore(lambda: self._directory.artifacts)
-        keep_files(self._store, artifacts)
         surroundings = ClusterSurroundings(
             self._store,
             KeptCommitter(self._store, committer),
@@ -364,6 +354,19 @@ class Server:
                     self._task_managers, self.join_address, token, {**self._configuration.for_jobs, **log}
                 )
         submit_again(recovery, self._cluster, self._store, now_ms)
+        # Behind it: one that cannot run again is no longer in the store. A new store of files removes none at first.
+        keep_files(self._store, artifacts)
+
+    def _job_store(self) -> FileJobStore:
+        is_kept = self._configuration.get("jobstore.type") == "File"
+        return FileJobStore(
+            self._directory.jobs,
+            now_ms,
+            self._configuration.get("jobstore.max-capacity") if is_kept else 0,
+            os.path.join(self._directory.shared, "kept") if self._leadership is not None else "",
+            1000 * self._configuration.get("jobstore.expiration-time"),
+            self._led_files,
+        )
 
     def _epoch(self) -> int:
         """By which ids of checkpoints go. The server of which a backup was taken has committed others since."""
