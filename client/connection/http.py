@@ -19,8 +19,13 @@ import msgspec
 from sqlstream import __version__
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.failover import Failed, Failover, GiveUp, Servers
-from sqlstream.client.connection.wire import LEADER_HEADER, START_HINT, answered_error, closed_error
-from sqlstream.client.http_api.types_json import DETAILED
+from sqlstream.client.connection.wire import (
+    LEADER_HEADER,
+    START_HINT,
+    answered_error,
+    closed_error,
+)
+from sqlstream.client.http_api.types_json import DETAILED, RESPOND_ASYNC
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 
 logger = logging.getLogger(__name__)
@@ -184,12 +189,17 @@ class HttpClient:
 
     @contextlib.contextmanager
     def stream(self, path: str, **parameters: str) -> Iterator[httpx.Response]:
-        """An answer whose body is read piece by piece, and may take for ever. Errors as for `call`."""
+        """An answer whose body is read piece by piece, and may take for ever. With several servers it may be 202 Accepted:
+        what is to be sent is not there yet. Errors as for `call`."""
         # A server that stands still keeps its connections open: another one may lead meanwhile.
-        timeout = self._timeout(STREAM_SILENCE_S if self._servers.are_several else None)
+        several = self._servers.are_several
+        timeout = self._timeout(STREAM_SILENCE_S if several else None)
+        headers = {"prefer": RESPOND_ASYNC} if several else {}
 
         def send(url: str, _: bool) -> httpx.Response:
-            request = self._client.build_request("GET", url + path, params=parameters, timeout=timeout)
+            request = self._client.build_request(
+                "GET", url + path, params=parameters, headers=headers, timeout=timeout
+            )
             return self._client.send(request, stream=True)
 
         response = self._sent(send, False, True)

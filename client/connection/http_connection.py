@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.connection.address import Address
-from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient
+from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient, unknown_outcome
 from sqlstream.client.connection.http_result import HttpResult
 from sqlstream.client.connection.wire import (
     OVERVIEW,
@@ -68,15 +68,19 @@ class HttpConnection:
 
     def execute(self, text: str) -> HttpResult:
         self._check_open()
-        handle, is_repeated = str(uuid.uuid4()), False
-        for _ in range(ATTEMPTS_MAX - 1):
+        handle, attempts = str(uuid.uuid4()), 0
+        while True:
+            attempts += 1
             try:
-                return self._executed(text, handle, is_repeated)
+                return self._executed(text, handle, attempts > 1)
             except SqlStreamError as error:
-                if not self._client.has_several_servers or not self._is_lost(handle, error):
+                if not self._client.has_several_servers:
                     raise
-                is_repeated = True
-        return self._executed(text, handle, is_repeated)
+                if attempts < ATTEMPTS_MAX and self._is_lost(handle, error):
+                    continue
+                if error.code in LOST_CODES:
+                    raise unknown_outcome(error) from error
+                raise
 
     def _executed(self, text: str, handle: str, is_repeated: bool) -> HttpResult:
         def body(is_sent: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 
 import pyarrow as pa
 
@@ -29,6 +30,9 @@ from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind, text_of
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+
+UNSETTLED = ("INITIALIZED", "PENDING", "RUNNING")
+"""Of the statuses of an operation."""
 
 SUSPENDED_S = 30.0
 """How long a job may be suspended before one of several servers goes on with it."""
@@ -53,8 +57,7 @@ class HttpResult(StatementResult):
         self._is_whole = False
         self._is_freed = False
         try:
-            stream = client.stream(operation_path(session, operation, "/result/stream"), rowFormat="ARROW")
-            self._pieces = self._response.enter_context(stream).iter_raw()
+            self._pieces = self._opened()
             self._facts = self._read_head()
         except BaseException:
             self.close()
@@ -70,6 +73,19 @@ class HttpResult(StatementResult):
         return self._facts
 
     # -- the stream --------------------------------------------------------------------------------
+
+    def _opened(self) -> Iterator[bytes]:
+        """The bytes of the stream, once the operation is settled. It is asked for its status meanwhile, which can be repeated,
+        at another server too; a stream has one reader."""
+        path = self._path("/result/stream")
+        pauses_s = poll_intervals_s()
+        while True:
+            response = self._response.enter_context(self._client.stream(path, rowFormat="ARROW"))
+            if response.status_code != HTTPStatus.ACCEPTED:
+                return response.iter_raw()
+            self._response.close()
+            while self._client.call("GET", self._path("/status"))["status"] in UNSETTLED:
+                time.sleep(next(pauses_s))
 
     def _read_head(self) -> ResultFacts:
         """SqlStreamError for a stream that ends before its head."""
@@ -142,8 +158,10 @@ class HttpResult(StatementResult):
             return
         self._is_freed = True
         with contextlib.suppress(SqlStreamError):
-            path = operation_path(self._session, self._operation, "/close")
-            self._client.call("DELETE", path, None, True, CLOSE_TIMEOUT_S)
+            self._client.call("DELETE", self._path("/close"), None, True, CLOSE_TIMEOUT_S)
+
+    def _path(self, rest: str) -> str:
+        return operation_path(self._session, self._operation, rest)
 
     # -- the job -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from http import HTTPStatus
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.pages_json import RowFormat, not_ready_json, page_json
 from sqlstream.client.gateway.pushed_results import FAILURE, PushedResults
 from sqlstream.client.gateway.results import Page
-from sqlstream.client.http_api.types_json import ARROW_STREAM
+from sqlstream.client.http_api.types_json import ARROW_STREAM, RESPOND_ASYNC
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.host.clock import steady_s
 
@@ -46,6 +47,10 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
         row_format = RowFormat.JSON if version == 1 else read_row_format(request)
         found = await _operation(context, session, operation)
         if row_format is RowFormat.ARROW:
+            if request.headers.get("prefer", "").strip().lower() == RESPOND_ASYNC:
+                await called_within(found.when_settled, context.service.options.page_wait_ms / 1000)
+                if found.status.is_unsettled:
+                    return Response(status_code=HTTPStatus.ACCEPTED)
             # An error is an answer of its own, since the result's schema is the first thing in an Arrow stream.
             await context.result(found, FAILURE)
         return PushedResults(context, session, found, row_format)
@@ -146,6 +151,8 @@ def _stream_responses() -> dict[int | str, Extra]:
     stream = {"schema": {"type": "string", "format": "binary"}}
     content = {"text/event-stream": {"schema": _EVENT}, ARROW_STREAM: stream}
     responses[200] = {"description": "The rows, as they come.", "content": content}
+    said = "The operation has not settled; only with rowFormat=ARROW and the header Prefer: respond-async."
+    responses[202] = {"description": said}
     return responses
 
 

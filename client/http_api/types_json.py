@@ -100,6 +100,9 @@ DETAILED = "application/vnd.sqlstream+json"
 """Named in a request's Accept header, it adds the member `error` to an error's body. Flink's own client accepts no other
 member beside `errors`."""
 
+RESPOND_ASYNC = "respond-async"
+"""As `Prefer` of a request (RFC 7240): a server says soon that what it is to send is not there yet, with 202 Accepted."""
+
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
 METADATA_KEY = b"sqlstream"

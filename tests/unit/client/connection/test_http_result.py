@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import pytest
 from gateway_harness import BLACKHOLE, UNBOUNDED, gateway_server
@@ -11,7 +12,11 @@ from gateway_harness import BLACKHOLE, UNBOUNDED, gateway_server
 from sqlstream.client.connection import http_connection
 from sqlstream.client.connection.address import parse_address
 from sqlstream.client.connection.failover import RETRY_S
+from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.http_connection import HttpConnection
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.sessions.outcomes import ResultKind
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 
 SLOW = (
@@ -64,3 +69,44 @@ def test_a_connection_is_closed_and_completes_nothing_when_no_server_is_left(
     assert made.complete("SEL", 3) == ()
     made.close()
     assert time.monotonic() - begun_s < RETRY_S
+
+
+def test_one_of_several_servers_is_asked_for_the_status_until_a_statement_has_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    call = HttpClient.call
+
+    def noted(self: HttpClient, method: str, path: str, *given: Any, **named: str) -> Any:
+        asked.append(path.rpartition("/")[2])
+        return call(self, method, path, *given, **named)
+
+    monkeypatch.setattr(HttpClient, "call", noted)
+    with gateway_server(GatewayOptions(page_wait_ms=1)) as server:
+        address = parse_address(f"{server.url},127.0.0.1:1")
+        with HttpConnection(address, {"table.dml-sync": "true"}) as several:
+            for text in (BLACKHOLE, SLOW):
+                several.execute(text)
+            result = several.execute("INSERT INTO sink SELECT id FROM slow")
+            assert (result.kind, "status" in asked) == (ResultKind.JOB, True)
+            with pytest.raises(SqlStreamError) as caught:
+                several.execute(BROKEN)
+            assert caught.value.code == "SS5102"
+        asked.clear()
+        with HttpConnection(parse_address(server.url), {"table.dml-sync": "true"}) as single:
+            for text in (BLACKHOLE, SLOW, "INSERT INTO sink SELECT id FROM slow"):
+                single.execute(text)
+        assert "status" not in asked
+
+
+def test_a_statement_whose_answer_is_lost_at_a_server_that_goes_on_is_not_taken_for_unsent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(*_: Any, **__: str) -> NoReturn:
+        raise ExternalError("SS5043", "the connection was lost")
+
+    with gateway_server() as server, HttpConnection(parse_address(f"{server.url},127.0.0.1:1"), {}) as made:
+        monkeypatch.setattr(HttpClient, "stream", lost)
+        with pytest.raises(ExternalError) as caught:
+            made.execute("SHOW TABLES")
+        assert caught.value.code == "SS6091"
