@@ -91,8 +91,9 @@ WITHOUT_ANSWER = {
     "/taskmanagers/{task_manager_id}/stdout",
     "/savepoint-disposal/{trigger_id}",
     "/jobs/{job_id}/rescaling/{trigger_id}",
+    "/artifacts/{digest}",
 }
-"""There is no log file, no savepoint was removed, and no job is rescaled."""
+"""There is no log file, no savepoint was removed, no job is rescaled, and no file was uploaded."""
 CANCELLING = "/jobs/{job_id}/yarn-cancel"
 
 
