@@ -21,6 +21,7 @@ from sqlstream.client.server.leaders.record_store import (
     Pause,
     Program,
     Read,
+    ReadAll,
     Record,
     Remove,
     TimedOut,
@@ -313,7 +314,7 @@ class Thread:
             return
         self.go(do(), None)
 
-    def _ask(self, call: Read | Write | Remove | ListKeys) -> None:
+    def _ask(self, call: Read | ReadAll | Write | Remove | ListKeys) -> None:
         """Lost on its way, lost on its way back, twice, late, or in order."""
         world, fate = self._server.world, self._server.world.fate
         failure = ExternalError("SS6080", "no answer")
@@ -331,7 +332,7 @@ class Thread:
                 world.after(latency_s + fate.uniform(0, 5 * LEASE_S), lambda: world.answer(call))
             world.after(latency_s, lambda: self._answered(call))
 
-    def _answered(self, call: Read | Write | Remove | ListKeys) -> None:
+    def _answered(self, call: Read | ReadAll | Write | Remove | ListKeys) -> None:
         """The store has the call at once, and the thread its answer later."""
         self._failing_since_s = None
         answer, failure = self._server.world.answer(call)
@@ -419,11 +420,13 @@ class World:
                 self.servers[place] = Server(self, next(self._numbers))
         self.after(self.fate.uniform(1, 5), self._trouble)
 
-    def answer(self, call: Read | Write | Remove | ListKeys) -> tuple[Any, Exception | None]:
+    def answer(self, call: Read | ReadAll | Write | Remove | ListKeys) -> tuple[Any, Exception | None]:
         store = self.large if call.is_large else self.store
         match call:
             case Read(key):
                 return store.records.get(key), None
+            case ReadAll(keys):
+                return [store.records.get(key) for key in keys], None
             case Write(key, data, expected):
                 try:
                     return store.write(key, data, expected), None

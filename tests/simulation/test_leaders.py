@@ -81,7 +81,7 @@ def test_a_protocol_that_lacks_a_part_loses_a_job_or_rows_of_it(leader: type[Lea
 @pytest.mark.parametrize(
     ("faults", "text"),
     [
-        (Faults(confirms=False), ROWS_WRONG),
+        (Faults(confirms=False), f"{JOB_LOST}|{ROWS_WRONG}"),
         (Faults(ids_of_leaders=False), ROWS_WRONG),
         (Faults(notes_first=False), "it does not count"),
     ],

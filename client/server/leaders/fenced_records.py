@@ -30,6 +30,7 @@ from sqlstream.client.server.leaders.record_store import (
     Pause,
     Program,
     Read,
+    ReadAll,
     Record,
     Remove,
     Write,
@@ -43,6 +44,11 @@ Kind = TypeVar("Kind")
 LEADER, INDEX = "leader", "index"
 INLINE_BYTES_MAX = 2048
 """What is larger lies in the store of large values, so that it is not written again with each change of its group."""
+
+INLINE_OF_A_GROUP_BYTES_MAX, ALWAYS_INLINE_BYTES_MAX = 64 << 10, 128
+"""What is beyond this of a group does too, but for what is as small as the key by which it would be found."""
+
+_READ_AT_ONCE = 64
 
 
 class NotLeading(Exception):
@@ -230,11 +236,13 @@ class Leader:
         values = dict(before.values) if before is not None else {}
         replaced = [values[n].key for n in changes if n in values and values[n].key]
         try:
+            inline_bytes = sum(len(value.data) for value in values.values())
             for value_name, data in changes.items():
-                if data is None:
-                    values.pop(value_name, None)
-                else:
-                    values[value_name] = yield from self._value(data)
+                if (old := values.pop(value_name, None)) is not None:
+                    inline_bytes -= len(old.data)
+                if data is not None:
+                    values[value_name] = yield from self._value(data, inline_bytes)
+                    inline_bytes += len(values[value_name].data)
         except Conflict as conflict:
             # A later leader has removed it: nothing names it yet.
             raise NotLeading from conflict
@@ -277,8 +285,10 @@ class Leader:
     def _name_groups(self, names: dict[str, str]) -> Program[None]:
         self._index_version = yield from self._put(INDEX, msgspec.msgpack.encode(names), self._index_version)
 
-    def _value(self, data: bytes) -> Program[_Value]:
-        if len(data) <= INLINE_BYTES_MAX:
+    def _value(self, data: bytes, inline_bytes: int) -> Program[_Value]:
+        """`inline_bytes` are those of the other values of its group."""
+        room = max(INLINE_OF_A_GROUP_BYTES_MAX - inline_bytes, ALWAYS_INLINE_BYTES_MAX)
+        if len(data) <= min(INLINE_BYTES_MAX, room):
             return _Value(data)
         key = self._next_key()
         yield from _written(key, data, None, is_large=True)
@@ -314,17 +324,14 @@ def read_groups() -> Program[dict[str, dict[str, bytes]]]:
 
 
 def _contents(groups: Mapping[str, Mapping[str, _Value]]) -> Program[dict[str, dict[str, bytes]]]:
-    found: dict[str, dict[str, bytes]] = {}
-    for name, values in groups.items():
-        found[name] = {}
-        for value_name, value in values.items():
-            data: bytes = value.data
-            if value.key:
-                record = yield from _read(value.key, is_large=True)
-                data = record.data if record is not None else b""
-                if hashlib.sha256(data).digest() != value.digest:
-                    data = b""
-            found[name][value_name] = data
+    found = {name: {n: value.data for n, value in values.items()} for name, values in groups.items()}
+    large = [(name, n, value) for name, values in groups.items() for n, value in values.items() if value.key]
+    for first in range(0, len(large), _READ_AT_ONCE):
+        some = large[first : first + _READ_AT_ONCE]
+        records = yield from _read_large(tuple(value.key for _, _, value in some))
+        for (name, n, value), record in zip(some, records, strict=True):
+            data = record.data if record is not None else b""
+            found[name][n] = data if hashlib.sha256(data).digest() == value.digest else b""
     return found
 
 
@@ -348,6 +355,15 @@ def _read(key: str, is_large: bool = False) -> Program[Record | None]:
     while True:
         try:
             found: Record | None = yield Read(key, is_large)
+            return found
+        except ExternalError as error:
+            yield Pause(error)
+
+
+def _read_large(keys: tuple[str, ...]) -> Program[list[Record | None]]:
+    while True:
+        try:
+            found: list[Record | None] = yield ReadAll(keys, is_large=True)
             return found
         except ExternalError as error:
             yield Pause(error)

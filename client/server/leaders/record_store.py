@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.clock import steady_s
 
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0
+READERS_MAX = 16
 
 
 class Conflict(Exception):
@@ -27,6 +29,7 @@ class Record:
 
 class RecordStore(Protocol):
     """Records by keys of letters, digits and `-`. A record is written whole, and only over the version that the writer expects.
+    Thread-safe.
 
     What a client has written, and all that was written before it, is what the client reads; what others write later it may read
     late. A call that fails with ExternalError SS6080 may have had its effect, or have it later."""
@@ -60,6 +63,14 @@ class Read:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReadAll:
+    """Several at once; the answer has as many."""
+
+    keys: tuple[str, ...]
+    is_large: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Write:
     key: str
     data: bytes
@@ -85,7 +96,7 @@ class Pause:
     error: ExternalError
 
 
-Call = Read | Write | Remove | ListKeys | Pause
+Call = Read | ReadAll | Write | Remove | ListKeys | Pause
 Result = TypeVar("Result")
 Program = Generator[Call, Any, Result]
 
@@ -130,10 +141,13 @@ def run(
             failure = error
 
 
-def _answer(call: Read | Write | Remove | ListKeys, store: RecordStore) -> Any:
+def _answer(call: Read | ReadAll | Write | Remove | ListKeys, store: RecordStore) -> Any:
     match call:
         case Read(key):
             return store.read(key)
+        case ReadAll(keys):
+            with ThreadPoolExecutor(READERS_MAX) as pool:
+                return list(pool.map(store.read, keys))
         case Write(key, data, expected):
             return store.write(key, data, expected)
         case Remove(key):

@@ -141,6 +141,23 @@ def test_what_is_too_large_is_refused_and_changes_nothing(
     server.leadership.stop()
 
 
+def test_a_record_of_a_catalog_names_most_tables_and_has_few(tmp_path: Path) -> None:
+    """Small values of a group that has many lie outside of its record, too; those that replace others count once."""
+    server = Server(tmp_path / "c", lease_s=60).begin()
+    assert server.leads()
+    tables: dict[str, bytes] = {f"catalog/databases/d/tables/t{n}.json": b"%d" % n * 300 for n in range(400)}
+    for _ in range(2):
+        server.leadership.change("catalog", tables)
+    server.leadership.change("catalog", {"flag": b"small"})
+    stores = stores_in(tmp_path / "c")
+    inline = len(tables) - len(stores.large.keys())
+    assert 64 < inline < 200
+    sizes = [len(found.data) for key in stores.records.keys() if (found := stores.records.read(key))]  # noqa: SIM118
+    assert 64 << 10 < max(sizes) < 120_000
+    assert server.leadership.contents() == {"catalog": {**tables, "flag": b"small"}}
+    server.leadership.stop()
+
+
 def test_files_of_a_leader_are_there_for_the_next_one(tmp_path: Path) -> None:
     first = Server(tmp_path / "c").begin()
     assert first.leads()
