@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import re
 
@@ -13,6 +14,8 @@ from sqlstream.client.server.leaders.record_store import RecordStore
 from sqlstream.client.server.leaders.s3_store import S3Login, S3Store
 from sqlstream.client.server.leaders.zookeeper_store import ZooKeeperOptions, ZooKeeperStore
 from sqlstream.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 PERIODS_A_LEASE = 5
 LOOK_MAX_S = 1.0
@@ -155,6 +158,11 @@ def _zookeeper(found: Leaders, configuration: Configuration) -> ZooKeeperOptions
             "SS4002",
             'option "high-availability.zookeeper.client.acl" is "creator", and nobody logs in',
             hint="set high-availability.zookeeper.client.authorization",
+        )
+    if acl == "open":
+        logger.warning(
+            "all users of ZooKeeper may read and change what this server keeps there, passwords of tables among it: "
+            "set high-availability.zookeeper.client.acl to creator, and high-availability.zookeeper.client.authorization"
         )
     return ZooKeeperOptions(
         quorum,

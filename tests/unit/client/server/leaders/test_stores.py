@@ -14,6 +14,7 @@ from sqlstream.client.server.leaders.leadership import LeaseTimes
 from sqlstream.client.server.leaders.s3_store import S3Login, S3Store
 from sqlstream.client.server.leaders.stores import leaders, open_stores
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.secrets import without_secrets
 
 
 def configured(**settings: str) -> Configuration:
@@ -75,6 +76,23 @@ def test_settings_of_zookeeper_that_are_wrong_are_refused(
     with pytest.raises(UserError) as caught:
         open_stores(found, configuration)
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize("acl", ["open", "creator"])
+def test_nodes_of_zookeeper_that_are_open_to_all_of_its_users_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, acl: str
+) -> None:
+    configuration = configured(
+        type="zookeeper", storageDir=str(tmp_path), zookeeper_quorum="127.0.0.1:1", zookeeper_client_acl=acl,
+        zookeeper_client_authorization="digest:ann:secret", **{"zookeeper_client_connection-timeout": "100 ms"},
+    )  # fmt: skip
+    found = leaders(configuration)
+    assert found is not None
+    with pytest.raises(ExternalError, match="could not use ZooKeeper"):
+        open_stores(found, configuration)
+    told = [text for text in caplog.messages if "all users of ZooKeeper" in text]
+    assert len(told) == (acl == "open")
+    assert [without_secrets(text) for text in told] == told
 
 
 def test_a_zookeeper_that_is_not_there_and_a_library_that_is_missing_are_errors_that_say_so(
