@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import psutil
@@ -72,14 +72,25 @@ class RunningServer:
         self._end.begin()
         assert self.process.stdout is not None
         self.greeting: list[str] = []
-        for line in self.process.stdout:
-            self.greeting.append(line.rstrip("\n"))
-            if line.startswith("Try:"):
-                break
+        if any(word.endswith("log.format=JSON") for word in self._words):
+            self._wait_for_record()
         else:
-            raise AssertionError(f"the server did not start: {self.errors()}")
+            self._read_greeting(self.process.stdout)
         found = json.loads((self.directory / "server.json").read_text())
         self.gateway, self.rest = found["gateway"], found["rest"]
+
+    def _read_greeting(self, output: IO[str]) -> None:
+        for line in output:
+            self.greeting.append(line.rstrip("\n"))
+            if line.startswith("Try:"):
+                return
+        raise AssertionError(f"the server did not start: {self.errors()}")
+
+    def _wait_for_record(self) -> None:
+        """What is printed otherwise is a record of the log."""
+        while " is ready" not in self.errors():
+            assert self.process.poll() is None, self.errors()
+            time.sleep(POLL_S)
 
     def __enter__(self) -> RunningServer:
         self.start()

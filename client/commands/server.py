@@ -91,18 +91,22 @@ def serve(read_configuration: Callable[[], Configuration], task_managers: int | 
 def serve_as(server: Server, read_configuration: Callable[[], Configuration]) -> int:
     """Run a server until it is stopped."""
     reload = _heed_signals(server)
-    if not server.lead(lambda: print("another server leads: this one waits to take its place", flush=True)):
+    if not server.lead(lambda: _say(server, "another server leads: this one waits to take its place")):
         return 0
     server.start()
     _collect_often()
-    if server.is_logging_json:
-        # What reads the output as JSON would stumble over a line that is none.
-        logger.info("%s", "; ".join(" ".join(line.split()) for line in greeting(server).splitlines()))
-    else:
-        print(greeting(server), flush=True)
+    _say(server, greeting(server))
     _wait_until_stopped(server, reload, read_configuration)
     server.stop()
     return 1 if server.is_broken else 0
+
+
+def _say(server: Server, text: str) -> None:
+    if server.is_logging_json:
+        # What reads the output as JSON would stumble over a line that is none.
+        logger.info("%s", "; ".join(" ".join(line.split()) for line in text.splitlines()))
+    else:
+        print(text, flush=True)
 
 
 def _collect_often() -> None:
