@@ -72,7 +72,7 @@ class Leadership:
     def wait(self, is_stopped: threading.Event, on_waiting: Callable[[], None] = lambda: None) -> bool:
         """Return when this server leads; False when it was stopped before. `on_waiting` is called once when another one leads.
         ExternalError SS6080 when the store cannot be reached at the beginning; later it is asked again and again."""
-        watch, is_first = Watch(self._times.lease_s), True
+        watch, is_first, is_told = Watch(self._times.lease_s), True, False
         while not is_stopped.is_set():
             try:
                 found = self._stores.records.read(LEADER)
@@ -85,7 +85,9 @@ class Leadership:
                         self._leader = leader
                         self._thread.start()
                         return True
-                elif is_first:
+                elif not is_told:
+                    # Not only at first: of several that begin together, all but one come here later.
+                    is_told = True
                     on_waiting()
                 is_first = False
             except NotLeading:

@@ -6,6 +6,7 @@ import random
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,22 +15,50 @@ from sqlstream.client.server.leaders.fenced_records import LEADER, leader_of
 from sqlstream.client.server.leaders.folder_store import FolderStore
 from sqlstream.client.server.leaders.leadership import Leadership, LeaseTimes, Stores
 from sqlstream.client.server.leaders.led_files import LedFiles, put_files
+from sqlstream.client.server.leaders.record_store import Record
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.clock import steady_s
 
 
 def stores_in(root: Path) -> Stores:
     return Stores(FolderStore(str(root / "records")), FolderStore(str(root / "large")))
 
 
+class Clock:
+    """That of one server of a test: it stands still until the test moves it."""
+
+    def __init__(self) -> None:
+        self.now_s, self.looks = 0.0, 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.now_s
+
+
+def move(seconds: float, *clocks: Clock) -> None:
+    """Once each server has seen, at the time before, what the store has now."""
+    seen = [clock.looks for clock in clocks]
+    wait_for(lambda: all(clock.looks >= looks + 2 for clock, looks in zip(clocks, seen, strict=True)))
+    for clock in clocks:
+        clock.now_s += seconds
+
+
+def wait_for(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
 class Server:
     """A server of a test, which waits on a thread of its own."""
 
-    def __init__(self, root: Path, lease_s: float = 0.3) -> None:
+    def __init__(self, root: Path, lease_s: float = 0.3, clock: Callable[[], float] = steady_s) -> None:
         self.lost = threading.Event()
         self.stopped = threading.Event()
         self.waited = threading.Event()
-        times = LeaseTimes(lease_s, lease_s, lease_s / 10)
-        self.leadership = Leadership(stores_in(root), times, self.lost.set)
+        times = LeaseTimes(lease_s, 60, min(lease_s / 10, 0.05))
+        self.leadership = Leadership(stores_in(root), times, self.lost.set, clock)
         self.led: bool | None = None
         self.thread = threading.Thread(target=self._wait, daemon=True)
 
@@ -66,16 +95,50 @@ def test_the_first_leads_and_the_next_when_it_has_stopped(tmp_path: Path) -> Non
 
 
 def test_one_that_lives_keeps_the_others_waiting_and_one_that_was_stopped_never_leads(tmp_path: Path) -> None:
-    first = Server(tmp_path / "c").begin()
+    first, clock = Server(tmp_path / "c").begin(), Clock()
     assert first.leads()
-    second = Server(tmp_path / "c", lease_s=2.0).begin()
+    second = Server(tmp_path / "c", 10, clock).begin()
     assert second.waited.wait(30)
-    time.sleep(0.5)
+    records = stores_in(tmp_path / "c").records
+    for _ in range(4):
+        before = records.read(LEADER)
+        wait_for(lambda before=before: records.read(LEADER) != before)
+        move(9, clock)
     assert (second.led, first.lost.is_set()) == (None, False)
     second.stopped.set()
     second.thread.join(30)
     assert second.led is False
+    third_clock = Clock()
+    third = Server(tmp_path / "c", 10, third_clock).begin()
+    first.stand_still()
+    move(9, third_clock)
+    move(0, third_clock)
+    assert third.led is None
+    move(2, third_clock)
+    assert third.leads()
+    third.leadership.stop()
+
+
+def test_one_that_begins_with_the_one_that_leads_is_told_that_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody leads when it looks first, and another one is faster then."""
+    first, second = Server(tmp_path / "c"), Server(tmp_path / "c", 60)
+    read = FolderStore.read
+
+    def is_overtaken(self: FolderStore, key: str) -> Record | None:
+        monkeypatch.setattr(FolderStore, "read", read)
+        found = read(self, key)
+        assert first.begin().leads()
+        return found
+
+    monkeypatch.setattr(FolderStore, "read", is_overtaken)
+    second.begin()
+    assert second.waited.wait(30)
+    assert second.led is None
     first.leadership.stop()
+    assert second.leads()
+    second.leadership.stop()
 
 
 def test_whatever_a_leader_changes_after_its_lease_is_refused(tmp_path: Path) -> None:
@@ -180,15 +243,13 @@ def test_files_of_a_leader_are_there_for_the_next_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_of_many_that_begin_or_end_together_one_leads_at_a_time(tmp_path: Path, seed: int) -> None:
     fate = random.Random(seed)
-    servers = [Server(tmp_path / "c", lease_s=0.2) for _ in range(6)]
+    clocks = [Clock() for _ in range(6)]
+    servers = [Server(tmp_path / "c", 10, clock) for clock in clocks]
     for server in servers:
         server.begin()
     waiting = list(servers)
     while waiting:
-        deadline_s = time.monotonic() + 60
-        while not any(server.led for server in waiting):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.005)
+        wait_for(lambda: any(server.led for server in waiting))
         leader = next(server for server in waiting if server.led)
         found = leader_of(FolderStore(str(tmp_path / "c" / "records")).read(LEADER))
         assert (found.epoch, found.holder) == (leader.leadership.epoch, leader.leadership._name)
@@ -197,6 +258,7 @@ def test_of_many_that_begin_or_end_together_one_leads_at_a_time(tmp_path: Path, 
             leader.leadership.stop()
         else:
             leader.stand_still()
+            move(11, *(clocks[servers.index(server)] for server in waiting))
     assert sorted(server.leadership.epoch for server in servers) == list(range(1, 7))
 
 
