@@ -33,6 +33,9 @@ RECENT_MS = 600_000
 
 SLOT_WAIT_MS = 5_000
 
+_LIVE = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RECONCILING)
+"""Where tasks may wait for slots."""
+
 
 def waits_for_slots(snapshot: JobSnapshot) -> Iterator[Finding]:
     waiting = [
@@ -42,8 +45,7 @@ def waits_for_slots(snapshot: JobSnapshot) -> Iterator[Finding]:
         if subtask.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
     ]
     since_ms = max((max(s.timestamps_ms.values(), default=0) for s in waiting), default=0)
-    is_live = snapshot.details.status in (JobStatus.CREATED, JobStatus.RUNNING)
-    if not waiting or not is_live or snapshot.now_ms - since_ms < SLOT_WAIT_MS:
+    if not waiting or snapshot.details.status not in _LIVE or snapshot.now_ms - since_ms < SLOT_WAIT_MS:
         return
     wanted = len({subtask.subtask for subtask in waiting})
     yield Finding(

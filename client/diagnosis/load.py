@@ -66,9 +66,12 @@ def _held_by(snapshot: JobSnapshot) -> dict[str, list[VertexDetails]]:
     for vertex in vertices.values():
         if not _is_backpressured(vertex):
             continue
-        causes, ahead = [], [e.target for e in snapshot.graph.outputs_of(vertex.id)]
+        causes, seen, ahead = [], {vertex.id}, [e.target for e in snapshot.graph.outputs_of(vertex.id)]
         while ahead:
             target = vertices[ahead.pop()]
+            if target.id in seen:
+                continue
+            seen.add(target.id)
             if _is_backpressured(target):
                 ahead += [edge.target for edge in snapshot.graph.outputs_of(target.id)]
             else:

@@ -105,6 +105,9 @@ def job_latencies(job: JobDetails) -> Metrics:
     return figures
 
 
+_DOWN = (JobStatus.RESTARTING, JobStatus.RECONCILING)
+
+
 def job_metrics(total: Metrics, job: JobDetails, now_ms: int) -> Metrics:
     """Flink's metrics of a job, and its latency from end to end."""
     entered = job.timestamps_ms
@@ -118,16 +121,16 @@ def job_metrics(total: Metrics, job: JobDetails, now_ms: int) -> Metrics:
             return end_ms - begin_ms
         return max(0, now_ms - begin_ms) if job.status is status else 0
 
-    running_ms, restarting_ms = time_in(JobStatus.RUNNING), time_in(JobStatus.RESTARTING)
+    running_ms, is_down = time_in(JobStatus.RUNNING), job.status in _DOWN
     return {
         "uptime": running_ms if job.status is JobStatus.RUNNING else (-1 if job.status.is_terminal else 0),
-        "downtime": -1 if job.status.is_terminal else restarting_ms,
+        "downtime": -1 if job.status.is_terminal else (time_in(job.status) if is_down else 0),
         "runningTime": running_ms,
         "initializingTime": time_in(JobStatus.INITIALIZING),
         "createdTime": time_in(JobStatus.CREATED),
         "cancellingTime": time_in(JobStatus.CANCELLING),
         "failingTime": time_in(JobStatus.FAILING),
-        "restartingTime": restarting_ms,
+        "restartingTime": time_in(JobStatus.RESTARTING),
         "fullRestarts": total.get("numRestarts", 0),
         **{name: total.get(name, 0) for name in _COUNTS},
         "totalNumberOfCheckpoints": sum(total.get(name, 0) for name in _COUNTS[1:]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import msgspec
@@ -147,6 +148,19 @@ def test_backpressure_leads_to_the_vertex_behind_all_that_wait() -> None:
     assert found.evidence['"GroupAggregate" waits'] == "80 %"
     assert found.advice[0] == f"sqlstream rescale {JOB} 2"
     assert found.advice[1] == 'look at what the sink "out" writes to: its waits count as busy'
+
+
+@pytest.mark.timeout(60)
+def test_each_vertex_that_waits_is_looked_at_once_however_many_ways_lead_to_it() -> None:
+    ids = [f"{number:032x}" for number in range(100)]
+    vertices = tuple(JobVertex(id, id, (operator(0, id, LimitSpec(1)),), 1, 128) for id in ids)
+    ways = [*itertools.pairwise(ids), *zip(ids, ids[2:], strict=False)]
+    plan = JobGraph(JOB, "ladder", vertices, tuple(edge(n, *way) for n, way in enumerate(ways)))
+    waiting = tuple(vertex(id, id, HELD) for id in ids[:-1])
+    found = only(
+        snapshot(plan=plan, vertices=(*waiting, vertex(ids[-1], "last", WORKS))), FindingKind.BOTTLENECK
+    )
+    assert found.vertex == ids[-1]
 
 
 def test_a_vertex_that_is_busy_and_holds_nobody_back_is_worth_knowing_alone() -> None:
@@ -393,9 +407,10 @@ def test_a_failed_job_has_its_error_first() -> None:
     assert found.advice == ("guard the divisor", "sqlstream explain-error SS5003")
 
 
-def test_tasks_that_wait_for_slots_are_counted_with_those_that_are_free() -> None:
+@pytest.mark.parametrize("status", ["CREATED", "RUNNING", "RESTARTING", "RECONCILING"])
+def test_tasks_that_wait_for_slots_are_counted_with_those_that_are_free(status: str) -> None:
     waiting = vertex(SOURCE, "Source: clicks", {}, {}, state=ExecutionState.SCHEDULED)
-    found = only(snapshot(vertices=(waiting,), status=JobStatus.CREATED), FindingKind.WAITS_FOR_SLOTS)
+    found = only(snapshot(vertices=(waiting,), status=JobStatus(status)), FindingKind.WAITS_FOR_SLOTS)
     assert found.evidence == {
         "tasks that wait": 2,
         "slots that they need": 2,

@@ -7,6 +7,10 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from sqlstream.client.rest.metrics import job_metrics
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobDetails
+
 RUNNING, FAILED, SOURCE, SINK = "a" * 32, "f" * 32, "1" * 32, "2" * 32
 VERTEX = f"/jobs/{RUNNING}/vertices/{SOURCE}"
 
@@ -106,6 +110,15 @@ def test_metrics_are_aggregated_over_subtasks(rest):
     ]
     assert rest.get(url + "?get=numRecordsOut&agg=mode").status_code == 400
     assert {"id": "numRecordsOut"} in rest.get(url).json()
+
+
+@pytest.mark.parametrize(
+    ("status", "down_ms"), [("RESTARTING", 70), ("RECONCILING", 70), ("RUNNING", 0), ("FAILED", -1)]
+)
+def test_a_job_is_down_while_it_restarts_or_waits_to_be_taken_over_and_not_after_that(status, down_ms):
+    entered = {"CREATED": 100, "RESTARTING": 200, "RUNNING": 400, status: 530}
+    job = JobDetails(RUNNING, "j", JobStatus(status), 100, -1, entered, ())
+    assert job_metrics({}, job, 600)["downtime"] == down_ms
 
 
 def test_metrics_of_jobs_and_processes_have_flinks_names(rest, cluster):
