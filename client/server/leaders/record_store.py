@@ -12,7 +12,8 @@ from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.clock import steady_s
 
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0
-READERS_MAX = 16
+READERS_MAX = 8
+"""Fewer than the connections that clients of stores keep: ten for S3."""
 
 
 class Conflict(Exception):
