@@ -180,6 +180,29 @@ class Server:
             self._log_files(self._directory.audit, "audit", ends),
             self._log_files(self._directory.audit, "refused", ends),
         )
+        telemetry = Telemetry(config.reporters)
+        ends.callback(telemetry.stop)
+        open_session = self._open_service(telemetry, ends)
+        self._answer(telemetry, ends)
+        start_warm_up(open_session)
+        self._announce_peer()
+        self._directory.announce(
+            ServerFile(
+                os.getpid(),
+                self.gateway_url,
+                self.rest_url,
+                config.is_token_required,
+                __version__,
+                *self._control,
+            )
+        )
+        logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
+
+    def _open_service(
+        self, telemetry: Telemetry, ends: contextlib.ExitStack
+    ) -> Callable[[Mapping[str, str]], Session]:
+        """The gateway; returns what opens a session."""
+        config = self._config
         keep = self._led_files.keep if self._led_files is not None else lambda changes: None
         catalogs = kept_catalogs(self._directory.catalog, self._places, keep)
         settings = self._configuration.for_jobs
@@ -197,8 +220,6 @@ class Server:
         # Another host may go on with them.
         files = SessionFiles(self._directory.sessions, is_durable=False, keep=keep)
         rules = StatementRules(self._audit, self._tokens, config.is_token_required)
-        telemetry = Telemetry(config.reporters)
-        ends.callback(telemetry.stop)
         listener = telemetry.listening(rules)
         self._service = GatewayService(
             open_session,
@@ -208,6 +229,11 @@ class Server:
             sessions_max_of=lambda user: self._tokens.sessions_max_of(user, config.user_sessions_max),
         )
         ends.callback(self._service.close)
+        return open_session
+
+    def _answer(self, telemetry: Telemetry, ends: contextlib.ExitStack) -> None:
+        """Begin to take requests."""
+        config = self._config
         info = ServerInfo(
             __version__,
             self._configuration.values,
@@ -237,20 +263,7 @@ class Server:
         )
         self._http = HttpListener(app, self._sockets, config.tls, self._break_off, places)
         self._http.start()
-        start_warm_up(open_session)
         ends.callback(self._http.refuse_connections)
-        self._announce_peer()
-        self._directory.announce(
-            ServerFile(
-                os.getpid(),
-                self.gateway_url,
-                self.rest_url,
-                config.is_token_required,
-                __version__,
-                *self._control,
-            )
-        )
-        logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
 
     def _open_directory(self, ends: contextlib.ExitStack) -> DataDirectory:
         path, leadership, leaders = self._config.data_directory, self._leadership, self._config.leaders

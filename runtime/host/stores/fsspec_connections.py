@@ -16,6 +16,7 @@ from sqlstream.runtime.host.stores.remote_store import (
     CONNECT_TIMEOUT_S,
     SILENCE_S_MAX,
     Entry,
+    ReadByParts,
     ReadingConnection,
     RemoteStore,
 )
@@ -106,39 +107,19 @@ class _SftpConnection(FsspecConnection):
         self._system.client.close()
 
 
-class _SftpReading(io.RawIOBase):
-    """A file of which the library asks for many small parts at once, where a plain read waits for each. State: the position."""
+class _SftpReading(ReadByParts):
+    """A file of which the library asks for many small parts at once, where a plain read waits for each."""
 
     def __init__(self, opened: Any) -> None:
-        self._opened = opened
-        self._size: int = opened.stat().st_size or 0
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
         # What the library does for each part takes longer the more of them it has asked for.
-        size = min(len(view), self._size - self._position, _FILE_BYTES)
-        if size <= 0:
-            return 0
-        (data,) = self._opened.readv([(self._position, size)])
+        super().__init__(opened.stat().st_size or 0, _FILE_BYTES)
+        self._opened = opened
+
+    def part(self, position: int, size: int) -> bytes:
+        (data,) = self._opened.readv([(position, size)])
         if not data:
             raise OSError("the file has become shorter")
-        view[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        return cast(bytes, data)
 
     def close(self) -> None:
         if not self.closed:

@@ -10,14 +10,20 @@ import email.utils
 import io
 import re
 import urllib.parse
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.host.file_systems import FileSystemOptions, Place
 from sqlstream.runtime.host.http_addresses import Certificates
 from sqlstream.runtime.host.http_client import Answer, HttpClient, Request, failure_of
 from sqlstream.runtime.host.store_files import StoreFiles
-from sqlstream.runtime.host.stores.remote_store import SILENCE_S_MAX, Entry, ReadingConnection, RemoteStore
+from sqlstream.runtime.host.stores.remote_store import (
+    SILENCE_S_MAX,
+    Entry,
+    ReadByParts,
+    ReadingConnection,
+    RemoteStore,
+)
 from sqlstream.spi.files import Files
 
 _LINK = re.compile(r"""<a\s[^>]*?href\s*=\s*["']([^"'#?]+)["']""", re.IGNORECASE)
@@ -120,43 +126,23 @@ class HttpConnection(ReadingConnection):
         return Request(method, url, self._headers, protocol=protocol or {})
 
 
-class _Parts(io.RawIOBase):
+class _Parts(ReadByParts):
     """A file that is read by requests for parts, all of them of the file that the first one found. State: the position, and the
     answer to the first request, without its bytes."""
 
     def __init__(self, connection: HttpConnection, path: str, size: int) -> None:
-        self._connection, self._path, self._size = connection, path, size
-        self._position = 0
+        super().__init__(size, _PART_BYTES)
+        self._connection, self._path = connection, path
         self._first: Answer | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        size = min(len(view), self._size - self._position, _PART_BYTES)
-        if size <= 0:
-            return 0
-        answer = self._connection.part(self._path, self._position, size, self._first)
+    def part(self, position: int, size: int) -> bytes:
+        answer = self._connection.part(self._path, position, size, self._first)
         if answer.status == 206 and _whole_size(answer) not in (None, self._size):
             raise self._connection.changed(self._path)
-        data = answer.body
         self._first = self._first or dataclasses.replace(answer, body=b"")
-        if not data:
+        if not answer.body:
             raise OSError("the server sends less than the file has")
-        view[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        return answer.body
 
 
 def _unless_changed(first: Answer | None) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ connection and give it back; one on which something failed is closed.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +34,41 @@ _IDLE_S_MAX = 20.0
 _DEPTH_MAX = 64
 _READ_BYTES = 1 << 20
 _T = TypeVar("_T")
+
+
+class ReadByParts(io.RawIOBase):
+    """A file of `size` bytes that is read by parts: `part` gives up to so many bytes from a position on, never none. State: the
+    position."""
+
+    def __init__(self, size: int, part_bytes: int) -> None:
+        self._size, self._part_bytes = size, part_bytes
+        self._position = 0
+
+    def part(self, position: int, size: int) -> bytes:
+        raise NotImplementedError
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        size = min(len(view), self._size - self._position, self._part_bytes)
+        if size <= 0:
+            return 0
+        data = self.part(self._position, size)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
 
 class Entry(msgspec.Struct, frozen=True):
