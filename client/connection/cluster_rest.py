@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -99,11 +100,24 @@ class ClusterRest:
         triggered = self._client.call("POST", "/savepoint-disposal", {"savepoint-path": savepoint})
         self._operation(f"/savepoint-disposal/{triggered['request-id']}", "could not remove the savepoint")
 
-    def upload(self, stream: BinaryIO) -> tuple[str, int]:
-        """Bring a file to the server; returns its digest and its bytes. ExternalError SS5089 for one that changes meanwhile."""
+    def upload(self, path: str) -> tuple[str, int]:
+        """Bring a file to the server; returns its digest and its bytes. OSError, UserError SS5017, SS5087 for one that cannot be
+        sent, ExternalError SS5089 for one that changes meanwhile."""
+        from sqlstream.runtime.host.artifacts import too_large
+        from sqlstream.runtime.host.files import require_regular
+
+        # Before it is opened: a pipe without a writer would wait for one.
+        found = os.stat(path)
+        require_regular("upload", path, found.st_mode)
+        if found.st_size > FILE_BYTES_MAX:
+            raise too_large(path, FILE_BYTES_MAX)
+        with open(path, "rb") as stream:
+            return self._upload(path, stream)
+
+    def _upload(self, path: str, stream: BinaryIO) -> tuple[str, int]:
         from sqlstream.runtime.host.artifacts import digest_of
 
-        digest, size = digest_of(stream, FILE_BYTES_MAX, "")
+        digest, size = digest_of(stream, FILE_BYTES_MAX, path)
         there = int(self._part(digest, size, 0, b"")["bytes"])
         while there < size:
             stream.seek(there)

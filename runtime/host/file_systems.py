@@ -244,6 +244,12 @@ class Place:
         return host, int(port) if port else None
 
 
+def _may_have_port(system: FileSystem, authority: str) -> bool:
+    """Libraries take what is beyond 16 bits modulo these, or for the usual port."""
+    port = authority.partition(":")[2]
+    return system.authority is not _SERVER or not port or 0 < int(port) < 1 << 16
+
+
 def place_of(path: str, what: str = 'option "path"') -> Place:
     """The place of a path for which `is_in_store`. UserError SS4002 for one that names no bucket or server, or holds a login."""
     scheme = scheme_of(path)
@@ -257,7 +263,7 @@ def place_of(path: str, what: str = 'option "path"') -> Place:
             option="path",
             hint="give them by options such as 'fs.user' and 'fs.password', whose values no message shows",
         )
-    is_named = system.authority.fullmatch(authority) is not None
+    is_named = system.authority.fullmatch(authority) is not None and _may_have_port(system, authority)
     if not is_named or "\0" in rest or "//" in rest:
         kind = "bucket of a store" if system.has_buckets or system is _ABFS else "server"
         raise UserError(

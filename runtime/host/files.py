@@ -262,7 +262,7 @@ def require_regular(action: str, path: str, mode: int) -> None:
     clear."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-        raise UserError("SS5017", f'could not {action} "{path}": it is {kind}, and tables are files alone')
+        raise UserError("SS5017", f'could not {action} "{path}": it is {kind}, not a file')
 
 
 def list_if_there(directory: str, files: Files) -> list[FileStatus]:

@@ -33,8 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     with ClusterRest(server_address(arguments)) as cluster:
         try:
-            with open(arguments.file, "rb") as stream:
-                digest, size = cluster.upload(stream)
+            digest, size = cluster.upload(arguments.file)
         except OSError as error:
             said = error.strerror or str(error)
             raise ExternalError("SS5001", f'could not read "{arguments.file}": {said.lower()}') from error

@@ -22,6 +22,7 @@ def names_users(configuration: Configuration) -> bool:
 
 def known_users(configuration: Configuration) -> KnownUsers | None:
     """UserError SS4002 for settings that do not go together, SS6150 when a package is missing."""
+    _require_what_they_are_for(configuration)
     if not names_users(configuration):
         return None
     groups = parse_roles("sqlstream.server.users.roles", configuration.get("sqlstream.server.users.roles"))
@@ -43,6 +44,37 @@ def known_users(configuration: Configuration) -> KnownUsers | None:
         LdapUsers(directory) if directory is not None else None,
         time.time,
     )
+
+
+_FOR_AN_ISSUER = ("sqlstream.server.oidc.audience",)
+_FOR_A_DIRECTORY = (
+    "sqlstream.server.ldap.users.base",
+    "sqlstream.server.ldap.groups.base",
+    "sqlstream.server.ldap.bind-dn",
+    "sqlstream.server.ldap.bind-password",
+    "sqlstream.server.ldap.ca-file",
+)
+
+
+def _require_what_they_are_for(configuration: Configuration) -> None:
+    """A setting alone that means nobody would leave a server open that its user holds for guarded. UserError SS4002."""
+    for keys, what in (
+        (_FOR_AN_ISSUER, "sqlstream.server.oidc.issuer"),
+        (_FOR_A_DIRECTORY, "sqlstream.server.ldap.url"),
+    ):
+        given = next((key for key in keys if configuration.get(key)), "")
+        if given and not configuration.get(what):
+            raise _lacking(what, given)
+    if configuration.get("sqlstream.server.users.roles") and not (
+        configuration.get("sqlstream.server.oidc.issuer") or configuration.get("sqlstream.server.ldap.url")
+    ):
+        raise _lacking(
+            "sqlstream.server.oidc.issuer or sqlstream.server.ldap.url", "sqlstream.server.users.roles"
+        )
+    if configuration.get("sqlstream.server.ldap.bind-dn") and not configuration.get(
+        "sqlstream.server.ldap.bind-password"
+    ):
+        raise _lacking("sqlstream.server.ldap.bind-password", "sqlstream.server.ldap.bind-dn")
 
 
 def _issuer(configuration: Configuration) -> Issuer | None:

@@ -1,10 +1,15 @@
 """Files that go with jobs, uploaded in parts."""
 
 import hashlib
+import os
+from pathlib import Path
+from typing import cast
 
 import pytest
 
-from sqlstream.graph.artifacts import PART_BYTES
+from sqlstream.client.connection.cluster_rest import ClusterRest
+from sqlstream.errors import UserError
+from sqlstream.graph.artifacts import FILE_BYTES_MAX, PART_BYTES
 from sqlstream.runtime.host.artifacts import ArtifactStore
 
 DATA = b"0123456789" * 100
@@ -51,3 +56,15 @@ def test_what_is_no_part_of_the_file_is_refused(store, rest, digest, data, query
     answer = put(rest, data, digest, **query)
     assert (answer.status_code, said in answer.text) == (status, True)
     assert store.size(DIGEST) is None
+
+
+def test_a_pipe_is_not_waited_for_and_a_file_that_is_too_large_not_read(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with open(large, "wb") as stream:
+        stream.truncate(FILE_BYTES_MAX + 1)
+    unasked = cast(ClusterRest, object())
+    with pytest.raises(UserError, match="is a named pipe, not a file"):
+        ClusterRest.upload(unasked, str(pipe))
+    with pytest.raises(UserError, match=r'large" has more than 2147483648 bytes'):
+        ClusterRest.upload(unasked, str(large))

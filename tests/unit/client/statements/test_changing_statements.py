@@ -137,7 +137,7 @@ def test_what_readers_see_is_replaced_but_no_pipe(
     assert error is not None
     assert (error.code, error.message) == (
         "SS5017",
-        f'could not read "{place}/pipe.csv": it is a named pipe, and tables are files alone',
+        f'could not read "{place}/pipe.csv": it is a named pipe, not a file',
     )
     assert (place / "foreign.csv").exists()
     (place / "pipe.csv").unlink()

@@ -207,6 +207,8 @@ def test_a_data_node_that_fails_is_no_content(tmp_path: Path) -> None:
         ("abfs://account/a", "names no bucket"),
         ("sftp:///a", None),
         ("sftp://", "names no server"),
+        ("sftp://host:0/a", "names no server"),
+        ("ftp://host:99999/a", "names no server"),
         ("sftp://host/a//b", "names no server"),
         ("webhdfs://ho*st/a", "names no server"),
         ("gs://", "names no bucket"),

@@ -6,6 +6,8 @@ import base64
 
 import pytest
 
+from sqlstream.client.configuration import load_configuration
+from sqlstream.client.server.directories.from_settings import known_users
 from sqlstream.client.server.directories.known_users import (
     KnownUsers,
     Login,
@@ -85,3 +87,24 @@ def test_a_certificate_has_the_role_of_its_name() -> None:
 def test_roles_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UserError):
         parse_roles("sqlstream.server.users.roles", text)
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        ({"sqlstream.server.oidc.audience": "a"}, "sqlstream.server.oidc.issuer"),
+        ({"sqlstream.server.users.roles": "a=admin"}, "sqlstream.server.ldap.url"),
+        ({"sqlstream.server.ldap.users.base": "ou=people"}, "sqlstream.server.ldap.url"),
+        (
+            {"sqlstream.server.ldap.url": "ldaps://d", "sqlstream.server.ldap.bind-dn": "cn=reader"},
+            "sqlstream.server.ldap.bind-password",
+        ),
+    ],
+)
+def test_a_setting_that_lets_nobody_in_alone_does_not_leave_a_server_open(
+    given: dict[str, str], lacking: str
+) -> None:
+    with pytest.raises(UserError) as found:
+        known_users(load_configuration(None, [f"{key}={value}" for key, value in given.items()]))
+    assert found.value.code == "SS4002"
+    assert lacking in found.value.message
