@@ -40,15 +40,14 @@ def execute(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from sqlstream import __version__
-    from sqlstream.client.server.backup import back_up
+    from sqlstream.client.server.backup import back_up, check_data_directory
     from sqlstream.client.server.data_directory import DataDirectory
     from sqlstream.client.server.upgrade import REFUSED, check_unused, findings, take_over
     from sqlstream.errors import UserError
     from sqlstream.runtime.host.clock import now_ms
 
     place = place_of(arguments)
-    if not os.path.isdir(place.root):
-        raise UserError("SS6142", f'there is no data directory "{place.root}"')
+    check_data_directory(place.root)
     found = findings(place, tuple(arguments.savepoint), configuration_of(arguments).for_jobs)
     is_refused = any(each.verdict == REFUSED for each in found)
     backup = ""

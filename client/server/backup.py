@@ -40,6 +40,16 @@ RESTORED = "restored"
 TRIES = 20
 _OF_ALL = ("tokens.json", "token", "formats.json", "cluster", "kept", "artifacts")
 _OF_LEADER = ("catalog", "sessions")
+_SIGNS = (
+    "formats.json",
+    RESTORED,
+    "tokens.json",
+    "catalog/default_catalog",
+    "jobs/ended",
+    "cluster/authority.pem",
+    "cluster/join-secret",
+)
+"""A data directory has one of these. `formats.json` is not in one that only sqlstream 0.1.0 has used."""
 EPOCHS_SKIPPED = 1000
 """So many leaders the servers of which a backup was taken may have had since: ids of checkpoints go by them."""
 _COPY_BYTES = 1 << 20
@@ -94,15 +104,31 @@ class BackupRecord(msgspec.Struct, frozen=True):
     epoch: Count = 0
 
 
+def check_data_directory(path: str) -> None:
+    """UserError SS6142 for what is none, such as a backup or a directory of something else."""
+    if not os.path.isdir(path):
+        raise UserError("SS6142", f'there is no data directory "{path}"')
+    reason = ""
+    if any(os.path.exists(os.path.join(place, RECORD)) for place in (path, os.path.dirname(path))):
+        reason = ", but a backup"
+    elif not any(os.path.exists(os.path.join(path, sign)) for sign in _SIGNS):
+        reason = ": no server has used it"
+    if reason:
+        raise UserError(
+            "SS6142",
+            f'"{path}" is no data directory of sqlstream{reason}',
+            hint="name the data directory of the server with --data-dir",
+        )
+
+
 def back_up(place: KeptPlace, target: str, now_ms: Callable[[], int]) -> BackupRecord:
     """Copy what is kept into the new directory `target`, which only this user may enter. UserError SS6142 for a target that is
-    not empty, SS6140 for a place of a later release; ExternalError when something cannot be read or written."""
+    not empty or a place that is none, SS6140 for one of a later release; ExternalError when a file cannot be read or written."""
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UserError(
             "SS6142", f'"{target}" is there already', hint="name a directory that does not exist yet"
         )
-    if not os.path.isdir(place.root):
-        raise UserError("SS6142", f'there is no data directory "{place.root}"')
+    check_data_directory(place.root)
     check_formats(place.root)
     make_private_directory(target)
     with _told(f'could not back up "{place.root}"'):

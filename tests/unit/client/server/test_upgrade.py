@@ -90,6 +90,24 @@ def test_what_cannot_be_read_is_named_and_then_nothing_is_changed(
     assert not (kept / "formats.json").exists()
 
 
+def test_a_directory_of_something_else_and_a_backup_are_no_data_directory_and_stay_as_they_are(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "plain"
+    foreign.mkdir(mode=0o700)
+    (foreign / "notes.txt").write_text("mine")
+    backup = tmp_path / "backup"
+    assert main(["backup", str(backup), "--data-dir", str(kept)]) == 0
+    before = sorted(tmp_path.rglob("*"))
+    for place in (foreign, backup, backup / "data"):
+        for words in (["upgrade"], ["upgrade", "--dry-run"], ["backup", str(tmp_path / "other")]):
+            assert main([*words, "--data-dir", str(place)]) == 2
+            said = capsys.readouterr().err
+            assert "SS6142" in said
+            assert f'"{place}" is no data directory of sqlstream' in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_job_without_its_checkpoints_is_refused(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(kept / "checkpoints")
     assert verdicts(kept, capsys, "--dry-run", code=1)[f"job {JOB}"] == "refused"
