@@ -103,14 +103,10 @@ class ClusterRest:
     def upload(self, path: str) -> tuple[str, int]:
         """Bring a file to the server; returns its digest and its bytes. OSError, UserError SS5017, SS5087 for one that cannot be
         sent, ExternalError SS5089 for one that changes meanwhile."""
-        from sqlstream.runtime.host.artifacts import too_large
         from sqlstream.runtime.host.files import require_regular
 
         # Before it is opened: a pipe without a writer would wait for one.
-        found = os.stat(path)
-        require_regular("upload", path, found.st_mode)
-        if found.st_size > FILE_BYTES_MAX:
-            raise too_large(path, FILE_BYTES_MAX)
+        require_regular("upload", path, os.stat(path).st_mode)
         with open(path, "rb") as stream:
             return self._upload(path, stream)
 
