@@ -39,7 +39,7 @@ from sqlstream.client.server.place_formats import check_formats, check_record, p
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import JobCheckpointStores, keep_files, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
-from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
+from sqlstream.client.server.server_config import LED, ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone
 from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.telemetry import Telemetry
@@ -271,7 +271,7 @@ class Server:
             return ends.enter_context(DataDirectory(path))
         # The last of all: the next one leads as soon as nothing is left of this one.
         ends.callback(leadership.stop)
-        led = os.path.join(path, "led")
+        led = os.path.join(path, LED)
         found = ends.enter_context(DataDirectory(path, leaders.directory, led))
         self._led_files = LedFiles(led, leadership)
         return found

@@ -13,6 +13,7 @@ from sqlstream.client.configuration import Configuration
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.server.directories.from_settings import names_users
 from sqlstream.client.server.leaders.stores import Leaders, leaders
+from sqlstream.client.server.place_formats import FORMATS_FILE
 from sqlstream.client.server.places import PlaceLimits
 from sqlstream.errors import UserError
 from sqlstream.options.reporters import OtlpReporter, otlp_reporters
@@ -227,12 +228,25 @@ def tls_files(configuration: Configuration) -> TlsFiles | None:
     return found
 
 
+LED = "led"
+"""Below the data directory of one of several servers: what only the leader changes, as the store has it."""
+
+
 def shared_directory(configuration: Configuration, given: str | None = None) -> str:
     """Where tokens and the cluster's authority are: the data directory, `given` or that of the settings, unless servers share
-    a directory."""
+    a directory. UserError SS6147 for a data directory of one of several servers without their settings, or what they share."""
     found = leaders(configuration)
-    shared = found.directory if found is not None else ""
-    return shared or data_directory(given or configuration.get("sqlstream.data-dir"))
+    directory = data_directory(given or configuration.get("sqlstream.data-dir"))
+    if found is not None:
+        return found.directory or directory
+    is_used = os.path.exists(os.path.join(directory, FORMATS_FILE))
+    if is_used and any(os.path.isdir(os.path.join(directory, name)) for name in (LED, "records", "large")):
+        raise UserError(
+            "SS6147",
+            f'"{directory}" is of a server with high availability: its jobs and catalog are in the store of its leaders',
+            hint="give the settings of the server, high-availability.* among them, with --config or -D",
+        )
+    return directory
 
 
 def file_roots(text: str) -> tuple[str, ...]:

@@ -123,6 +123,31 @@ def place_of_several(directory: Path) -> KeptPlace:
     return KeptPlace(found.directory, LeaderStores(found, configuration))
 
 
+def test_the_directory_of_one_of_several_servers_is_refused_without_their_settings(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = place_of_several(tmp_path / "shared")
+    for directory, name in ((kept, "led"), (Path(place.root), "records")):
+        (directory / name).mkdir(parents=True)
+        (directory / "formats.json").write_text('{"release": "0.1.0", "formats": {}}')
+    before = sorted(tmp_path.rglob("*"))
+    for directory in (str(kept), place.root):
+        for words in (
+            ["backup", str(tmp_path / "backup")],
+            ["upgrade"],
+            ["upgrade", "--dry-run"],
+            ["cluster", "token"],
+            ["token", "add", "dashboard"],
+        ):
+            assert main([*words, "--data-dir", directory]) == 2
+            said = capsys.readouterr()
+            assert ("SS6147" in said.err, "--config or -D" in said.err, said.out) == (True, True, "")
+    assert sorted(tmp_path.rglob("*")) == before
+    # Where it shares none any more.
+    shutil.rmtree(kept / "led")
+    assert main(["cluster", "token", "--data-dir", str(kept)]) == 0
+
+
 def test_the_place_of_several_servers_is_backed_up_and_leads_at_once_where_it_is_restored(
     kept: Path, tmp_path: Path
 ) -> None:
