@@ -173,7 +173,9 @@ def greeting(server: Server) -> str:
         lines.append(f"  SQL gateway    {server.gateway_url}")
     lines += [f"  REST, console  {server.rest_url}", f"  data           {server.data_directory}"]
     if server.join_address:
-        lines.append(f"  join at        {server.join_address}; for the token: sqlstream cluster token")
+        # The authority is where the settings of the servers say, not in the data directory of one of them.
+        which = " with the settings of this server (--config or -D)" if server.has_leaders else ""
+        lines.append(f"  join at        {server.join_address}; for the token: sqlstream cluster token{which}")
     if server.token_path is not None:
         lines.append(f"  token          in {server.token_path}")
     if server.has_gateway:

@@ -96,6 +96,11 @@ class Server:
         return self._config.data_directory
 
     @property
+    def has_leaders(self) -> bool:
+        """Whether this is one of several servers, the leader of which has the jobs."""
+        return self._config.leaders is not None
+
+    @property
     def has_gateway(self) -> bool:
         return self._config.has_gateway
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command_harness import TIMEOUT_S
+
+from sqlstream.client.commands.server import greeting
 
 STOPPED = """
 import signal, sys, threading, time
@@ -77,3 +81,20 @@ def test_where_the_log_is_json_no_plain_line_is_printed() -> None:
         [sys.executable, "-c", STOPPED, "json"], capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+
+
+def test_the_greeting_asks_for_the_settings_where_the_token_of_the_data_directory_would_not_count() -> None:
+    server: Any = SimpleNamespace(
+        has_gateway=True,
+        gateway_url="http://head:8083",
+        rest_url="http://head:8081",
+        data_directory="/data",
+        token_path=None,
+        join_address="head:6124",
+        has_leaders=False,
+    )
+    assert (
+        "  join at        head:6124; for the token: sqlstream cluster token" in greeting(server).splitlines()
+    )
+    server.has_leaders = True
+    assert "sqlstream cluster token with the settings of this server (--config or -D)" in greeting(server)
