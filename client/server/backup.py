@@ -130,9 +130,18 @@ def back_up(place: KeptPlace, target: str, now_ms: Callable[[], int]) -> BackupR
         )
     check_data_directory(place.root)
     check_formats(place.root)
+    was_there = os.path.isdir(target)
     make_private_directory(target)
-    with _told(f'could not back up "{place.root}"'):
-        return _Copy(place, os.path.join(target, DATA)).run(target, now_ms())
+    data = os.path.join(target, DATA)
+    try:
+        with _told(f'could not back up "{place.root}" into "{target}"'):
+            return _Copy(place, data).run(target, now_ms())
+    except BaseException:
+        # The next try finds the directory as this one has.
+        shutil.rmtree(data if was_there else target, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(target, RECORD))
+        raise
 
 
 class _Copy:
@@ -300,7 +309,7 @@ def restore(path: str, place: KeptPlace) -> BackupRecord:
             "SS6145", f'"{root}" is not empty', hint="name a data directory that does not exist yet"
         )
     draft = f"{root}.{secrets.token_hex(4)}.draft"
-    with _told(f'could not restore "{path}"'):
+    with _told(f'could not restore "{path}" into "{root}"'):
         try:
             _put(record, path, draft, place)
             with contextlib.suppress(FileNotFoundError):
@@ -372,4 +381,10 @@ def _told(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ExternalError("SS5001", f"{what}: {error.strerror or error} ({error.filename})") from error
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        where = f' ("{error.filename}")' if error.filename else ""
+        raise ExternalError(
+            "SS5001",
+            f"{what}: {reason}{where}",
+            hint="see to the room and the rights there, and do it again: of this try nothing is left",
+        ) from error

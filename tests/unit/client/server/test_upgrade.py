@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import threading
 from pathlib import Path
@@ -106,6 +107,29 @@ def test_a_directory_of_something_else_and_a_backup_are_no_data_directory_and_st
             assert "SS6142" in said
             assert f'"{place}" is no data directory of sqlstream' in said
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_backup_that_has_no_room_leaves_nothing_and_can_be_taken_again(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    (kept / "artifacts").mkdir()
+    (kept / "artifacts" / "large").write_bytes(bytes(1 << 20))
+    backup = tmp_path / "backup"
+    if is_there:
+        backup.mkdir()
+    words = ["backup", str(backup), "--data-dir", str(kept)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
+    try:
+        assert main(words) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    said = capsys.readouterr().err
+    assert f'could not back up "{kept}" into "{backup}": file too large\n' in said
+    assert "hint: see to the room" in said
+    assert (list(backup.iterdir()) if backup.exists() else None) == ([] if is_there else None)
+    assert main(words) == 0
 
 
 def test_a_job_without_its_checkpoints_is_refused(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
