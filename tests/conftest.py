@@ -56,6 +56,11 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(_TESTS.parent / ".pytest_cache" / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+# Tests stop processes (SIGSTOP). While one is stopped, Linux hangs up its whole process group when another process ends whose
+# parent is of another group, as a browser's may be: each worker has a group of its own, so that this does not end all of them.
+if "PYTEST_XDIST_WORKER" in os.environ and os.getpgrp() != os.getpid():
+    os.setsid()
+    signal.signal(signal.SIGHUP, lambda *_: None)
 # What a shell or nohup starts in the background is deaf to some signals, and processes that tests start would inherit that; a
 # handler is not inherited.
 for number in (signal.SIGINT, signal.SIGHUP):
