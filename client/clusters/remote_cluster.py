@@ -121,13 +121,20 @@ class RemoteClusterClient:
     def _await_again(self) -> None:
         """Ask the next JobManager for the ends that are awaited."""
         for job_id, end in list(self._ends.items()):
-            try:
-                self._request(client_rpc.AwaitJobEnd(job_id, self._id), rpc.JobStatusReply)
-            except SqlStreamError as error:
-                with self._lock:
-                    self._ends.pop(job_id, None)
-                if not end.done():
-                    end.set_exception(error)
+            # Whoever waits for the end is told that it cannot be asked for.
+            with contextlib.suppress(SqlStreamError):
+                self._ask_for_end(job_id, end)
+
+    def _ask_for_end(self, job_id: str, end: Future[rpc.JobStatusReply]) -> None:
+        try:
+            self._request(client_rpc.AwaitJobEnd(job_id, self._id), rpc.JobStatusReply)
+        except SqlStreamError as error:
+            with self._lock:
+                self._ends.pop(job_id, None)
+            if not end.done():
+                # Another thread may wait for it by now.
+                end.set_exception(error)
+            raise
 
     def _attached(self) -> SqlStreamError:
         """Take what comes until the stream ends; returns why."""
@@ -230,15 +237,7 @@ class RemoteClusterClient:
             known = self._ends.get(job_id)
             end = self._ends.setdefault(job_id, Future())
         if known is None:
-            try:
-                self._request(client_rpc.AwaitJobEnd(job_id, self._id), rpc.JobStatusReply)
-            except SqlStreamError as error:
-                with self._lock:
-                    self._ends.pop(job_id, None)
-                if not end.done():
-                    # Another thread may wait for it by now.
-                    end.set_exception(error)
-                raise
+            self._ask_for_end(job_id, end)
         return end
 
     def status(self, job_id: str) -> rpc.JobStatusReply:

@@ -148,19 +148,19 @@ def texts_of(lines: pa.Array) -> tuple[pa.Array, list[int]]:
 def find_unparsable(column: pa.Array, parse: Parse) -> list[int]:
     """Positions of the values that `parse` refuses: those that it tells, and where it tells none by halving, with a call for
     every bad value and level, none for good ones."""
-    rows, told = np.arange(len(column)), True
-    while told:
+    rows, left = np.arange(len(column)), column
+    is_over = False
+    while not is_over:
         try:
-            parse(column if len(rows) == len(column) else column.take(pa.array(rows)))
+            parse(left)
+            is_over = True
         except Unparsable as error:
             rows = np.delete(rows, error.positions)
+            left = column.take(pa.array(rows))
         except pa.ArrowInvalid:
-            told = False
-        else:
-            return np.setdiff1d(np.arange(len(column)), rows, assume_unique=True).tolist()
-    left = column.take(pa.array(rows))
-    bad = set(range(len(column))) - set(rows.tolist()) | {int(rows[place]) for place in _halved(left, parse)}
-    return sorted(bad)
+            rows = np.delete(rows, _halved(left, parse))
+            is_over = True
+    return np.setdiff1d(np.arange(len(column)), rows, assume_unique=True).tolist()
 
 
 def _halved(column: pa.Array, parse: Parse) -> list[int]:
