@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of
-from sqlstream.client.commands.taskmanager import TOKEN_VARIABLE, addresses_of_doors, token_reader
+from sqlstream.client.commands.taskmanager import (
+    TOKEN_VARIABLE,
+    add_join_arguments,
+    addresses_of_doors,
+    token_reader,
+)
 
 EPILOG = f"""\
 examples:
@@ -22,13 +27,7 @@ sqlstream server. SIGTERM and Ctrl-C stop it; jobs of INSERTs go on.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--join",
-        metavar="HOST:PORT,…",
-        required=True,
-        help="where the JobManager, or each of several, says that hosts join",
-    )
-    parser.add_argument("--token-file", metavar="FILE", help="the file with the token to join")
+    add_join_arguments(parser, "JobManager")
     parser.add_argument(
         "--port", type=int, metavar="PORT", help="one port for everything; 0 takes a free one"
     )

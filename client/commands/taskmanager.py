@@ -36,13 +36,7 @@ it.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--join",
-        metavar="HOST:PORT,…",
-        required=True,
-        help="where the server, or each of several, says that hosts join",
-    )
-    parser.add_argument("--token-file", metavar="FILE", help="the file with the token to join")
+    add_join_arguments(parser, "server")
     parser.add_argument(
         "--slots",
         type=count,
@@ -111,6 +105,17 @@ def _settings(configuration: Configuration) -> dict[str, str]:
     found[LOG_LEVEL] = configuration.get(LOG_LEVEL)
     found["sqlstream.log.format"] = configuration.get("sqlstream.log.format")
     return found
+
+
+def add_join_arguments(parser: argparse.ArgumentParser, who: str) -> None:
+    """`who` opens the door."""
+    parser.add_argument(
+        "--join",
+        metavar="HOST:PORT,…",
+        required=True,
+        help=f"where the {who}, or each of several, says that hosts join",
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="the file with the token to join")
 
 
 def addresses_of_doors(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     duration_text,
     moment_text,
@@ -29,11 +30,8 @@ _COLUMNS = ("id", "type", "status", "triggered", "duration", "state", "written",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import job_ids
-
     parser.epilog = EPILOG
-    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    given.completer = job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser)
     add_server_arguments(parser)
 
 

@@ -6,6 +6,7 @@ import argparse
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     print_json,
     server_address,
@@ -22,11 +23,8 @@ what the REST says under /jobs/ID/diagnosis.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import job_ids
-
     parser.epilog = EPILOG
-    id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    id_argument.completer = job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser)
     add_server_arguments(parser)
 
 

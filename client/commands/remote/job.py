@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     duration_text,
     moment_text,
@@ -28,11 +29,8 @@ _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import job_ids
-
     parser.epilog = EPILOG
-    id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    id_argument.completer = job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser)
     add_server_arguments(parser)
 
 

@@ -7,6 +7,7 @@ import json
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     server_address,
 )
@@ -22,11 +23,8 @@ ID is a job's id, or the first characters of it. --json prints one object per re
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import job_ids
-
     parser.epilog = EPILOG
-    id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    id_argument.completer = job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
     add_server_arguments(parser)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     print_json,
     server_address,
@@ -36,11 +37,8 @@ _SAID = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import running_job_ids
-
     parser.epilog = EPILOG
-    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    given.completer = running_job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser, is_running=True)
     parser.add_argument(
         "--parallelism", "-p", type=_positive, required=True, metavar="N", help="how many subtasks there are"
     )

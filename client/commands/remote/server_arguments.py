@@ -30,6 +30,14 @@ The server is that of --server, else of $SQLSTREAM_URL, else the one that runs o
 """
 
 
+def add_job_argument(parser: argparse.ArgumentParser, *, is_running: bool = False) -> None:
+    """The id of a job, of one that runs with `is_running`: these complete it."""
+    from sqlstream.client.commands.completion import job_ids, running_job_ids
+
+    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
+    given.completer = running_job_ids if is_running else job_ids  # type: ignore[attr-defined]
+
+
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """--server, --token-file and --json."""
     parser.add_argument("--server", metavar="URL", help=f"the server, such as {DEFAULT_URL}")

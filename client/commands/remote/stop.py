@@ -7,6 +7,7 @@ import sys
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
+    add_job_argument,
     add_server_arguments,
     print_json,
     server_address,
@@ -28,11 +29,8 @@ END_TIMEOUT_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.completion import running_job_ids
-
     parser.epilog = EPILOG
-    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
-    given.completer = running_job_ids  # type: ignore[attr-defined]
+    add_job_argument(parser, is_running=True)
     parser.add_argument(
         "--directory", default="", metavar="DIR", help="where the savepoint gets a directory of its own"
     )
