@@ -27,6 +27,7 @@ STATIC = Path(__file__).parent / "static"
 EDITOR = Path(sys.prefix) / "share" / "sqlstream" / "codemirror"
 """Where set-up puts the editor's package. Without it the page has a plain text field."""
 
+SERVERS = "servers.js"
 EDITOR_FILES = ("codemirror.js", "codemirror.css", "sql.js")
 
 HEADERS = {
@@ -52,8 +53,9 @@ def console_routes(
     editor: Path = EDITOR,
     others: Callable[[], Sequence[str]] = tuple,
 ) -> APIRouter:
-    """The page at `/`, its files below `/console`, and completion as a POST, since a browser sends no body with a GET. The page
-    may ask `others`, the URLs of servers that lead when this one is lost, whether they are ready, and nothing else elsewhere.
+    """The page at `/`, its files below `/console`, and completion as a POST, since a browser sends no body with a GET. One
+    script may ask `others`, the URLs of servers that lead when this one is lost, whether they are ready; the page asks nothing
+    elsewhere. That script is a worker, whose policy a browser takes when it starts: it starts again for a server that joined.
 
     The page and its files hold no data, and a browser loads them before it has a token: they need none.
     """
@@ -63,10 +65,7 @@ def console_routes(
 
     @router.get("/")
     async def page() -> Response:
-        found = _file(files["index.html"])
-        if known := _origins(others()):
-            found.headers["content-security-policy"] += f"; connect-src 'self' {' '.join(known)}"
-        return found
+        return _file(files["index.html"])
 
     @router.get("/console/about.json")
     async def about() -> Response:
@@ -86,7 +85,10 @@ def console_routes(
         # Only files that were there at the start are served, so that no name leads elsewhere.
         if name not in files:
             raise RestError(404, f"Not found: /console/{name[:100]}")
-        return _file(files[name])
+        found = _file(files[name])
+        if name == SERVERS and (known := _origins(others())):
+            found.headers["content-security-policy"] += f"; connect-src {' '.join(known)}"
+        return found
 
     return router
 

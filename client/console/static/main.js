@@ -9,6 +9,7 @@ import { TaskManagerList } from "./taskmanagers.js";
 import { Workspace } from "./workspace.js";
 
 const RETRY_MS = 3000;
+const SERVERS_MS = 10000;
 const WIDE = matchMedia("(min-width: 1000px)");
 
 // --- connection
@@ -19,25 +20,23 @@ function showConnection(isReachable) {
   if (!isReachable) moveOn();
 }
 
-// Servers that lead when this one is lost: the page goes to the first that is ready.
-let others = [];
-let isMoving = false;
+// The worker that asks the servers that lead when this one is lost: the page goes to the first that is ready.
+let servers = null;
+let known = "";
 
-async function moveOn() {
-  if (isMoving) return;
-  isMoving = true;
-  for (const url of others) {
-    try {
-      const answer = await fetch(`${url}/ready`, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(RETRY_MS) });
-      if (answer.ok) {
-        location.replace(`${url}/${location.hash}`);
-        return;
-      }
-    } catch {
-      // It is not there, or waits.
-    }
+function moveOn() {
+  servers?.postMessage(null);
+}
+
+async function watchServers() {
+  const { others } = await about();
+  if (String(others) !== known) {
+    known = String(others);
+    servers?.terminate();
+    servers = new Worker("/console/servers.js");
+    servers.addEventListener("message", ({ data: url }) => location.replace(`${url}/${location.hash}`));
+    servers.postMessage(others);
   }
-  isMoving = false;
 }
 
 let asking = null;
@@ -139,8 +138,7 @@ async function start() {
   addEventListener("hashchange", route);
   WIDE.addEventListener("change", () => { if (current === null || location.hash === "" || location.hash === "#/") route(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) current?.now(); });
-  const { hasEditor, version, others: known } = await about();
-  others = known ?? [];
+  const { hasEditor, version } = await about();
   document.querySelector(".brand").title = `sqlstream ${version}`;
   const workspace = new Workspace(() => current?.now());
   await workspace.start(hasEditor);
@@ -148,6 +146,8 @@ async function start() {
   route();
   keepAlive();
   watchJobs();
+  watchServers().catch(() => {});
+  setInterval(() => watchServers().catch(() => {}), SERVERS_MS);
   handle().catch((error) => setText(byId("connection-text"), error.message));
   document.body.dataset.ready = "true";
 }
