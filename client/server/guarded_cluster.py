@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
@@ -14,11 +16,15 @@ from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.runtime.host.rooted_files import RootedFiles, files_at
+from sqlstream.runtime.jobmanager.resources.slot_pool import sharing_groups
 from sqlstream.runtime.net.results import PrintLines
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+FORGET_AT_MIN = 1000
+"""Of fewer jobs those that have ended may stay counted while there is room."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +60,10 @@ class GuardedCluster(EmbeddedCluster):
 
     def _live_jobs(self) -> set[str]:
         return {job.job_id for job in self.jobs() if not job.status.is_terminal}
+
+    def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+        with self._user_plans.submitting(graph.job_id):
+            super().submit(graph, is_recovered)
 
     def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         check_job_id(graph.job_id)
@@ -99,15 +109,33 @@ class GuardedCluster(EmbeddedCluster):
 
 
 class UserPlans:
-    """The jobs of one user that wait or run, and what their plans take; without tokens, those of one session. Thread-safe.
+    """The jobs of one user that wait or run, and what their plans take; without tokens, those of one session. Thread-safe: two
+    that are submitted at once do not take the same room.
 
-    State: the sizes by job. Jobs that have ended are looked for when there is no room."""
+    State: the sizes by job, and the jobs that are being submitted. Those that have ended are forgotten when a user has no room,
+    and when there are twice as many as were left the last time."""
 
     def __init__(self, limits: JobLimits, live_jobs: Callable[[], set[str]]) -> None:
         self._limits = limits
         self._live_jobs = live_jobs
         self._lock = threading.Lock()
         self._of_owner: dict[str, dict[str, int]] = {}
+        self.count = 0
+        """How many jobs are known."""
+        self._forget_at = FORGET_AT_MIN
+        self._submitting: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def submitting(self, job_id: str) -> Iterator[None]:
+        """Within it the job counts as one that runs, although the cluster does not list it yet."""
+        with self._lock:
+            self._submitting[job_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._submitting[job_id] -= 1
+                self._submitting += Counter()
 
     def add(self, owner: str, job_id: str, size: int, is_recovered: bool) -> None:
         """Count a job that is submitted now. UserError SS3021 when its plan has no room, and SS6123 when the user has as many
@@ -115,41 +143,50 @@ class UserPlans:
         if not owner:
             return
         bytes_max, jobs_max = self._limits.user_plans_bytes_max, self._limits.jobs_max_of(owner)
-        jobs, taken = self._others(owner, job_id)
-        if taken + size > bytes_max or 0 < jobs_max <= jobs:
-            live = self._live_jobs()
-            with self._lock:
-                plans = self._of_owner.get(owner, {})
-                self._of_owner[owner] = {known: taken for known, taken in plans.items() if known in live}
-            jobs, taken = self._others(owner, job_id)
-        if not is_recovered and 0 < jobs_max <= jobs:
-            raise UserError("SS6123", f"the user has {jobs} jobs that wait or run, and may have {jobs_max}")
-        if not is_recovered and taken + size > bytes_max:
-            raise UserError(
-                "SS3021",
-                f"the plans of the user's jobs that wait or run take more than {bytes_max} bytes with this one",
-            )
         with self._lock:
-            self._of_owner.setdefault(owner, {})[job_id] = size
+            jobs, taken = self._others(owner, job_id)
+            has_no_room = taken + size > bytes_max or 0 < jobs_max <= jobs
+            if has_no_room or self.count >= self._forget_at:
+                self._forget_ended()
+                jobs, taken = self._others(owner, job_id)
+            if not is_recovered and 0 < jobs_max <= jobs:
+                raise UserError(
+                    "SS6123", f"the user has {jobs} jobs that wait or run, and may have {jobs_max}"
+                )
+            if not is_recovered and taken + size > bytes_max:
+                raise UserError(
+                    "SS3021",
+                    f"the plans of the user's jobs that wait or run take more than {bytes_max} bytes with this one",
+                )
+            own = self._of_owner.setdefault(owner, {})
+            self.count += job_id not in own
+            own[job_id] = size
 
     def _others(self, owner: str, job_id: str) -> tuple[int, int]:
         """How many other jobs an owner has, and the bytes of their plans."""
-        with self._lock:
-            sizes = [taken for known, taken in self._of_owner.get(owner, {}).items() if known != job_id]
+        sizes = [taken for known, taken in self._of_owner.get(owner, {}).items() if known != job_id]
         return len(sizes), sum(sizes)
+
+    def _forget_ended(self) -> None:
+        live = self._live_jobs() | self._submitting.keys()
+        kept = {
+            owner: left
+            for owner, sizes in self._of_owner.items()
+            if (left := {job_id: size for job_id, size in sizes.items() if job_id in live})
+        }
+        self._of_owner, self.count = kept, sum(map(len, kept.values()))
+        self._forget_at = max(FORGET_AT_MIN, 2 * self.count)
 
 
 def check_slots(graph: JobGraph, slots_max: int) -> None:
     """UserError SS6124 for a job that asks for more slots than one may have; `slots_max` 0: any number."""
-    widest: dict[str, int] = {}
-    for vertex in graph.vertices:
-        widest[vertex.slot_sharing_group] = max(widest.get(vertex.slot_sharing_group, 0), vertex.parallelism)
-    slots = sum(widest.values())
+    groups = sharing_groups(graph)
+    slots = sum(groups.values())
     if 0 < slots_max < slots:
         raise UserError(
             "SS6124",
             f"the job needs {slots} slots, and one job may have {slots_max}",
-            hint=f"SET 'parallelism.default' = '{max(1, slots_max // len(widest))}'",
+            hint=f"SET 'parallelism.default' = '{max(1, slots_max // len(groups))}'",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.client.server.guarded_cluster import JobLimits, UserPlans, check_slots
+from sqlstream.client.server.guarded_cluster import FORGET_AT_MIN, JobLimits, UserPlans, check_slots
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from sqlstream.schema import Schema
@@ -53,6 +53,29 @@ def test_a_user_has_as_many_jobs_as_the_limit_says_and_one_more_when_another_has
         plans.add("other", job_id, 1, is_recovered=False)
     live = {"b"}
     plans.add("me", "c", 1, is_recovered=False)
+
+
+def test_jobs_that_have_ended_are_forgotten_however_many_users_there_are() -> None:
+    live: set[str] = set()
+    plans = UserPlans(JobLimits(1000, 1000), lambda: live)
+    for number in range(10 * FORGET_AT_MIN):
+        plans.add(f"session-{number}", f"job-{number}", 1, is_recovered=False)
+    assert plans.count <= FORGET_AT_MIN
+    live |= {f"live-{number}" for number in range(3 * FORGET_AT_MIN)}
+    for job_id in live:
+        plans.add(job_id, job_id, 1000, is_recovered=False)
+    for job_id in sorted(live)[:10]:
+        with pytest.raises(UserError, match="SS3021"):
+            plans.add(job_id, "another", 1, is_recovered=False)
+
+
+def test_a_job_that_is_being_submitted_takes_the_room_of_one_that_runs() -> None:
+    plans = UserPlans(JobLimits(1000, 1000, 0, lambda user: 1), set)
+    with plans.submitting("a"):
+        plans.add("me", "a", 1, is_recovered=False)
+        with pytest.raises(UserError, match="SS6123"):
+            plans.add("me", "b", 1, is_recovered=False)
+    plans.add("me", "b", 1, is_recovered=False)
 
 
 def test_a_job_asks_for_as_many_slots_as_its_sharing_groups_are_wide() -> None:
