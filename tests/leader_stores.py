@@ -263,6 +263,8 @@ def _handler(api: Api) -> type[http.server.BaseHTTPRequestHandler]:
                 status, said = _refusal(401, "Unauthorized", "Unauthorized")
             else:
                 status, said = api.answer(self.command, parts.path, query, json.loads(body or b"{}"))
+            if "as=PartialObjectMetadataList" in self.headers.get("accept", "") and "items" in said:
+                said = {**said, "items": [{"metadata": item["metadata"]} for item in said["items"]]}
             content = json.dumps(said).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

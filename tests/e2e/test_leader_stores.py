@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from leader_stores import Settings, running_kubernetes, running_zookeeper, shared_store
 
 from sqlstream.client.configuration import Configuration, load_configuration
+from sqlstream.client.server.leaders.fenced_records import LeaderRecord
 from sqlstream.client.server.leaders.leadership import Leadership, Stores
 from sqlstream.client.server.leaders.record_store import Conflict
 from sqlstream.client.server.leaders.stores import Leaders, leaders, open_stores
@@ -158,3 +160,29 @@ def test_nodes_of_zookeeper_are_those_of_the_user_that_made_them(tmp_path: Path)
         assert found is not None
         assert found.data == b"2"
         ours.close()
+
+
+def test_what_is_no_object_of_a_server_is_an_error_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_kubernetes(tmp_path) as (api, account, variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        settings = {
+            "high-availability.type": "kubernetes",
+            "high-availability.storageDir": str(tmp_path / "shared"),
+            "sqlstream.kubernetes.service-account": str(account),
+        }
+        records = opened(settings, "a").records
+        records.write("leader", msgspec.msgpack.encode(LeaderRecord(1, "h")), None)
+        records.write("1-a", b"x", None)
+        for known in api.objects.values():
+            known.pop("binaryData", None)
+            known["metadata"].pop("annotations", None)
+        for key in ("leader", "1-a"):
+            with pytest.raises(ExternalError, match="SS6081"):
+                records.read(key)
+        monkeypatch.setattr(api, "answer", lambda *_: (200, {"neither": "kind"}))
+        for ask in (lambda: records.read("1-a"), lambda: records.write("1-b", b"x", None), records.keys):
+            with pytest.raises(ExternalError, match="SS6081"):
+                ask()

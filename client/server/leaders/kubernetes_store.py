@@ -7,7 +7,7 @@ import contextlib
 import datetime
 import os
 import ssl
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -23,6 +23,38 @@ _TIMEOUT_S = 10.0
 _NOTE = "sqlstream.io/record"
 _CLUSTER = "sqlstream.io/cluster"
 _PAGE = 500
+_NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""A list of objects without what is in them, which could be hundreds of MB."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+    following: str = msgspec.field(default="", name="continue")
+
+
+class _Object(msgspec.Struct, frozen=True, rename="camel"):
+    """A Lease or a ConfigMap, whose bytes are in base64."""
+
+    metadata: _Metadata
+    binary_data: dict[str, bytes] = {}
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    items: tuple[_Named, ...] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+Answer = TypeVar("Answer")
 
 
 class KubernetesStore:
@@ -55,38 +87,40 @@ class KubernetesStore:
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
     def read(self, key: str) -> Record | None:
-        found = self._asked("GET", self._path(key), absent=(404,))
-        return self._record(found) if found is not None else None
+        found = self._asked(_Object, "GET", self._path(key), absent=(404,))
+        if found is None:
+            return None
+        try:
+            is_lease, meta = key == LEADER, found.metadata
+            data = base64.b64decode(meta.annotations[_NOTE]) if is_lease else found.binary_data["record"]
+        except (KeyError, ValueError) as error:
+            raise _unreadable(error) from error
+        return Record(data, meta.resource_version)
 
     def write(self, key: str, data: bytes, expected: str | None) -> str:
         made = self._lease(data) if key == LEADER else self._map(data)
-        name = self._name(key)
+        name, path = self._name(key), self._path(key)
         made["metadata"] |= {"name": name, "labels": {_CLUSTER: self._cluster_id, "app": "sqlstream"}}
         if expected is not None:
             made["metadata"]["resourceVersion"] = expected
-        kept = self._asked(
-            "POST" if expected is None else "PUT",
-            self._path(key).removesuffix(f"/{name}") if expected is None else self._path(key),
-            made,
-            absent=(404, 409),
-        )
+        method, place = ("POST", path.removesuffix(f"/{name}")) if expected is None else ("PUT", path)
+        kept = self._asked(_Object, method, place, made, absent=(404, 409))
         if kept is None:
             raise Conflict
-        return str(kept["metadata"]["resourceVersion"])
+        return kept.metadata.resource_version
 
     def remove(self, key: str) -> None:
-        self._asked("DELETE", self._path(key), absent=(404,))
+        self._asked(_Status, "DELETE", self._path(key), absent=(404,))
 
     def keys(self) -> list[str]:
         found: list[str] = []
         words = {"labelSelector": f"{_CLUSTER}={self._cluster_id}", "limit": str(_PAGE)}
-        while True:
-            page = self._asked("GET", self._maps, query=words) or {}
-            found += [str(item["metadata"]["name"]) for item in page.get("items", ())]
-            following = page.get("metadata", {}).get("continue")
-            if not following:
-                return [name.removeprefix(self._name("")) for name in found]
-            words["continue"] = following
+        while (page := self._asked(_Page, "GET", self._maps, query=words)) is not None:
+            found += [item.metadata.name.removeprefix(self._name("")) for item in page.items or ()]
+            if not page.metadata.following:
+                break
+            words["continue"] = page.metadata.following
+        return found
 
     def close(self) -> None:
         self._client.close()
@@ -123,48 +157,45 @@ class KubernetesStore:
             "binaryData": {"record": base64.b64encode(data).decode()},
         }
 
-    def _record(self, found: dict[str, Any]) -> Record:
-        try:
-            text = (
-                found["metadata"]["annotations"][_NOTE]
-                if found.get("kind") == "Lease"
-                else found["binaryData"]["record"]
-            )
-            return Record(base64.b64decode(text), str(found["metadata"]["resourceVersion"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ExternalError(
-                "SS6081", f"an object of Kubernetes is not as a server wrote it: {error!r}"
-            ) from error
-
     # --- requests
 
     def _asked(
         self,
+        kind: type[Answer],
         method: str,
         path: str,
         body: dict[str, Any] | None = None,
         absent: tuple[int, ...] = (),
         query: dict[str, str] | None = None,
-    ) -> dict[str, Any] | None:
-        """The answer; None for one of these statuses. ExternalError SS6080 for any other that is no success."""
+    ) -> Answer | None:
+        """The answer; None for one of these statuses. ExternalError SS6080 for any other that is no success, SS6081 for an answer
+        of another kind."""
         try:
             # It is renewed from time to time.
-            login = {"Authorization": f"Bearer {self._word('token')}"}
-            answer = self._client.request(method, path, json=body, headers=login, params=query)
+            headers = {"Authorization": f"Bearer {self._word('token')}"}
+            if kind is _Page:
+                headers["Accept"] = _NAMES_ALONE
+            answer = self._client.request(method, path, json=body, headers=headers, params=query)
         except (httpx.HTTPError, OSError) as error:
             raise ExternalError("SS6080", f'"{self._place}" does not answer: {error}') from error
         if answer.status_code in absent:
             return None
-        said: dict[str, Any] = {}
-        with contextlib.suppress(ValueError):
-            said = msgspec.json.decode(answer.content)
         if not answer.is_success:
-            text = said.get("message", "") if isinstance(said, dict) else ""
+            text = ""
+            with contextlib.suppress(ValueError):
+                text = msgspec.json.decode(answer.content, type=_Status).message
             raise ExternalError(
                 "SS6080", f'"{self._place}{path}" answers {method} with status {answer.status_code}', detail=text
             )  # fmt: skip
-        return said
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except ValueError as error:
+            raise _unreadable(error) from error
 
     def _word(self, name: str) -> str:
         with open(os.path.join(self._account, name), encoding="utf-8") as stream:
             return stream.read().strip()
+
+
+def _unreadable(error: Exception) -> ExternalError:
+    return ExternalError("SS6081", f"an object of Kubernetes is not as a server wrote it: {error!r}")

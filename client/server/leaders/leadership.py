@@ -141,8 +141,13 @@ class Leadership:
             raise no_leader()
         try:
             return self._run(program)
-        except (NotLeading, TimedOut) as error:
-            logger.critical("this server leads no longer: %s", error)
+        except ExternalError:
+            # Said before anything has changed: it leads.
+            raise
+        except Exception as error:
+            # NotLeading, TimedOut, or a mistake of ours: what became of the last change is not known.
+            is_known = isinstance(error, NotLeading | TimedOut)
+            logger.critical("this server leads no longer: %s", error, exc_info=None if is_known else error)
             if self._lost.acquire(blocking=False):
                 self._ended.set()
                 self._on_lost()

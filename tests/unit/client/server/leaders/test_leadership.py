@@ -177,6 +177,21 @@ def test_a_leader_whose_place_was_taken_is_told_so(tmp_path: Path) -> None:
     assert first.lost.wait(30)
 
 
+def test_a_leader_ends_when_it_cannot_say_that_it_lives_for_a_reason_that_nobody_has_thought_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+
+    def break_off(self: FolderStore, key: str, data: bytes, expected: str | None) -> str:
+        raise KeyError(key)
+
+    monkeypatch.setattr(FolderStore, "write", break_off)
+    assert first.lost.wait(30)
+    with pytest.raises(ExternalError, match="SS6077"):
+        first.leadership.confirm()
+
+
 def test_what_a_leader_removes_is_gone_from_both_stores(tmp_path: Path) -> None:
     server = Server(tmp_path / "c").begin()
     assert server.leads()
