@@ -102,7 +102,11 @@ def _text_of(path: str) -> str:
         with open(path, "rb") as stream:
             data = stream.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
-            raise UserError("SS4008", f'could not read "{path}": it has more than {FILE_BYTES_MAX} bytes')
+            raise UserError(
+                "SS4008",
+                f'could not read "{path}": it has more than {FILE_BYTES_MAX} bytes',
+                hint=f"give the path of a {FILE_NAME}",
+            )
         return data.decode("utf-8-sig")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -102,21 +102,37 @@ class ConfigOption(msgspec.Struct, frozen=True):
     def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
-        if self.minimum is not None and not value >= self.minimum:
-            raise UserError(
-                "SS4002",
-                f'option "{self.key}" must be at least {self.minimum}, not {masked(self.key, text)}',
-                span=span,
-            )
         maximum = _INTEGER_MAX if self.maximum is None and isinstance(value, int) else self.maximum
-        if maximum is not None and not value <= maximum:
-            raise UserError(
-                "SS4002",
-                f'option "{self.key}" must be at most {maximum}, not {masked(self.key, text)}',
-                span=span,
-            )
+        if self.minimum is not None and not value >= self.minimum:
+            bound = f"at least {self.minimum}"
+        elif maximum is not None and not value <= maximum:
+            bound = f"at most {maximum}"
+        else:
+            return
+        raise UserError(
+            "SS4002",
+            f'option "{self.key}" must be {bound}, not {masked(self.key, text)}',
+            span=span,
+            hint=hint_of_bounds(self.minimum, maximum, _UNITS.get(self.type, "")),
+        )
 
 
+def hint_of_bounds(minimum: float | None, maximum: float | None, unit: str = "") -> str:
+    """What a number may be, of which one has gone beyond a bound.
+
+    >>> hint_of_bounds(1, None, "ms"), hint_of_bounds(0, 100), hint_of_bounds(1, 2**63 - 1)
+    ('give 1 ms or more', 'give a value from 0 to 100', 'give a value from 1 to 9223372036854775807')
+    """
+    low, high = (
+        f"{bound:.15g} {unit}".strip() if isinstance(bound, float) else f"{bound} {unit}".strip()
+        for bound in (minimum, maximum)
+    )
+    if minimum is None:
+        return f"give {high} or less"
+    return f"give {low} or more" if maximum is None else f"give a value from {low} to {high}"
+
+
+_UNITS = {ConfigType.DURATION: "ms", ConfigType.MEMORY_SIZE: "bytes"}
 _DURATION_UNITS_MS = {
     "ns": 1e-6, "nano": 1e-6, "nanos": 1e-6, "nanosecond": 1e-6, "nanoseconds": 1e-6,
     "us": 1e-3, "micro": 1e-3, "micros": 1e-3, "microsecond": 1e-3, "microseconds": 1e-3, "µs": 1e-3,

@@ -348,11 +348,12 @@ def error_info(
 def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> str:
     """The error as the user sees it, with its SQL underlined when `text` is the script that `span` points into.
 
-    >>> print(render_error(UserError("SS2003", 'column "usr_id" does not exist', span=Span(7, 13)),
+    >>> print(render_error(UserError("SS2003", 'column "usr_id" does not exist', span=Span(7, 13), hint="write user_id"),
     ...                    "SELECT usr_id FROM t"))
     error[SS2003]: column "usr_id" does not exist
       1 | SELECT usr_id FROM t
         |        ^^^^^^
+    hint: write user_id
     """
     lines = [f"error[{error.code}]: {_one_line(error.message, text)}"]
     span = getattr(error, "span", None)

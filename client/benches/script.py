@@ -80,7 +80,11 @@ def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str, file
             # A table that lies beside the queries, wherever the command was started.
             return options | {"path": str(QUERIES_DIR / "nexmark" / Path(options["path"]).name)}
         case other:
-            raise UserError("SS4005", f'table "{table.path.name}" of a Nexmark query reads "{other}"')
+            raise UserError(
+                "SS4005",
+                f'table "{table.path.name}" of a Nexmark query reads "{other}"',
+                hint="let it read nexmark, filesystem or duckdb",
+            )
 
 
 def answer_of(metrics: dict[str, Any]) -> tuple[int, str]:

@@ -186,7 +186,11 @@ def encode(stored: msgspec.Struct) -> bytes:
     try:
         return msgspec.json.format(msgspec.json.encode(stored), indent=2) + b"\n"
     except UnicodeEncodeError:
-        raise UserError("SS2017", "a text with half a character cannot be kept in a file") from None
+        raise UserError(
+            "SS2017",
+            "a text with half a character cannot be kept in a file",
+            hint="write the whole character",
+        ) from None
 
 
 def decode(content: bytes, kind: type[Stored]) -> Stored:

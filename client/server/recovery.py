@@ -253,8 +253,8 @@ def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | Er
 def _gone(directory: str, mark: str) -> ExternalError:
     return ExternalError(
         "SS5001",
-        f'it has had checkpoints in "{directory}", and none is there: mount their volume or bring them back, or remove "{mark}" '
-        "to run the job from its beginning",
+        f'it has had checkpoints in "{directory}", and none is there',
+        hint=f'mount their volume or bring them back, or remove "{mark}" to run the job from its beginning',
         retry=Retry.BACKOFF,
     )
 

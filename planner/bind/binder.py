@@ -48,7 +48,10 @@ def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
         case exp.Intersect() | exp.Except():
             return bind_counted(query, namespace)
     raise UserError(
-        "SS3001", f"{type(query).__name__.upper()} is not supported yet", span=namespace.span(query)
+        "SS3001",
+        f"{type(query).__name__.upper()} is not supported yet",
+        span=namespace.span(query),
+        hint="write SELECT, VALUES, or set operations of them",
     )
 
 

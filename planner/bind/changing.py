@@ -162,7 +162,7 @@ def _assigned(statement: Update, target: _Target) -> Iterator[tuple[str, exp.Exp
         if column.kind is not ColumnKind.PHYSICAL:
             kind = "computed" if column.kind is ColumnKind.COMPUTED else "a metadata column"
             message = f'column "{name}" of table "{target.table.path.name}" cannot be written: it is {kind}'
-            raise UserError("SS2011", message, span=span)
+            raise UserError("SS2011", message, span=span, hint="assign columns that the table stores")
         if name in seen:
             raise UserError("SS2012", f'column "{name}" is assigned twice', span=span, hint="assign it once")
         if target.is_by_key and name in target.table.primary_key:
@@ -226,7 +226,12 @@ def _value(
             hint=f"write CAST(… AS {plain(column.type)})",
         )
     if isinstance(value, Literal) and value.value is None and not column.type.nullable:
-        raise UserError("SS2011", f'column "{column.name}" is NOT NULL', span=span_of(written))
+        raise UserError(
+            "SS2011",
+            f'column "{column.name}" is NOT NULL',
+            span=span_of(written),
+            hint="assign a value that is not NULL",
+        )
     return stored_value(value, column.type, span_of(written), config)
 
 

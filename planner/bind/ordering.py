@@ -130,4 +130,9 @@ def _row_count(clause: exp.Expr | None, name: str, namespace: Namespace) -> int:
     node = clause.args["expression"]
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         return int(str(node.this))
-    raise UserError("SS2008", f"{name} takes a whole number", span=namespace.span(node))
+    raise UserError(
+        "SS2008",
+        f"{name} takes a whole number",
+        span=namespace.span(node),
+        hint=f"write a literal, as in {name} 10",
+    )

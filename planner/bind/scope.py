@@ -142,7 +142,11 @@ class Scope:
 
     def _fail_table(self, qualifier: tuple[str, ...], span: Span | None) -> NoReturn:
         tables = [q[-1] for q in self.qualifiers if q]
-        unnamed = "name the columns alone, or give what stands in FROM a name with AS" if self.columns else ""
+        unnamed = (
+            "name the columns alone, or give what stands in FROM a name with AS"
+            if self.columns
+            else f"this query has no FROM: add FROM {qualifier[-1]}"
+        )
         raise UserError(
             "SS2001",
             f'"{".".join(qualifier)}" is not a table of this query\'s FROM',
@@ -154,7 +158,12 @@ class Scope:
 def nested_field(t: LogicalType, name: str, span: Span | None) -> int:
     """Position of a ROW's field; UserError SS2003 with a suggestion when there is none."""
     if t.root is not TypeRoot.ROW:
-        raise UserError("SS2003", f'{t.without_time_attribute()} has no field "{name}"', span=span)
+        raise UserError(
+            "SS2003",
+            f'{t.without_time_attribute()} has no field "{name}"',
+            span=span,
+            hint="only a ROW has fields",
+        )
     names = [f.name for f in t.fields]
     if name not in names:
         raise UserError(

@@ -121,7 +121,12 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
     for node in select.expressions:
         if isinstance(node, exp.Star):
             if not scope.columns:
-                raise UserError("SS2009", "SELECT * needs a FROM", span=namespace.span(node))
+                raise UserError(
+                    "SS2009",
+                    "SELECT * needs a FROM",
+                    span=namespace.span(node),
+                    hint="name a table: SELECT * FROM t",
+                )
             items += _star_items(scope, scope.star, node, namespace)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])

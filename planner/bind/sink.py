@@ -53,7 +53,12 @@ def bind_sinks(statement: statements.Statement, context: BindContext) -> tuple[S
             return (bind_delete(statement, context),)
         case statements.Truncate():
             return (bind_truncate(statement, context),)
-    raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
+    raise UserError(
+        "SS3001",
+        "only queries and INSERT statements have a plan",
+        span=statement.span,
+        hint="write SELECT …, INSERT INTO … or a statement set",
+    )
 
 
 def _check_overwritten_once(sinks: tuple[Sink, ...]) -> None:
@@ -257,7 +262,12 @@ def _static_partition(
         with ErrorsAt(span_of(value)):
             literal = bind_literal(written, span_of(value))
         if literal is None:
-            raise UserError("SS2008", "a PARTITION takes a literal value", span=span_of(value))
+            raise UserError(
+                "SS2008",
+                "a PARTITION takes a literal value",
+                span=span_of(value),
+                hint="write a literal, as in PARTITION (day = '2026-01-31')",
+            )
         if not can_cast_implicitly(literal.type, column.type):
             raise UserError(
                 "SS2008",
@@ -301,6 +311,7 @@ def _find_column(name: statements.Identifier, table: CatalogTable, columns: tupl
         raise UserError(
             "SS2011",
             f'column "{wanted}" of table "{table.path.name}" cannot be written: it is computed',
+            hint="leave it out of the list of columns",
             span=name.span,
         )
     raise UserError(

@@ -108,7 +108,12 @@ def _bounded(parser: Reader, what: str, low: int, high: int) -> int:
     token = parser.token
     value = parser.unsigned_integer()
     if not low <= value <= high:
-        raise UserError("SS1001", f"{what} must be between {low} and {high}, not {value}", span=span(token))
+        raise UserError(
+            "SS1001",
+            f"{what} must be between {low} and {high}, not {value}",
+            span=span(token),
+            hint=f"write a number from {low} to {high}",
+        )
     return value
 
 

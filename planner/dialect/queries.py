@@ -322,7 +322,12 @@ class QueryParser(RelationParser):
             token = self.token
             name = self.name("a window name").name
             if any(w.args["name"] == name for w in windows):
-                raise UserError("SS1001", f'window "{name}" is defined twice', span=span(token))
+                raise UserError(
+                    "SS1001",
+                    f'window "{name}" is defined twice',
+                    span=span(token),
+                    hint="give one of them another name",
+                )
             self.expect("AS")
             window = self.window_definition()
             window.set("name", name)

@@ -458,7 +458,9 @@ class RelationParser(PivotParser):
                     raise self.unexpected('")"', f"{word(name)} takes at most {len(positional)} arguments")
                 key = positional[count]
             if node.args.get(key) is not None:
-                raise UserError("SS1001", f'argument "{token.text}" is given twice', span=span(token))
+                raise UserError(
+                    "SS1001", f'argument "{token.text}" is given twice', span=span(token), hint="give it once"
+                )
             node.set(key, self._window_argument(node, key))
             count += 1
 
@@ -499,7 +501,9 @@ class RelationParser(PivotParser):
                     raise self.unexpected('")"', f"{word(name)} takes at most {len(positional)} arguments")
                 key = positional[count]
             if node.args.get("this" if key == "input" else key) is not None:
-                raise UserError("SS1001", f'argument "{token.text}" is given twice', span=span(token))
+                raise UserError(
+                    "SS1001", f'argument "{token.text}" is given twice', span=span(token), hint="give it once"
+                )
             self._argument_of_table(node, key)
             count += 1
         self.expect(")")

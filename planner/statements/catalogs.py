@@ -131,8 +131,8 @@ def drop_catalog(statement: statements.DropCatalog, context: BindContext) -> Ddl
         message = f'catalog "{name}" is the current one and cannot be dropped'
         raise UserError("SS2015", message, span=span, hint=hint)
     if name == DEFAULT_CATALOG:
-        hint = "sessions begin in it"
-        raise UserError("SS2015", f'catalog "{name}" cannot be dropped', span=span, detail=hint)
+        hint = "leave it: sessions begin in it"
+        raise UserError("SS2015", f'catalog "{name}" cannot be dropped', span=span, hint=hint)
     return DdlResult.ok(RemoveCatalog(name), done=f'catalog "{name}" dropped')
 
 

@@ -212,7 +212,10 @@ def _physical_columns(
         if fixed is not None:
             return tuple(Column(f.name, f.type) for f in fixed.fields)
         raise UserError(
-            "SS2011", f'table "{statement.name.parts[-1]}" has no physical column', span=statement.name.span
+            "SS2011",
+            f'table "{statement.name.parts[-1]}" has no physical column',
+            span=statement.name.span,
+            hint="declare a column with a type, as in id INT",
         )
     for column in written:
         if fixed is not None:
@@ -242,7 +245,12 @@ def _check_fixed(column: ColumnDef, fixed: Schema, descriptor: ConnectorDescript
 
 def _declared_type(column: ColumnDef) -> sql.LogicalType:
     if column.type is None:
-        raise UserError("SS2008", f'column "{column.name}" needs a type', span=column.span)
+        raise UserError(
+            "SS2008",
+            f'column "{column.name}" needs a type',
+            span=column.span,
+            hint=f"write a type behind the name, as in {column.name} STRING",
+        )
     return column.type
 
 
@@ -361,7 +369,10 @@ def _physical(name: Identifier, columns: tuple[Column, ...]) -> Column:
     column = _find(name, columns)
     if column.kind is not ColumnKind.PHYSICAL:
         raise UserError(
-            "SS2011", f'a key takes physical columns, but "{column.name}" is none', span=name.span
+            "SS2011",
+            f'a key takes physical columns, but "{column.name}" is none',
+            span=name.span,
+            hint="name columns that are declared with a type",
         )
     return column
 
@@ -419,7 +430,12 @@ def _with_watermark(
 
 def _check_rowtime(column: Column, span: Span) -> None:
     if sql.is_proctime(column.type):
-        raise UserError("SS2008", f'"{column.name}" is a processing time and takes no watermark', span=span)
+        raise UserError(
+            "SS2008",
+            f'"{column.name}" is a processing time and takes no watermark',
+            span=span,
+            hint="leave WATERMARK out: a processing time needs none",
+        )
     if not sql.is_timestamp(column.type):
         raise UserError(
             "SS2008",

@@ -70,7 +70,12 @@ def show(statement: Show, context: BindContext) -> DdlResult:
         case ShowKind.CREATE_CATALOG:
             assert statement.name is not None
             return DdlResult.column("result", [show_create_catalog(statement.name, context)])
-    raise UserError("SS3001", f"SHOW {statement.kind.value} is not supported yet", span=statement.span)
+    raise UserError(
+        "SS3001",
+        f"SHOW {statement.kind.value} is not supported yet",
+        span=statement.span,
+        hint="\\? in the shell lists the statements",
+    )
 
 
 def _database(statement: Show, context: BindContext) -> tuple[str, str]:

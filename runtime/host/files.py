@@ -296,11 +296,12 @@ def file_error(action: str, path: str, error: OSError) -> ExternalError:
     return ExternalError(
         "SS5001",
         f'could not {action} "{path}": {reason}',
-        hint=_HINTS.get(number, ""),
+        hint=_HINTS.get(number, _NOT_REACHED if "://" in path else ""),
         reason=FailureReason.ACCESS_REFUSED if number in _LASTING else None,
     )
 
 
+_NOT_REACHED = "check the path, and that the server can be reached"
 _HINTS = {
     errno.ENOSPC: "free space on the disk, then run the statement again",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "give the user that runs sqlstream access to the path"),
@@ -328,9 +329,7 @@ def _store_error(action: str, path: str, error: OSError) -> ExternalError:
             # Libraries quote addresses, in which a token may be.
             detail=without_secrets(str(error)),
             reason=FailureReason.ACCESS_REFUSED if is_refused else None,
-            hint="check the login, and what its user may do there"
-            if is_refused
-            else "check the path, and that the server can be reached",
+            hint="check the login, and what its user may do there" if is_refused else _NOT_REACHED,
         )
     if _REFUSED.search(str(error)) is not None:
         return ExternalError(

@@ -179,7 +179,11 @@ def _tokens(pattern: str, letters: str, purpose: str, *, is_simple: bool = False
     which brackets are text."""
     tokens = read_pattern(pattern)
     if tokens is None:
-        raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" has a quote without its end',
+            hint="close it with '; two quotes stand for one",
+        )
     if re.search("%[A-Za-z]", re.sub("'[^']*'", "''", pattern)):
         raise UserError(
             "SS3105",

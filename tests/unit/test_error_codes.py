@@ -115,13 +115,33 @@ def test_an_error_of_an_option_names_it_for_its_place() -> None:
     assert nameless == []
 
 
-def test_errors_of_streams_have_hints() -> None:
-    """Of Kafka, registries, sockets and HTTP: but for SS5308, after which nothing is to be done."""
-    codes = {code: found for code, found in CODES.items() if code.startswith("SS53")}
-    assert len(codes) > 25
-    assert {code for code, found in codes.items() if not found.hint} == {"SS5308"}
+def test_who_can_mend_an_error_is_told_how() -> None:
+    """What its user or who runs something outside can mend has a hint: its own, or that of its code. Nothing is to be done after
+    SS5308."""
+    silent = [
+        (code, path, call.lineno)
+        for code, path, call in _calls()
+        if isinstance(call.func, ast.Name)
+        and call.func.id in ("UserError", "ExternalError")
+        and not (CODES[code].hint or {"hint", None} & {keyword.arg for keyword in call.keywords})
+    ]
+    assert {code for code, _, _ in silent} == {"SS5308"}, silent
+    # The hints of streams are those of their codes.
+    assert [c for c, found in CODES.items() if c.startswith("SS53") and not found.hint] == ["SS5308"]
     assert UserError("SS5345", "too large").hint.startswith("ask for less at once")
     assert UserError("SS5345", "too large", hint="this one").hint == "this one"
+
+
+def test_the_hint_of_a_statement_that_is_refused_is_not_empty() -> None:
+    """A hint that is searched for, as "did you mean", may be found empty. The words of SS1001 say what was expected."""
+    refusals = [
+        (path.name, refusal)
+        for path in (ROOT / "tests" / "golden" / "errors").rglob("*.out")
+        for refusal in re.findall(r"(?ms)^error\[.*?(?=^error\[|\Z)", path.read_text())
+        if not refusal.startswith("error[SS1001]")
+    ]
+    assert len(refusals) > 500
+    assert [(name, text) for name, text in refusals if "\nhint: " not in text] == []
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=list(CODES))

@@ -142,7 +142,12 @@ class ScalarBinder:
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
         if handler is None:
-            raise UserError("SS3001", f"{_describe(node)} is not supported yet", span=self.span(node))
+            raise UserError(
+                "SS3001",
+                f"{_describe(node)} is not supported yet",
+                span=self.span(node),
+                hint="SHOW FUNCTIONS lists what computes values",
+            )
         return handler(self, node)
 
     def count(self, expressions: int, node: exp.Expr) -> None:
@@ -168,7 +173,12 @@ class ScalarBinder:
             return self.aliases[parts[0]]
         span = self.span(node)
         if isinstance(node.this, exp.Star):
-            raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=span)
+            raise UserError(
+                "SS2009",
+                "* is allowed only in a SELECT list or in COUNT(*)",
+                span=span,
+                hint="name the columns",
+            )
         try:
             index, fields = self.scope.resolve(parts, span)
             expression = self.column(index, span)
@@ -477,7 +487,12 @@ class ScalarBinder:
         return column if field is None else field_of(column, field, self.span(node))
 
     def bind_star(self, node: exp.Star) -> Expression:
-        raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))
+        raise UserError(
+            "SS2009",
+            "* is allowed only in a SELECT list or in COUNT(*)",
+            span=self.span(node),
+            hint="name the columns",
+        )
 
 
 def field_of(expression: Expression, name: str, span: Span | None) -> Expression:
@@ -559,6 +574,7 @@ def _bind_bracket(binder: ScalarBinder, node: exp.Bracket) -> Expression:
             "SS2008",
             f"only an ARRAY, a MAP or a VARIANT takes [ ], not {container.type.without_time_attribute()}",
             span=binder.span(node),
+            hint="leave [ ] out, or name a column of such a type",
         )
     return bind_call("ITEM", (container, binder.bind(node.expressions[0])), binder.span(node))
 

@@ -169,7 +169,12 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             item = FromItem(query, Scope.of(query.schema))
         case _:
             what = _LATER.get(type(node), type(node).__name__.upper())
-            raise UserError("SS3001", f"{what} in FROM is not supported yet", span=namespace.span(node))
+            raise UserError(
+                "SS3001",
+                f"{what} in FROM is not supported yet",
+                span=namespace.span(node),
+                hint="read a table, a view, a subquery or a table function",
+            )
     for join in node.args.get("joins") or ():
         item = _bind_join(item, join, (), namespace)
     return _with_alias(item, node.args.get("alias"), namespace)

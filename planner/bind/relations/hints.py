@@ -92,10 +92,18 @@ def _check_option(option: Option) -> None:
         )
     if key in _CHOICES and value.lower() not in _CHOICES[key]:
         choices = " or ".join(_CHOICES[key])
-        raise UserError("SS4002", f'option "{key}" takes {choices}, not "{value}"', span=option.value_span)
+        raise UserError(
+            "SS4002",
+            f'option "{key}" takes {choices}, not "{value}"',
+            span=option.value_span,
+            hint=f"write '{key}'='{_CHOICES[key][0]}'",
+        )
     if key in _NUMBERS and not (value.isdecimal() and int(value) > 0):
         raise UserError(
-            "SS4002", f'option "{key}" takes a positive number, not "{value}"', span=option.value_span
+            "SS4002",
+            f'option "{key}" takes a positive number, not "{value}"',
+            span=option.value_span,
+            hint=f"write '{key}'='3'",
         )
 
 
@@ -133,7 +141,10 @@ def within_64_bits(what: str, number: int, option: Option) -> int:
     """The number that an option of a hint gives. UserError SS4002 beyond 64 bits, which no plan holds."""
     if number > 2**63 - 1:
         raise UserError(
-            "SS4002", f'{what} must be at most {2**63 - 1}, not "{option.value}"', span=option.value_span
+            "SS4002",
+            f'{what} must be at most {2**63 - 1}, not "{option.value}"',
+            span=option.value_span,
+            hint="give a smaller one",
         )
     return number
 
@@ -149,7 +160,7 @@ class StateTtl:
         for option in state_ttl_hints(select):
             if option.key in self._ttls:
                 message = f'the hint STATE_TTL names "{option.key}" twice'
-                raise UserError("SS4003", message, span=option.key_span)
+                raise UserError("SS4003", message, span=option.key_span, hint="give it once")
             try:
                 ttl_ms = parse_duration_ms(option.value)
             except ValueError as error:

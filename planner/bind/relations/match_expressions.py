@@ -294,7 +294,12 @@ class MatchBinder(_ColumnBinder):
         name, span = str(node.this), self.span(node)
         for clause, text in (("order", "WITHIN GROUP (ORDER BY …)"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
-                raise UserError("SS3001", f"{text} is not supported in MATCH_RECOGNIZE", span=span)
+                raise UserError(
+                    "SS3001",
+                    f"{text} is not supported in MATCH_RECOGNIZE",
+                    span=span,
+                    hint="compute it over the rows that MATCH_RECOGNIZE returns",
+                )
         row = self._row(f"the argument of {name}")
         counted = self._counted(node)
         args = () if counted is not None else tuple(row.bind(a) for a in node.expressions)

@@ -11,6 +11,7 @@ import msgspec
 from sqlstream import config
 from sqlstream.catalog import CatalogTable, ColumnKind
 from sqlstream.changelog import ChangelogMode
+from sqlstream.config_option import hint_of_bounds
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of, did_you_mean
 from sqlstream.graph.stream_graph import SLOT_SHARING_GROUP
@@ -86,7 +87,9 @@ def written_options(options: tuple[Option, ...]) -> dict[str, str]:
     result: dict[str, str] = {}
     for written in options:
         if written.key in result:
-            raise UserError("SS4003", f'option "{written.key}" is given twice', span=written.key_span)
+            raise UserError(
+                "SS4003", f'option "{written.key}" is given twice', span=written.key_span, hint="give it once"
+            )
         result[written.key] = written.value
     return result
 
@@ -151,7 +154,12 @@ def check_hints(
     overrides = written_options(hints)
     spans = OptionPlaces.of(hints, hints[0].key_span)
     if "connector" in overrides:
-        raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
+        raise UserError(
+            "SS4003",
+            "a hint cannot change the connector",
+            span=spans.keys["connector"],
+            hint="declare another table with that connector",
+        )
     if table.options.get(READS) == REJECTED_ROWS and (fixed := overrides.keys() & {READS, "format"}):
         key = min(fixed)
         raise UserError(
@@ -195,7 +203,8 @@ def check_altered_options(
             "SS4003",
             f'table "{table.path.name}" has no option "{absent}"',
             span=reset[absent],
-            hint=did_you_mean(absent, list(table.options)),
+            hint=did_you_mean(absent, list(table.options))
+            or "leave it out: SHOW CREATE TABLE lists the options",
         )
     after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
     descriptor = find_connector(after, context, places.otherwise)
@@ -466,11 +475,12 @@ def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | Non
     largest = INTEGERS_MAX.get(option.type)
     if largest is not None and not -largest - 1 <= value <= largest:
         bound = f"at most {largest}" if value > 0 else f"at least {-largest - 1}"
-        raise UserError("SS4002", f'option "{key}" must be {bound}, not {said}', span=span)
-    if option.minimum is not None and value < option.minimum:
-        raise UserError(
-            "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {said}', span=span
-        )
+    elif option.minimum is not None and value < option.minimum:
+        bound = f"at least {option.minimum:g}"
+    else:
+        return
+    hint = hint_of_bounds(option.minimum, largest, _UNITS.get(option.type, ""))
+    raise UserError("SS4002", f'option "{key}" must be {bound}, not {said}', span=span, hint=hint)
 
 
 _TAKES = {
@@ -483,6 +493,7 @@ _TAKES = {
     OptionType.MEMORY_SIZE: "a memory size",
     OptionType.ENUM: "one of its choices",
 }
+_UNITS = {OptionType.DURATION: "ms", OptionType.MEMORY_SIZE: "bytes"}
 _EXAMPLES = {
     OptionType.INTEGER: "write a whole number such as '4'",
     OptionType.LONG: "write a whole number such as '1000'",

@@ -60,7 +60,10 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
     if isinstance(found, catalog.CatalogView):
         if hints:
             raise UserError(
-                "SS4003", f'"{path.name}" is a view and takes no OPTIONS hint', span=hints[0].key_span
+                "SS4003",
+                f'"{path.name}" is a view and takes no OPTIONS hint',
+                span=hints[0].key_span,
+                hint="write the hint behind a table within the view",
             )
         bound = _bind_view(found, namespace, span)
     else:
@@ -303,7 +306,12 @@ def _infer(
 ) -> catalog.InferredTable:
     inference = context.files.inference
     if inference is None:
-        raise UserError("SS3001", "files cannot be read by their path here", span=span)
+        raise UserError(
+            "SS3001",
+            "files cannot be read by their path here",
+            span=span,
+            hint="declare a table for them with CREATE TABLE",
+        )
     context.permit.require(Effects(files=frozenset({path})), span)
     with ErrorsAt(span):
         given = _completed(path, written, inference, span)

@@ -139,7 +139,11 @@ class FakerLookup:
         return pa.RecordBatch.from_arrays(columns, names=list(self._spec.columns))
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        raise UserError("SS4003", f'table "{self._spec.table}" cannot be loaded as a whole')
+        raise UserError(
+            "SS4003",
+            f'table "{self._spec.table}" cannot be loaded as a whole',
+            hint="look it up by key: leave 'lookup.cache' = 'FULL' out",
+        )
 
     def close(self) -> None:
         """Nothing to do: it holds no resources."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sqlstream.config_option import hint_of_bounds
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.generators.nexmark_draws import SHUFFLE_FACTOR
 from sqlstream.spi.connector import OptionType
@@ -49,7 +50,12 @@ class NexmarkConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 bound = f"at least {low}" if value < low else f"at most {high}"
-                raise UserError("SS4002", f'option "{key}" must be {bound}, not {value}', option=key)
+                raise UserError(
+                    "SS4002",
+                    f'option "{key}" must be {bound}, not {value}',
+                    option=key,
+                    hint=hint_of_bounds(low, high),
+                )
         group = self.out_of_order_group_size
         if group > 1 and group % SHUFFLE_FACTOR == 0:
             raise UserError(

@@ -138,7 +138,11 @@ class HttpLookup:
         raise ExternalError("SS5342", failure.message, detail=failure.detail)
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        raise UserError("SS4003", f'table "{self._spec.table}" cannot be loaded as a whole')
+        raise UserError(
+            "SS4003",
+            f'table "{self._spec.table}" cannot be loaded as a whole',
+            hint="look it up by key: leave 'lookup.cache' = 'FULL' out",
+        )
 
     def close(self) -> None:
         self._client.close()

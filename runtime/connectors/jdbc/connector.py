@@ -115,7 +115,9 @@ class Jdbc(SqlTables):
         database = read_options(spec.options).database
         if database.is_server:
             raise UserError(
-                "SS5013", f'rows of table "{spec.table}" are staged in its database, and in no directory'
+                "SS5013",
+                f'rows of table "{spec.table}" are staged in its database, and in no directory',
+                hint="name a table of connector duckdb or sqlite",
             )
         return database.address
 

@@ -382,5 +382,7 @@ class Connecting:
 
     def _cancelled(self) -> ExternalError:
         return ExternalError(
-            "SS5060", f'could not reach the database "{self._database.url}": the task is cancelled'
+            "SS5060",
+            f'could not reach the database "{self._database.url}": the task is cancelled',
+            hint="start the job again",
         )

@@ -298,7 +298,9 @@ def tried(
     pause_s = PAUSE_S
     cancelled = cancelled or threading.Event()
     if cancelled.is_set():
-        raise ExternalError("SS5060", "nothing is asked of the database: the task is cancelled")
+        raise ExternalError(
+            "SS5060", "nothing is asked of the database: the task is cancelled", hint="start the job again"
+        )
     for attempt in range(retries_max + 1):
         try:
             return action(attempt)

@@ -229,6 +229,9 @@ def _configuration(settings: dict[str, str]) -> int:
         found = library().conf_set(conf, key.encode(), value.encode(), text, _ERROR_BYTES)
         if found != CONF_OK:
             hint = did_you_mean(key, _properties(conf)) if found == CONF_UNKNOWN else ""
+            hint = (
+                hint or "take the name and a value from the list of librdkafka's properties, or leave it out"
+            )
             library().conf_destroy(conf)
             raise UserError(
                 "SS4002",

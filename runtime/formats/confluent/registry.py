@@ -233,6 +233,7 @@ def _place(url: str, given: RegistryOptions) -> tuple[str, dict[str, str]]:
                 "SS4002",
                 'option "bearer-auth.token" has letters that no token has',
                 option="bearer-auth.token",
+                hint="write the token alone, without line ends",
             )
         headers["Authorization"] = f"Bearer {given.token}"
     return address, headers

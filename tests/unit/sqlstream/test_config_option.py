@@ -111,10 +111,10 @@ ENUM = ConfigOption("x.y", ConfigType.ENUM, "A", "About it.", choices=("A", "B")
 @pytest.mark.parametrize(
     ("option", "text", "message", "hint"),
     [
-        (bounded(2, 4), "1", 'option "x.y" must be at least 2, not 1', ""),
-        (bounded(2, 4), "5", 'option "x.y" must be at most 4, not 5', ""),
-        (bounded(0, 1, ConfigType.DOUBLE), "nan", 'option "x.y" must be at least 0, not nan', ""),
-        (bounded(None, 1, ConfigType.DOUBLE), "nan", 'option "x.y" must be at most 1, not nan', ""),
+        (bounded(2, 4), "1", 'option "x.y" must be at least 2, not 1', "give a value from 2 to 4"),
+        (bounded(2, 4), "5", 'option "x.y" must be at most 4, not 5', "give a value from 2 to 4"),
+        (bounded(0, 1, ConfigType.DOUBLE), "nan", 'option "x.y" must be at least 0, not nan', "give a value from 0 to 1"),
+        (bounded(None, 1, ConfigType.DOUBLE), "nan", 'option "x.y" must be at most 1, not nan', "give 1 or less"),
         (bounded(2, 4), "two", 'option "x.y" takes an integer, not "two"', "write a whole number such as '4'"),
         (
             bounded(2, 4, ConfigType.DURATION), "x", 'option "x.y" takes a duration, not "x"',
