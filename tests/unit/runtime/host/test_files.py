@@ -217,7 +217,7 @@ def test_what_is_read_comes_from_the_file_and_no_buffer(tmp_path):
             True,
         ),
         (errno.ENOENT, "check the path; a relative one starts where sqlstream was started", False),
-        (errno.EIO, "", False),
+        (errno.EIO, "check its path, the rights of the user, and the room on the disk", False),
     ],
 )
 def test_the_hint_of_a_failure_and_whether_a_job_is_restarted_depend_on_its_cause(number, hint, is_lasting):
@@ -225,6 +225,8 @@ def test_the_hint_of_a_failure_and_whether_a_job_is_restarted_depend_on_its_caus
     assert (error.code, error.retry, error.hint) == ("SS5001", Retry.NEVER, hint)
     assert (error.reason is FailureReason.ACCESS_REFUSED) is is_lasting
     assert error.message == f'could not write "/p": {os.strerror(number).lower()}'
+    far = file_error("write", "ftp://h/p", OSError(errno.ECONNREFUSED, "x"))
+    assert far.hint == "check the path, and that the server can be reached"
     assert file_error("list", "/p", OSError("odd")).message == 'could not list "/p": odd'
 
 
