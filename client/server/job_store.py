@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -140,8 +141,7 @@ class FileJobStore:
     checkpoints that counts is kept with it: one that is not noted here was completed by a server that did not lead any more.
 
     A file that cannot be read is renamed and logged, and stops nothing; one of another version stays, for the release that reads
-    it. State: the ids of jobs that are suspended, and of those
-    that are known to have had a checkpoint."""
+    it. State: the ids of jobs that are suspended, and of those that are known to have had a checkpoint."""
 
     def __init__(
         self,
@@ -161,6 +161,8 @@ class FileJobStore:
         self._now_ms = now_ms
         self._suspended: frozenset[str] = frozenset()
         self._saved: set[str] = set()
+        # A checkpoint that is stored while its job is removed leaves no mark.
+        self._removing = threading.Lock()
         for path in (directory, self._ended_directory, *filter(None, [marks_directory])):
             make_private_directory(path)
             remove_drafts(path)
@@ -183,8 +185,9 @@ class FileJobStore:
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
         self.put_ended(ended)
-        self._saved.discard(job_id)
-        self._files.change(dict.fromkeys(self._path(job_id, suffix) for suffix in _OF_A_JOB))
+        with self._removing:
+            self._saved.discard(job_id)
+            self._files.change(dict.fromkeys(self._path(job_id, suffix) for suffix in _OF_A_JOB))
         if self._marks_directory:
             remove_file(self.kept_file(job_id))
 
@@ -255,11 +258,15 @@ class FileJobStore:
     def mark_saved(self, job_id: str, checkpoint_id: int) -> None:
         """The job has had a checkpoint of its own. Called on any thread, for each of them."""
         if self._marks_directory:
+            stored = _encode(_StoredPointer(FORMAT_VERSION, checkpoint_id))
+        elif job_id not in self._saved:
+            stored = b""
+        else:
+            return
+        with self._removing:
             if os.path.exists(self._path(job_id, _GRAPH)):
-                self._write(self._path(job_id, _SAVED), _StoredPointer(FORMAT_VERSION, checkpoint_id))
-        elif job_id not in self._saved and os.path.exists(self._path(job_id, _GRAPH)):
-            self._files.change({self._path(job_id, _SAVED): b""})
-            self._saved.add(job_id)
+                self._files.change({self._path(job_id, _SAVED): stored})
+                self._saved.add(job_id)
 
     def mark_committing(
         self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...]
@@ -317,6 +324,9 @@ class FileJobStore:
             if stored is not None and self._has_expired(stored):
                 self._files.change({path: None}, is_durable=False)
             elif stored is not None:
+                # A copy of what servers share, or of a backup, is as old as the start of this server.
+                with contextlib.suppress(OSError):
+                    os.utime(path, (stored.ended_ms / 1000, stored.ended_ms / 1000))
                 found.append(stored)
         return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
 

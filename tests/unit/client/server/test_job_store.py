@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,43 @@ def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -
         store.put_ended(make_ended(f"j{number}"))
         os.utime(tmp_path / "jobs" / "ended" / f"j{number}.job", (number, number))
     assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_MAX + 3)]
+
+
+def test_the_newest_are_those_that_ended_last_also_where_the_files_are_copies(
+    tmp_path: Path, make_ended: MakeEnded
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    for number in range(ENDED_MAX):
+        store.put_ended(make_ended(f"j{number}"))
+    for number in range(ENDED_MAX):
+        # As a server writes them that takes the place of another one.
+        age = 1_000_000 - number
+        os.utime(tmp_path / "jobs" / "ended" / f"j{number}.job", (age, age))
+    again = store_in(tmp_path / "jobs")
+    assert len(again.ended()) == ENDED_MAX
+    again.put_ended(make_ended("new"))
+    names = [job.details.job_id for job in again.ended()]
+    assert names == [*(f"j{number}" for number in range(1, ENDED_MAX)), "new"]
+
+
+def test_a_checkpoint_that_is_stored_while_its_job_is_removed_leaves_no_mark(
+    tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
+) -> None:
+    class Slow(KeptFiles):
+        """Has another thread remove the job when it is known to be there, and before the mark is written."""
+
+        def change(self, changes: Mapping[str, bytes | None], *, is_durable: bool = True) -> None:
+            if changes.get(str(tmp_path / "led" / "a.saved")) is not None:
+                removing.start()
+                removing.join(0.3)
+            super().change(changes, is_durable=is_durable)
+
+    store = led_store(tmp_path, Slow())
+    removing = threading.Thread(target=store.remove, args=("a", make_ended("a")))
+    keep(store, make_job("a"))
+    store.mark_saved("a", 7)
+    removing.join()
+    assert os.listdir(tmp_path / "led") == ["ended"]
 
 
 def test_ended_jobs_are_kept_for_a_time_and_not_at_all_when_they_are_to_be_in_memory_alone(
