@@ -463,18 +463,21 @@ class EmbeddedCluster:
 
     def _end_jobs(self) -> None:
         is_running, self._is_started = self._is_started, False
-        # A crashed JobManager has no jobs to end, and one that has ended meanwhile may be forgotten.
-        with contextlib.suppress(SqlStreamError, TimeoutError):
+        # A crashed JobManager has no jobs to end.
+        with contextlib.suppress(SqlStreamError):
             if is_running:
                 self._cancel_jobs()
 
     def _cancel_jobs(self) -> None:
         deadline_s = steady_s() + END_JOBS_TIMEOUT_S
         running = [j.job_id for j in self._shell.overview() if not j.status.is_terminal]
+        # One that has ended meanwhile may be forgotten.
         for job_id in running:
-            self._shell.cancel(job_id)
+            with contextlib.suppress(UserError):
+                self._shell.cancel(job_id)
         for job_id in running:
-            self._shell.wait(job_id, max(0.0, deadline_s - steady_s()))
+            with contextlib.suppress(UserError, TimeoutError):
+                self._shell.wait(job_id, max(0.0, deadline_s - steady_s()))
 
     @property
     def address(self) -> str:

@@ -147,23 +147,19 @@ def collect(view: ClusterView, families: Families) -> None:
             )
     for job in view.live_jobs():
         labels = {"host": host, "job_id": job.job_id, "job_name": job.name}
-        total = view.cluster.metrics(job.job_id).total
+        try:
+            total, graph = view.cluster.metrics(job.job_id).total, view.cluster.job_graph(job.job_id)
+        except SqlStreamError:
+            # It has ended and been forgotten since the list was made.
+            continue
         # Of the latency from end to end there is a histogram.
         figures = job_metrics(total, job, view.now_ms())
         plain = {name: value for name, value in figures.items() if not name.startswith("endToEndLatency_")}
         families.add("jobmanager_job", labels, plain)
         for name, parts in split_histograms(total)[1].items():
             families.add_histogram("jobmanager_job", labels, name, parts)
-        _add_tasks(families, job, host, _operator_names(view, job.job_id))
-
-
-def _operator_names(view: ClusterView, job_id: str) -> dict[int, str]:
-    try:
-        graph = view.cluster.job_graph(job_id)
-    except SqlStreamError:
-        # The job has ended since the list was made.
-        return {}
-    return {operator.id: operator.name for vertex in graph.vertices for operator in vertex.operators}
+        names = {operator.id: operator.name for vertex in graph.vertices for operator in vertex.operators}
+        _add_tasks(families, job, host, names)
 
 
 def _add_tasks(families: Families, job: JobDetails, host: str, operators: dict[int, str]) -> None:

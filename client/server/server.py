@@ -30,7 +30,7 @@ from sqlstream.client.server.guarded_cluster import GuardedCluster, JobLimits
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
-from sqlstream.client.server.leaders.leadership import Leadership
+from sqlstream.client.server.leaders.leadership import Leadership, no_leader
 from sqlstream.client.server.leaders.led_files import LedFiles
 from sqlstream.client.server.leaders.stores import open_stores
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
@@ -45,6 +45,7 @@ from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.telemetry import Telemetry
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session
+from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
@@ -437,16 +438,18 @@ class Server:
         if self.is_broken:
             # Its jobs have not ended, and nothing was removed.
             return
-        kept = [
-            job.job_id
-            for job in self._cluster.jobs()
-            if job.status in _CAN_RUN_AGAIN and not self._cluster.job_graph(job.job_id).is_query
-        ]
+        kept = []
+        for job in self._cluster.jobs():
+            # One that has ended since then may be forgotten: the others are kept.
+            with contextlib.suppress(UserError):
+                if job.status in _CAN_RUN_AGAIN and not self._cluster.job_graph(job.job_id).is_query:
+                    kept.append(job.job_id)
         self._store.suspend(kept)
         # The others are cancelled with the cluster, and leave nothing.
         for job_id in kept:
-            if self._has_checkpoints(job_id):
-                self._cluster.suspend(job_id)
+            with contextlib.suppress(UserError):
+                if self._has_checkpoints(job_id):
+                    self._cluster.suspend(job_id)
         if kept:
             logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
 
@@ -481,11 +484,8 @@ class Server:
 
 def _leave_to_others() -> None:
     """End the process, with no more than a word: what it would clean up belongs to the server that leads now."""
-    print(
-        "error[SS6077]: this server leads no longer: another one has taken its jobs",
-        file=sys.stderr,
-        flush=True,
-    )
+    error = no_leader()
+    print(f"error[{error.code}]: {error.message}", file=sys.stderr, flush=True)
     leave(EXIT_FAILED, 0)
 
 

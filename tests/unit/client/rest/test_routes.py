@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from sqlstream.client.rest.metrics import job_metrics
+from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails
 
@@ -298,6 +299,19 @@ def test_prometheus_reads_metrics_under_the_names_of_flinks_reporter(rest, clust
     assert FAILED not in answer.text
     # Three lists, two of them twice, and details and plan of the one live job.
     assert cluster.calls <= 7
+
+
+def test_prometheus_reads_the_others_when_a_job_is_forgotten_meanwhile(rest, cluster, monkeypatch):
+    def forgotten(job_id):
+        raise UserError("SS6009", f'job "{job_id}" is not known')
+
+    for name in ("metrics", "job_graph"):
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, name, forgotten)
+            answer = rest.get("/metrics")
+        assert answer.status_code == 200
+        assert "flink_jobmanager_numRunningJobs" in answer.text
+        assert RUNNING not in answer.text
 
 
 def test_prometheus_has_durations_as_histograms_and_latencies_as_flinks_summaries(rest):
