@@ -10,7 +10,7 @@ import msgspec
 
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
+from sqlstream.messages.rpc import JobDetails, JobMetrics, Metrics, SubtaskDetails, VertexDetails
 
 NAME_CHARACTERS_MAX = 60
 
@@ -78,9 +78,12 @@ def figures_of(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
     return [figure(subtask, name) for subtask in subtasks if subtask.metrics is not None]
 
 
+def operator_figures(subtask: SubtaskDetails, operator: int) -> Metrics:
+    return subtask.metrics.operators.get(operator, {}) if subtask.metrics is not None else {}
+
+
 def operator_figure(subtask: SubtaskDetails, operator: int, name: str) -> int | float | None:
-    figures = subtask.metrics.operators.get(operator, {}) if subtask.metrics is not None else {}
-    return figures.get(name)
+    return operator_figures(subtask, operator).get(name)
 
 
 def short(name: str) -> str:

@@ -111,10 +111,9 @@ def _bottleneck(snapshot: JobSnapshot, vertex: VertexDetails, held: Sequence[Ver
 
 
 def _busy(snapshot: JobSnapshot, vertex: VertexDetails, severity: Severity) -> Finding:
-    busy = figures_of(vertex.subtasks, BUSY)
-    index, busiest_ms = max(enumerate(busy), key=lambda each: each[1], default=(0, 0))
+    busiest = max(vertex.subtasks, key=lambda subtask: figure(subtask, BUSY))
     evidence: dict[str, int | float | str] = {
-        "busy": f"{_share(busiest_ms)} of the time, {subtask_name(vertex, index)}",
+        "busy": f"{_share(figure(busiest, BUSY))} of the time, {subtask_name(vertex, busiest.subtask)}",
         "rows in": _rate(vertex),
     }
     operators = snapshot.graph.vertex(vertex.id).operators

@@ -13,6 +13,7 @@ from sqlstream.client.diagnosis.finding import (
     JobSnapshot,
     Severity,
     operator_figure,
+    operator_figures,
     seconds_text,
     short,
     subtask_name,
@@ -115,8 +116,7 @@ def _without_watermark(holder: _Maker, furthest_ms: int | None) -> Finding:
 
 def _silent_splits(holder: _Maker) -> list[str]:
     """Splits whose pending rows are known, and that have neither a watermark nor are idle."""
-    metrics = holder.subtask.metrics
-    figures = metrics.operators.get(holder.operator.id, {}) if metrics is not None else {}
+    figures = operator_figures(holder.subtask, holder.operator.id)
     named = [m[1] for name in figures if (m := _SPLIT_PENDING.fullmatch(name))]
     return [
         name
@@ -132,8 +132,7 @@ def _behind(holder: _Maker, watermark_ms: int, furthest_ms: int) -> Finding:
         "behind by": seconds_text(furthest_ms - watermark_ms),
         "its rows": f"{holder.rate:,.0f} per second",
     }
-    metrics = holder.subtask.metrics
-    figures = metrics.operators.get(holder.operator.id, {}) if metrics is not None else {}
+    figures = operator_figures(holder.subtask, holder.operator.id)
     splits = {m[1]: ms for name, ms in figures.items() if (m := _SPLIT_WATERMARK.fullmatch(name))}
     if splits:
         evidence["furthest behind"] = min(splits, key=lambda name: splits[name])
@@ -200,8 +199,7 @@ def _worst_split(vertex: VertexDetails, head: ChainedOperator) -> dict[str, int 
     left = {
         m[1]: value
         for s in vertex.subtasks
-        if s.metrics is not None
-        for name, value in s.metrics.operators.get(head.id, {}).items()
+        for name, value in operator_figures(s, head.id).items()
         if (m := _SPLIT_PENDING.fullmatch(name))
     }
     if len(left) < 2:

@@ -170,6 +170,16 @@ def test_a_vertex_that_is_busy_and_holds_nobody_back_is_worth_knowing_alone() ->
     assert found.evidence["operators"] == "Source: clicks, Watermarks"
 
 
+def test_the_busiest_subtask_is_named_by_its_own_number_although_others_have_not_reported() -> None:
+    given = snapshot([AT_EASE, WORKS])
+    first, *others = given.details.vertices
+    silent = replace(first.subtasks[0], metrics=None)
+    vertices = (replace(first, subtasks=(silent, *first.subtasks[1:])), *others)
+    given = dataclasses.replace(given, details=replace(given.details, vertices=vertices))
+    found = only(given, FindingKind.BOTTLENECK)
+    assert found.evidence["busy"] == "99 % of the time, subtask 2 of 2"
+
+
 def test_the_costliest_operator_is_named_where_that_is_measured() -> None:
     given = snapshot([WORKS])
     spent = {0: {"cpuTimeNs": 1}, 1: {"cpuTimeNs": 3}}
