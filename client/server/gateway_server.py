@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from sqlstream.client.clusters.joined_task_manager import Joining, admission_of
 from sqlstream.client.clusters.remote_cluster import Link, RemoteClusterClient
 from sqlstream.client.configuration import Configuration
-from sqlstream.client.server.server import Server, log_printed_lines
+from sqlstream.client.server.log_files import log_printed_lines
+from sqlstream.client.server.server import Server
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.process_directory import ProcessDirectory
 from sqlstream.runtime.net.endpoint import read_identity

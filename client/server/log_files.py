@@ -16,7 +16,9 @@ import msgspec
 
 from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.runtime.host.whole_files import FILE_MODE
-from sqlstream.runtime.logs import PRINT_LOGGER, LogLine
+from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, LogLine, of_job
+
+printed = logging.getLogger(PRINT_LOGGER)
 
 READ_BYTES_MAX = 1024 * 1024
 """How much one call of `read` returns at most."""
@@ -56,7 +58,7 @@ class Cursor(NamedTuple):
 
 class LogFiles:
     """Appends records to the newest of the files `<name>-<number>.log`, and begins another when it is full; of the full
-    ones the newest `files_max` stay. Thread-safe. State: the open file and its size.
+    ones the newest `files_max` stay. Thread-safe. State: the open file, its size, and whether its last record is cut.
 
     A log that cannot be written (a full disk) must not stop the server: the record goes to standard error alone."""
 
@@ -71,6 +73,7 @@ class LogFiles:
         self._number = max(self._numbers(), default=1)
         self._stream = self._open()
         self._size = os.fstat(self._stream.fileno()).st_size
+        self._is_cut = False
 
     def write(self, text: str) -> bool:
         """Append whole records, each with its line end; returns whether they could be written."""
@@ -79,12 +82,16 @@ class LogFiles:
             try:
                 if self._size and self._size + len(data) > self._file_bytes_max:
                     self._turn()
-                self._stream.write(data)
-                self._size += len(data)
+                if self._is_cut:
+                    # Of the record before it the disk had room for a part: it does not take this one along.
+                    data = b"\n" + data
+                written = self._stream.write(data)
+                self._size += written
+                self._is_cut = written < len(data)
             except (OSError, ValueError):
                 # ValueError: closed.
                 return False
-        return True
+            return not self._is_cut
 
     def close(self) -> None:
         with self._lock:
@@ -124,10 +131,12 @@ class LogFiles:
 
     def _records(self, number: int, offset: int) -> Iterator[tuple[str, int]]:
         """Whole records of a file and the byte behind each: indented lines belong to the one before."""
-        path = self._path(number)
-        if not os.path.exists(path):
-            return
-        with open(path, "rb") as stream:
+        with contextlib.ExitStack() as opened:
+            try:
+                stream = opened.enter_context(open(self._path(number), "rb"))
+            except FileNotFoundError:
+                # It has made room for another one.
+                return
             stream.seek(offset)
             lines: list[bytes] = []
             end = offset
@@ -165,10 +174,7 @@ def is_about(record: str, job_id: str) -> bool:
     if job_id not in record:
         return False
     if record.startswith("{"):
-        try:
-            return _decode(record.encode()).job == job_id
-        except msgspec.DecodeError:
-            return False
+        return _field(record, "job") == job_id
     return f" job={job_id}" in record.partition("\n")[0]
 
 
@@ -177,21 +183,44 @@ def is_of_process(record: str, process: str) -> bool:
     if process not in record:
         return False
     if record.startswith("{"):
-        try:
-            return _decode(record.encode()).process == process
-        except msgspec.DecodeError:
-            return False
+        return _field(record, "process") == process
     return record.split(maxsplit=3)[2:3] == [process]
 
 
 def is_printed(record: str) -> bool:
     """Whether the record holds rows of a print table."""
     if record.startswith("{"):
-        try:
-            return _decode(record.encode()).logger == PRINT_LOGGER
-        except msgspec.DecodeError:
-            return False
+        return _field(record, "logger") == PRINT_LOGGER
     return f"] {PRINT_LOGGER}: " in record.partition("\n")[0]
+
+
+def _field(record: str, name: str) -> str:
+    """Of a record as JSON; empty for what only looks like one."""
+    try:
+        found: str = getattr(_decode(record.encode()), name)
+    except msgspec.DecodeError:
+        return ""
+    return found
+
+
+def log_printed_lines(job_id: str, lines: list[str], is_error: bool) -> None:
+    """Log lines of a print table in records of several; a longer line is cut as all records are."""
+    level = logging.WARNING if is_error else logging.INFO
+    for text in _texts(lines):
+        printed.log(level, "%s", text, extra=of_job(job_id))
+
+
+def _texts(lines: list[str]) -> Iterator[str]:
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        if held and size + len(line) >= RECORD_CHARACTERS_MAX:
+            yield "\n".join(held)
+            held, size = [], 0
+        held.append(line)
+        size += len(line) + 1
+    if held:
+        yield "\n".join(held)
 
 
 class LogFilesHandler(logging.Handler):

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sqlstream import __version__
@@ -33,7 +33,13 @@ from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.client.server.leaders.leadership import Leadership, no_leader
 from sqlstream.client.server.leaders.led_files import LedFiles
 from sqlstream.client.server.leaders.stores import open_stores
-from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
+from sqlstream.client.server.log_files import (
+    LogFiles,
+    LogFilesHandler,
+    is_of_process,
+    is_printed,
+    log_printed_lines,
+)
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.place_formats import check_formats, check_record, put_record
 from sqlstream.client.server.places import Places
@@ -53,13 +59,12 @@ from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.process_end import leave
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
-from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, install_handler, of_job
+from sqlstream.runtime.logs import install_handler
 from sqlstream.runtime.net.joining import JoinToken
 from sqlstream.runtime.providers.providers import is_on_one_host
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 
 logger = logging.getLogger(__name__)
-printed = logging.getLogger(PRINT_LOGGER)
 
 _CAN_RUN_AGAIN = (
     JobStatus.INITIALIZING,
@@ -487,26 +492,6 @@ def _leave_to_others() -> None:
     error = no_leader()
     print(f"error[{error.code}]: {error.message}", file=sys.stderr, flush=True)
     leave(EXIT_FAILED, 0)
-
-
-def log_printed_lines(job_id: str, lines: list[str], is_error: bool) -> None:
-    """Log lines in records of several; a longer line is cut as all records are."""
-    level = logging.WARNING if is_error else logging.INFO
-    for text in _records(lines):
-        printed.log(level, "%s", text, extra=of_job(job_id))
-
-
-def _records(lines: list[str]) -> Iterator[str]:
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        if held and size + len(line) >= RECORD_CHARACTERS_MAX:
-            yield "\n".join(held)
-            held, size = [], 0
-        held.append(line)
-        size += len(line) + 1
-    if held:
-        yield "\n".join(held)
 
 
 PLANNED = "SELECT k, COUNT(*) FROM (VALUES ('a', 1), ('b', 2)) AS t (k, v) WHERE v > 0 GROUP BY k"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,32 @@ def test_full_files_make_room_for_others(tmp_path: Path) -> None:
     again = LogFiles(str(tmp_path), 400, 2)
     again.write("number 20\n")
     assert again.read(JOB) == files.read(JOB)
+
+
+def test_a_record_that_a_full_disk_has_cut_is_told_and_takes_no_other_along(tmp_path: Path) -> None:
+    class NearlyFull(io.FileIO):
+        room = 10
+
+        def write(self, data: Any) -> int:
+            taken, self.room = super().write(data[: self.room]), 1000
+            return taken
+
+    files = LogFiles(str(tmp_path), 10_000, 5)
+    files._stream = NearlyFull(tmp_path / "sqlstream-000001.log", "ab")  # type: ignore[assignment]
+    assert files.write("a record that is too long\n") is False
+    assert files.write("the next\n") is True
+    assert (tmp_path / "sqlstream-000001.log").read_text() == "a record t\nthe next\n"
+
+
+def test_a_file_that_makes_room_while_it_is_looked_for_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LogFiles(str(tmp_path), 10, 1)
+    for number in range(3):
+        files.write(f"record {number} job={JOB}\n")
+    monkeypatch.setattr(files, "_numbers", lambda: [1, 2, 3])
+    assert [record[:8] for record in files.read(JOB)[0]] == ["record 1", "record 2"]
+    assert files.latest(lambda text: "record" in text).count("\n") == 2
 
 
 def test_a_half_written_record_is_left_for_the_next_look(tmp_path: Path) -> None:
