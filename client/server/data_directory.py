@@ -44,11 +44,16 @@ class DataDirectory:
                 "SS4010",
                 f'the data directory "{path}" is in use by another server{f" (process {owner})" if owner else ""}',
             ) from error
-        os.ftruncate(self._lock, 0)
-        os.write(self._lock, f"{os.getpid()}\n".encode())
         try:
+            os.ftruncate(self._lock, 0)
+            os.write(self._lock, f"{os.getpid()}\n".encode())
             for place in {self.path, self.shared}:
                 (put_formats if is_stamped else check_formats)(place)
+        except OSError as error:
+            os.close(self._lock)
+            raise ExternalError(
+                "SS5001", f'could not write "{self._of("lock")}": {error.strerror}'
+            ) from error
         except BaseException:
             os.close(self._lock)
             raise
@@ -115,7 +120,9 @@ class DataDirectory:
         """Let another server have the directory; harmless when repeated."""
         if self._lock < 0:
             return
-        if os.path.isdir(self.path):
-            remove_file(self._of(SERVER_FILE))
-        os.close(self._lock)
-        self._lock = -1
+        try:
+            if os.path.isdir(self.path):
+                remove_file(self._of(SERVER_FILE))
+        finally:
+            os.close(self._lock)
+            self._lock = -1

@@ -22,7 +22,7 @@ from sqlstream.client.gateway.kept_sessions import SessionFiles
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
 from sqlstream.client.server.app import server_app
-from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.audit import AuditLog, StatementRules
 from sqlstream.client.server.backup import was_restored
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.directories.from_settings import known_users
@@ -47,7 +47,6 @@ from sqlstream.client.server.recovery import JobCheckpointStores, keep_files, re
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import LED, ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone
-from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.telemetry import Telemetry
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session

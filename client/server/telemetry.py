@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -201,18 +202,15 @@ class JobWatcher:
         self._started_ms = now_ms()
 
     def look(self) -> None:
-        told: dict[str, _Told] = {}
-        for entry in self._view.cluster.jobs():
-            before = self._told.get(entry.job_id, _Told())
+        jobs = self._view.cluster.jobs()
+        self._told = {entry.job_id: self._told.get(entry.job_id, _Told()) for entry in jobs}
+        for entry in jobs:
+            before = self._told[entry.job_id]
             is_new = not entry.status.is_terminal or entry.end_ms >= self._started_ms
-            told[entry.job_id] = before
             if is_new and not before.is_over:
-                try:
-                    told[entry.job_id] = self._tell(entry.job_id, before)
-                except SqlStreamError:
-                    # It was forgotten since the list was made.
-                    continue
-        self._told = told
+                # Else it was forgotten since the list was made.
+                with contextlib.suppress(SqlStreamError):
+                    self._told[entry.job_id] = self._tell(entry.job_id, before)
 
     def _tell(self, job_id: str, before: _Told) -> _Told:
         details, found = self._view.cluster.details(job_id), self._view.cluster.checkpoints(job_id)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sqlstream.client.clusters.server_file import SERVER_FILE
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.kept_file import (
     DamagedFile,
@@ -62,6 +63,16 @@ def test_one_owner_at_a_time_has_a_data_directory(tmp_path: Path) -> None:
         DataDirectory(path)
     assert caught.value.code == "SS4010"
     DataDirectory(path).close()
+
+
+def test_a_directory_whose_address_cannot_be_removed_is_let_go_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    directory = DataDirectory(str(path))
+    (path / SERVER_FILE).mkdir()
+    with pytest.raises(ExternalError, match="SS5001"):
+        directory.close()
+    (path / SERVER_FILE).rmdir()
+    DataDirectory(str(path)).close()
 
 
 def fail_to_start(directory: DataDirectory) -> None:

@@ -13,12 +13,11 @@ import pytest
 from sqlstream.client.gateway.asker import AskedStatement, Asker
 from sqlstream.client.http_api.errors import RestError
 from sqlstream.client.server import security
-from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.audit import AuditLog, StatementRules
 from sqlstream.client.server.log_files import LogFiles
 from sqlstream.client.server.places import PlaceLimits, Places
 from sqlstream.client.server.roles import Role, request_effects
 from sqlstream.client.server.security import AccessRules, Receive, Scope, Security, Send
-from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.effects import Effects
 from sqlstream.errors import UserError
