@@ -362,6 +362,9 @@ class EmbeddedCluster:
     def jobs(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return self._shell.overview()
 
+    def check_answers(self) -> None:
+        self._shell.overview()
+
     def task_managers(self) -> tuple[rpc.TaskManagerOverview, ...]:
         return self._shell.cluster()
 

@@ -97,6 +97,10 @@ class ClusterClient(Protocol):
 class ServedCluster(ClusterClient, Protocol):
     """The cluster of a server, whose REST also changes the parallelism of jobs. Implemented by `EmbeddedCluster`."""
 
+    def check_answers(self) -> None:
+        """Return when the JobManager answers, and raise within a second when it does not: SqlStreamError with a message that
+        names no addresses."""
+
     def rescale(self, graph: JobGraph, trigger_id: str) -> None:
         """Give a running job this graph, of the same operators at another parallelism; returns once that has begun, and a
         repetition does nothing. UserError or JobError when it is refused."""

@@ -42,6 +42,9 @@ RECONNECT_S = 1.0
 REPEAT_S = 60.0
 """How often the next JobManager is looked for, and how long a request is repeated."""
 
+CHECK_TIMEOUT_S = 0.8
+"""Within which a JobManager answers that is there."""
+
 Reply = TypeVar("Reply")
 
 
@@ -303,6 +306,30 @@ class RemoteClusterClient:
             client_rpc.RequestClusterOverview(), client_rpc.ClusterOverviewReply
         ).task_managers
 
+    def check_answers(self) -> None:
+        """Return when the JobManager answers, without a second attempt. ExternalError SS6034 when it is gone, SS6015 when it has
+        not answered for CHECK_TIMEOUT_S."""
+        link, lost = self._link, self._lost
+        if lost is not None:
+            raise self._no_other() from lost
+        try:
+            request = rpc.encode_message(client_rpc.RequestClusterOverview())
+            link.connections.request(link.address, request, CHECK_TIMEOUT_S)
+        except (pa.ArrowException, OSError) as error:
+            if self._lost is not None:
+                raise self._no_other() from error
+            raise ExternalError("SS6015", "the JobManager does not answer") from error
+
+    def _no_other(self) -> ExternalError:
+        """The JobManager that this process was attached to is gone, and it has found none in its place."""
+        if self._connect_again is None:
+            return _ended()
+        return ExternalError(
+            "SS6034",
+            "the JobManager has ended, or broke off the connection, and none is found in its place",
+            hint="start it again, or another one: it is looked for again and again",
+        )
+
     def close(self) -> None:
         """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
         self._is_closed = True
@@ -337,7 +364,7 @@ class RemoteClusterClient:
                     lost = self._not_reached(error)
                     lost.__cause__ = error
             if not repeats or time.monotonic() > deadline_s or lost.code not in ("SS6015", "SS6034"):
-                raise lost
+                raise self._no_other() if lost.code == "SS6034" else lost
             self._closing.wait(RECONNECT_S / 10)
             self._is_there.wait(RECONNECT_S)
 

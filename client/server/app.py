@@ -24,11 +24,17 @@ from sqlstream.errors import SqlStreamError
 HEALTH_PATHS = ("/health", "/ready", "/version")
 
 
+def version_body(info: ServerInfo) -> dict[str, str]:
+    """The release, and that of Flink whose protocol it speaks."""
+    return {"version": info.version, "flink-version": info.flink_version}
+
+
 def health_routes(
     ask_job_manager: Callable[[], object], is_stopping: Callable[[], bool], info: ServerInfo
 ) -> APIRouter:
-    """`/health` is answered while requests are; `/ready` with 200 while the JobManager answers too, else with 503; `/version` has
-    the release, and that of Flink whose protocol it speaks. They say no more than that."""
+    """`/health` is answered while requests are; `/ready` with 200 while the JobManager answers too, else with 503 and the reason;
+    `/version` with `version_body`. They say no more than that: `ask_job_manager` returns or fails within a second, with an error
+    that names no addresses."""
     router = APIRouter(tags=["health"])
 
     @router.get("/health")
@@ -37,15 +43,15 @@ def health_routes(
 
     @router.get("/version")
     async def version() -> Response:
-        return json_answer({"version": info.version, "flink-version": info.flink_version})
+        return json_answer(version_body(info))
 
     def readiness() -> Response:
         if is_stopping():
-            return json_answer({"status": "STOPPING"}, 503)
+            return json_answer({"status": "STOPPING", "reason": "the server stops"}, 503)
         try:
             ask_job_manager()
-        except SqlStreamError:
-            return json_answer({"status": "NOT_READY"}, 503)
+        except SqlStreamError as error:
+            return json_answer({"status": "NOT_READY", "reason": error.message}, 503)
         return json_answer({"status": "READY"})
 
     @router.get("/ready")
@@ -119,7 +125,7 @@ def server_app(
     )
     install_errors(app)
 
-    add_routes(app, health_routes(cluster.jobs, is_stopping, info).routes)
+    add_routes(app, health_routes(cluster.check_answers, is_stopping, info).routes)
     add_routes(app, (gateway_routes(service) if has_gateway else no_gateway_routes()).routes)
     add_routes(app, console_routes(service.complete, info, others=others).routes)
     add_routes(app, job_log_routes(logs).routes)

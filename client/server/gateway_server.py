@@ -11,6 +11,7 @@ from sqlstream.client.clusters.joined_task_manager import Joining, admission_of
 from sqlstream.client.clusters.remote_cluster import Link, RemoteClusterClient
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.server.log_files import log_printed_lines
+from sqlstream.client.server.peers import Peer, WaitingApp
 from sqlstream.client.server.server import Server
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.process_directory import ProcessDirectory
@@ -52,7 +53,7 @@ class JoinedCluster(RemoteClusterClient):
         raise _of_job_manager("rescale a job")
 
     def stacks(self, address: str, request: RequestStacks) -> StacksReply:
-        raise _of_job_manager("look at threads")
+        raise _of_job_manager("show what threads do")
 
     def log_levels(self, address: str, request: SetLogLevels) -> LogLevels:
         raise _of_job_manager("set levels of loggers")
@@ -61,8 +62,16 @@ class JoinedCluster(RemoteClusterClient):
         raise _of_job_manager("set levels of loggers")
 
 
+def _no_job_manager(leader: Peer | None) -> ExternalError:
+    return ExternalError(
+        "SS6170",
+        "this gateway has found no JobManager yet",
+        hint="start it, or name where it is: sqlstream gateway --join HOST:PORT",
+    )
+
+
 def _of_job_manager(what: str) -> UserError:
-    return UserError("SS6095", f"a gateway does not {what}")
+    return UserError("SS6095", f"a gateway cannot {what}: only the JobManager does")
 
 
 class GatewayServer(Server):
@@ -76,6 +85,16 @@ class GatewayServer(Server):
     def lead(self, on_waiting: Callable[[], None]) -> bool:
         """Return when the JobManager is there; False when the gateway was stopped before. Gateways stand beside each other: each
         has sessions of its own."""
+        with contextlib.ExitStack() as ends:
+            self._listen(ends)
+            with contextlib.ExitStack() as answering:
+                is_joined = self._join(answering)
+            if is_joined:
+                # Clients that connect meanwhile wait for their answers: the sockets stay.
+                self._ends = ends.pop_all()
+        return is_joined
+
+    def _join(self, answering: contextlib.ExitStack) -> bool:
         is_told = False
         while not self.stopped.is_set():
             try:
@@ -83,6 +102,7 @@ class GatewayServer(Server):
             except ExternalError as error:
                 if not is_told:
                     print(f"{error.message}: it is tried again", flush=True)
+                    self._answer_while_waiting(WaitingApp(tuple, _no_job_manager), answering)
                 is_told = True
                 self.stopped.wait(WAIT_S)
             else:

@@ -256,5 +256,5 @@ def _refused(endpoint: Endpoint, port: int, reason: str) -> UserError:
     return UserError(
         "SS4011",
         f"could not listen on port {port} of {endpoint.bind_address}: {reason}",
-        hint="stop what listens there, or give another port: sqlstream server --port PORT",
+        hint=f"stop what listens there, or give another port: {endpoint.port_words}",
     )

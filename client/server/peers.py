@@ -8,17 +8,22 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import msgspec
 
+from sqlstream import __version__
 from sqlstream.bounds import Int64
 from sqlstream.client.connection.wire import LEADER_HEADER
 from sqlstream.client.http_api.errors import error_detail
-from sqlstream.client.server.app import HEALTH_PATHS
+from sqlstream.client.rest.cluster_view import ServerInfo
+from sqlstream.client.server.app import HEALTH_PATHS, version_body
 from sqlstream.client.server.leaders.record_store import Conflict, RecordStore
 from sqlstream.errors import ExternalError
+
+NOT_LEADING = "SS6090"
+"""Clients send what is refused with it to the leader."""
 
 PEERS_MAX = 64
 PEER_BYTES_MAX = 4096
@@ -136,27 +141,36 @@ def leader_of(peers: Sequence[Peer]) -> Peer | None:
 
 
 class WaitingApp:
-    """The ASGI application of a server that waits: alive, not ready, and where the leader is to be asked. A page of the console
-    is redirected there. It needs no token, as it says nothing else. State: none."""
+    """The ASGI application of a server that waits: alive, not ready, of which release, and where the leader is to be asked. A
+    page of the console is redirected there. It needs no token, as it says nothing else. State: none."""
 
-    def __init__(self, peers: Callable[[], Sequence[Peer]]) -> None:
+    def __init__(
+        self,
+        peers: Callable[[], Sequence[Peer]],
+        refusal: Callable[[Peer | None], ExternalError] | None = None,
+    ) -> None:
+        """`refusal` says why a request is not answered, by default `not_leading`."""
         self._peers = peers
+        self._refusal = refusal or not_leading
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
         if scope["type"] != "http":
             return
         path, is_reading = scope["path"], scope["method"] in ("GET", "HEAD")
-        if is_reading and path in HEALTH_PATHS:
-            is_health = path == HEALTH_PATHS[0]
-            await _answer(send, 200 if is_health else 503, {"status": "OK" if is_health else "WAITING"})
-            return
         leader = leader_of(self._peers())
-        headers = [(LEADER_HEADER.encode(), leader.gateway.encode() if leader is not None else b"")]
+        error = self._refusal(leader)
+        if is_reading and path in HEALTH_PATHS:
+            status, said = _health(path, error.message)
+            # The console of a server that is lost asks whether this one leads.
+            await _answer(send, status, said, [(b"access-control-allow-origin", b"*")])
+            return
+        headers = []
+        if error.code == NOT_LEADING:
+            headers = [(LEADER_HEADER.encode(), leader.gateway.encode() if leader is not None else b"")]
         if leader is not None and is_reading and _PAGES.fullmatch(path):
             headers.append((b"location", (leader.rest + path).encode()))
             await _answer(send, 307, {}, headers)
             return
-        error = not_leading(leader)
         body = {
             "errors": [f"error[{error.code}]: {error.message}\nhint: {error.hint}"],
             "error": error_detail(error, ""),
@@ -164,18 +178,27 @@ class WaitingApp:
         await _answer(send, 503, body, [*headers, (b"retry-after", b"1")])
 
 
+def _health(path: str, reason: str) -> tuple[int, dict[str, str]]:
+    health, ready, _ = HEALTH_PATHS
+    if path == health:
+        return 200, {"status": "OK"}
+    if path == ready:
+        return 503, {"status": "WAITING", "reason": reason}
+    return 200, version_body(ServerInfo(__version__))
+
+
 def not_leading(leader: Peer | None) -> ExternalError:
     """What a server says to whoever asks while it waits."""
     where = f": {leader.gateway} leads, or was the last to" if leader is not None else ""
     return ExternalError(
-        "SS6090",
+        NOT_LEADING,
         f"this server waits to take the place of the one that leads{where}",
         hint="give clients the addresses of all servers: http://HOST1:PORT,HOST2:PORT",
     )
 
 
 async def _answer(
-    send: Send, status: int, body: dict[str, Any], headers: Sequence[tuple[bytes, bytes]] = ()
+    send: Send, status: int, body: Mapping[str, Any], headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
     content = msgspec.json.encode(body)
     known = [

@@ -139,7 +139,7 @@ class Server:
             with contextlib.ExitStack() as answering:
 
                 def begin_waiting() -> None:
-                    self._answer_while_waiting(peers, answering)
+                    self._answer_while_waiting(WaitingApp(peers.all), answering)
                     on_waiting()
 
                 leads = self._leadership.wait(self.stopped, begin_waiting)
@@ -149,10 +149,10 @@ class Server:
                 self._ends = ends.pop_all()
         return leads
 
-    def _answer_while_waiting(self, peers: Peers, ends: contextlib.ExitStack) -> None:
-        """Say who leads, on the sockets that the server answers on when it does."""
+    def _answer_while_waiting(self, app: WaitingApp, ends: contextlib.ExitStack) -> None:
+        """Say what is waited for, on the sockets that the server answers on when it has come."""
         copies, places = [found.dup() for found in self._sockets], Places(self._config.places)
-        listener = HttpListener(WaitingApp(peers.all), copies, self._config.tls, self._break_off, places)
+        listener = HttpListener(app, copies, self._config.tls, self._break_off, places)
         listener.start()
         ends.callback(listener.stop)
 

@@ -24,11 +24,13 @@ _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?")
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Where one listener listens: the first free one of `ports`; 0 is any. `name` is the host that clients write."""
+    """Where one listener listens: the first free one of `ports`; 0 is any. `name` is the host that clients write, and
+    `port_words` what a command that starts the listener takes for another port."""
 
     name: str
     bind_address: str
     ports: tuple[int, ...]
+    port_words: str = "--port PORT"
 
     @property
     def is_loopback(self) -> bool:

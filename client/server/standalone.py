@@ -94,7 +94,7 @@ class StandaloneCluster:
         UserError SS4011 when the port is in use."""
         host = standalone_host(config)
         bind_host = options.get(config, "jobmanager.bind-host") or host
-        endpoint = Endpoint(host, bind_host, (options.get(config, "jobmanager.join.port"),))
+        endpoint = Endpoint(host, bind_host, (options.get(config, "jobmanager.join.port"),), JOIN_PORT_WORDS)
         door = Door(
             self.authority,
             lambda: self._kept("join-secret"),
@@ -147,6 +147,7 @@ def _run_until_stopped(manager: JoinedTaskManager) -> None:
 
 
 OWN_STOP_TIMEOUT_S = 6.0
+JOIN_PORT_WORDS = "-D jobmanager.join.port=PORT"
 SLOTS = "taskmanager.numberOfTaskSlots"
 
 

@@ -152,10 +152,11 @@ def _tokens(place: KeptPlace) -> Iterator[Finding]:
     except SqlStreamError as error:
         yield Finding("tokens", path, REFUSED, _said(error))
         return
+    counted = f"{count} {'token' if count == 1 else 'tokens'}"
     if tokens.is_of_this_release:
-        yield Finding("tokens", path, KEPT, f"{count} tokens")
+        yield Finding("tokens", path, KEPT, counted)
     else:
-        yield Finding("tokens", path, RECOMPUTED, f"{count} tokens, written as sqlstream {__version__} does")
+        yield Finding("tokens", path, RECOMPUTED, f"{counted}, written as sqlstream {__version__} does")
 
 
 def check_unused(place: KeptPlace) -> None:

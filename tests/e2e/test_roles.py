@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from command_harness import sqlstream as command
 from server_harness import RunningServer
@@ -59,8 +61,64 @@ def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) ->
         assert job in listed.stdout
         lines = front.request("PATCH", f"/jobs/{job}/rescaling?parallelism=1")
         assert lines.status_code >= 400
-        assert front.signal(signal.SIGTERM) == 0
+        assert ready(front) == (200, {"status": "READY"})
+        # One that stands still, and one that is gone: a probe is not held up as statements are.
+        manager.process.send_signal(signal.SIGSTOP)
+        assert ready(front) == (503, {"status": "NOT_READY", "reason": "the JobManager does not answer"})
+        manager.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: ready(front)[0] == 200)
         assert manager.signal(signal.SIGTERM) == 0
+        wait_until(lambda: "the JobManager has ended" in ready(front)[1].get("reason", ""))
+        assert ready(front)[0] == 503
+        assert front.signal(signal.SIGTERM) == 0
+
+
+def ready(server: RunningServer) -> tuple[int, dict[str, str]]:
+    """The answer of a probe, which comes long before the minute for which a gateway bears that no JobManager is there."""
+    begun_s = time.monotonic()
+    found = server.request("GET", "/ready")
+    assert time.monotonic() - begun_s < 20
+    return found.status_code, found.json()
+
+
+@pytest.mark.timeout(400)
+def test_a_gateway_that_is_there_before_the_jobmanager_says_what_it_waits_for(tmp_path: Path) -> None:
+    door, port = free_port(), free_port()
+    with job_manager(tmp_path, "data", door) as manager:
+        (tmp_path / "join-token").write_text(
+            command("cluster", "token", "--data-dir", str(manager.directory)).stdout
+        )
+        assert manager.signal(signal.SIGTERM) == 0
+        words = ("--join", f"127.0.0.1:{door}", "--token-file", str(tmp_path / "join-token"))
+        front = RunningServer(tmp_path / "gateway", *words, port=str(port), role="gateway")
+        beginning = Beginning(front)
+        try:
+            asked: dict[str, httpx.Response] = {}
+
+            def is_answered() -> bool:
+                with contextlib.suppress(httpx.TransportError):
+                    for path in ("/health", "/ready", "/version", "/overview"):
+                        asked[path] = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60)
+                return "/overview" in asked
+
+            wait_until(is_answered)
+            assert asked["/health"].status_code == 200
+            reason = "this gateway has found no JobManager yet"
+            assert asked["/ready"].json() == {"status": "WAITING", "reason": reason}
+            assert (asked["/overview"].status_code, asked["/overview"].json()["error"]["code"]) == (
+                503,
+                "SS6170",
+            )
+            manager.start()
+            beginning.leader()
+            assert ready(front) == (200, {"status": "READY"})
+            # The release is said in the same words before and after.
+            assert front.request("GET", "/version").json() == asked["/version"].json()
+            assert front.signal(signal.SIGTERM) == 0
+            assert manager.signal(signal.SIGTERM) == 0
+        finally:
+            if front.process.poll() is None:
+                front.process.kill()
 
 
 @pytest.mark.timeout(400)

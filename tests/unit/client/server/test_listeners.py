@@ -6,8 +6,12 @@ import asyncio
 import contextlib
 import socket
 
-from sqlstream.client.server.http_listener import listen
+import pytest
+
+from sqlstream.client.server.http_listener import listen, port_of
 from sqlstream.client.server.server_config import Endpoint
+from sqlstream.client.server.standalone import JOIN_PORT_WORDS
+from sqlstream.errors import UserError
 
 
 def test_answers_leave_without_waiting_for_the_clients_acknowledgement() -> None:
@@ -29,3 +33,13 @@ def test_answers_leave_without_waiting_for_the_clients_acknowledgement() -> None
                 server.close()
 
     assert not asyncio.run(is_delayed())
+
+
+def test_a_port_in_use_is_refused_with_the_word_that_gives_another_one() -> None:
+    with contextlib.closing(listen(Endpoint("localhost", "127.0.0.1", (0,)))) as taken:
+        port = (port_of(taken),)
+        for words in ({}, {"port_words": JOIN_PORT_WORDS}):
+            with pytest.raises(UserError) as caught:
+                listen(Endpoint("localhost", "127.0.0.1", port, **words))
+            given = words.get("port_words", "--port PORT")
+            assert caught.value.hint == f"stop what listens there, or give another port: {given}"

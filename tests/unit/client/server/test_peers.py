@@ -13,9 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
+from sqlstream import __version__
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.wire import LEADER_HEADER
+from sqlstream.client.rest.cluster_view import ServerInfo
+from sqlstream.client.server.app import version_body
 from sqlstream.client.server.http_listener import HttpListener
 from sqlstream.client.server.leaders.folder_store import FolderStore
 from sqlstream.client.server.peers import PEERS_MAX, Peer, Peers, WaitingApp, leader_of
@@ -132,7 +135,12 @@ def test_no_request_waits_for_a_store_that_hangs(tmp_path: Path, monkeypatch: py
 
 def test_one_that_waits_is_alive_not_ready_and_names_the_leader() -> None:
     assert answer([LEADER], "GET", "/health").status_code == 200
-    assert answer([LEADER], "GET", "/ready").status_code == 503
+    ready = answer([LEADER], "GET", "/ready")
+    assert (ready.status_code, ready.json()["status"]) == (503, "WAITING")
+    assert ready.json()["reason"].endswith(": http://head1:8083 leads, or was the last to")
+    # Its release is that of a server that leads, word for word.
+    version = answer([LEADER], "GET", "/version")
+    assert (version.status_code, version.json()) == (200, version_body(ServerInfo(__version__)))
     found = answer([LEADER, OTHER], "POST", "/v4/sessions")
     assert found.status_code == 503
     assert found.headers[LEADER_HEADER] == LEADER.gateway
