@@ -47,12 +47,13 @@ class EventLoop(Generic[Event]):
         """Thread-safe; returns at once."""
         self._queue.put(event)
 
-    def stop(self) -> None:
-        """End the loop after the event in hand; waits for the thread unless called from it."""
+    def stop(self) -> bool:
+        """End the loop after the event in hand; waits for the thread unless called from it. Whether it has ended."""
         self._is_stopped = True
         self._queue.put(None)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(STOP_TIMEOUT_S)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

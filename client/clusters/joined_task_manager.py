@@ -163,6 +163,7 @@ class JoinedTaskManager:
             first_incarnation=self._started * INCARNATIONS,
             job_manager_address=admission.job_manager,
             host=admission.host,
+            is_joined=True,
         )
         with self._lock:
             if self._stopped.is_set():

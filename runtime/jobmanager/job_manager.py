@@ -17,7 +17,11 @@ from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManager, ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import (
+    ENDS_IN_ORDER,
+    ResourceManager,
+    ResourceManagerConfig,
+)
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, started or ended."""
@@ -172,8 +176,7 @@ class JobManager:
                 return [events.Noted(error.line), *self._tell_master(job_id, lost, now_ms)]
             case events.TaskManagerLost(task_manager_id, error):
                 self._metrics_sequence.pop(task_manager_id, None)
-                # One that no job has used for long was released.
-                noted = events.Noted(error.line, is_warning=error.code != "SS6051")
+                noted = events.Noted(error.line, is_warning=error.code not in ENDS_IN_ORDER)
                 return [noted, *self._tell_masters(instruction, now_ms)]
             case events.NoTaskManagerLeft():
                 return self._tell_masters(instruction, now_ms)
@@ -206,6 +209,8 @@ class JobManager:
                 return self._tell_master(message.job_id, events.CheckpointDeclined(message), now_ms)
             case rpc.MetricsReport():
                 return self._on_metrics(message, now_ms)
+            case rpc.DisconnectTaskManager():
+                return list(self.resource_manager.on_disconnect(message.task_manager_id, now_ms))
         return []
 
     def _on_offers(self, message: rpc.OfferSlots, address: str, now_ms: int) -> list[Any]:

@@ -9,6 +9,7 @@ import threading
 import pyarrow as pa
 
 from sqlstream.messages.rpc import ControlMessage, encode_message
+from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.net.flight import FlightConnections
 
 SEND_TIMEOUT_S = 5.0
@@ -37,6 +38,7 @@ class FlightTransport:
         self._connections = connections
         self._idle_timeout_s = idle_timeout_s
         self._outboxes: dict[str, queue.Queue[bytes | None]] = {}
+        self._senders: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -55,7 +57,9 @@ class FlightTransport:
         if outbox is None:
             outbox = self._outboxes[address] = queue.Queue(OUTBOX_MESSAGES_MAX)
             name = f"send-{address}"
-            threading.Thread(target=self._send_all, args=(address, outbox), name=name, daemon=True).start()
+            sender = threading.Thread(target=self._send_all, args=(address, outbox), name=name, daemon=True)
+            self._senders[address] = sender
+            sender.start()
         return outbox
 
     def _send_all(self, address: str, outbox: queue.Queue[bytes | None]) -> None:
@@ -86,14 +90,19 @@ class FlightTransport:
                 # Messages are queued under the lock: one that came in between is still sent.
                 if outbox.empty():
                     self._outboxes.pop(address, None)
+                    self._senders.pop(address, None)
                     return None
             return outbox.get_nowait()
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Send no more than what waits; wait until it is sent, but no longer than `timeout_s` for all peers."""
+        deadline_s = steady_s() + timeout_s
         with self._lock:
             self._is_closed = True
-            outboxes = list(self._outboxes.values())
+            outboxes, senders = list(self._outboxes.values()), list(self._senders.values())
         for outbox in outboxes:
             # A full outbox means a peer that hangs; its daemon thread ends with the process.
             if not outbox.full():
                 outbox.put_nowait(None)
+        for sender in senders:
+            sender.join(max(0.0, deadline_s - steady_s()))

@@ -36,6 +36,10 @@ class Disconnected(msgspec.Struct, frozen=True):
     """The connection to the JobManager is lost for good."""
 
 
+class Stopped(msgspec.Struct, frozen=True):
+    """The process was told to end: the last event."""
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
@@ -51,7 +55,7 @@ class WatermarkReported(msgspec.Struct, frozen=True):
 TaskReport = TaskStateChanged | SplitsRequested | WatermarkReported | CheckpointReport
 """What tasks report by themselves."""
 
-TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Tick
+TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Stopped | Tick
 
 
 # --- instructions ---------------------------------------------------------------------------------

@@ -82,6 +82,11 @@ class TaskExecutorShell:
     def stop(self) -> None:
         self._loop.stop()
 
+    def disconnect(self) -> None:
+        """Stop, and tell the JobManager so: it restarts the tasks elsewhere at once. How they end here is not reported."""
+        if self._loop.stop():
+            self._handle(events.Stopped())
+
     def receive(self, message: ControlMessage) -> None:
         """A message from the JobManager."""
         self._loop.put(events.MessageReceived(message))

@@ -87,6 +87,9 @@ class TaskExecutor:
             case events.Disconnected():
                 if self.registration.is_connected:
                     self._leave("the JobManager is gone", now_ms)
+            case events.Stopped():
+                self._send(rpc.DisconnectTaskManager(self.task_manager_id))
+                self._is_terminated = True
             case events.Tick():
                 self._on_tick(now_ms)
         self._forget_jobs()

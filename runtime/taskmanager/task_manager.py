@@ -61,6 +61,9 @@ class IdleMemory:
 
 logger = logging.getLogger(__name__)
 
+_LAST_WORD_S = 1.0
+"""How long a TaskManager that has ended its tasks waits until its JobManager has been told."""
+
 _ARTIFACT_TIMEOUT_S = 60.0
 """How long the JobManager may take for a part of a file."""
 
@@ -79,6 +82,7 @@ class TaskManager:
         identity = read_identity(options.tls) if options.tls is not None else None
         self._connections = FlightConnections(options.token, identity)
         self._job_manager_address = options.job_manager_address
+        self._is_joined = options.is_joined
         self._is_tcp = is_tcp(options.job_manager_address)
         endpoint = _endpoint(options) if self._is_tcp else None
         directory = "" if self._is_tcp else directory_of(options.job_manager_address)
@@ -139,13 +143,16 @@ class TaskManager:
         threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
 
     def stop(self, timeout_s: float, is_abandoned: bool) -> None:
-        """End all tasks, so that sinks remove unfinished output, and disconnect. When `is_abandoned` by the process that started
-        this one, how tasks end is not reported: whoever provides TaskManagers reports why this one is lost."""
-        if is_abandoned:
+        """End all tasks, so that sinks remove unfinished output, and disconnect. One that has joined tells the JobManager first.
+        When another one is `is_abandoned` by the process that started it, how tasks end is not reported: whoever provides
+        TaskManagers reports why this one is lost."""
+        if self._is_joined:
+            self._shell.disconnect()
+        elif is_abandoned:
             self._shell.stop()
         self._runner.stop(timeout_s)
         self._shell.stop()
-        self._transport.close()
+        self._transport.close(_LAST_WORD_S if self._is_joined else 0.0)
         self._exchange.close()
         if self._is_tcp:
             return

@@ -45,7 +45,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     or anywhere. Local copies of state lie below `local_directories`, or below the directory for temporary files. Tasks keep
     state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the system's). Files that go with
     jobs take `artifact_cache_bytes` of this host at most. `first_incarnation` is larger than any of the process whose place and
-    `resource_id` it takes."""
+    `resource_id` it takes. `is_joined`: the JobManager has not asked for it, and nobody else tells it that this one ends."""
 
     resource_id: str
     job_manager_address: str
@@ -65,6 +65,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     temporary_directories: tuple[str, ...] = ()
     first_incarnation: int = 0
     artifact_cache_bytes: int = 0
+    is_joined: bool = False
 
 
 def options_of(

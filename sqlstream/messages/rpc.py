@@ -26,6 +26,7 @@ Repetition is safe because:
     TaskManager      AcknowledgeCheckpoint  CheckpointCompleted | CheckpointAborted, when it is known
     TaskManager      DeclineCheckpoint      CheckpointAborted
     TaskManager      MetricsReport          nothing: the next one replaces it
+    TaskManager      DisconnectTaskManager  nothing: without it the JobManager notices the silence
     JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
 """
@@ -350,6 +351,12 @@ class MetricsReport(RpcMessage, frozen=True):
     jobs: dict[str, tuple[TaskMetrics, ...]]
 
 
+class DisconnectTaskManager(RpcMessage, frozen=True):
+    """The TaskManager was stopped in order: its tasks end, and no message follows."""
+
+    task_manager_id: str
+
+
 # --- JobManager → TaskManager ---------------------------------------------------------------------
 
 
@@ -485,6 +492,7 @@ ToJobManager = (
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
     | MetricsReport
+    | DisconnectTaskManager
 )
 ToTaskManager = (
     RegistrationAccepted

@@ -81,6 +81,33 @@ def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_ki
         wait_until(lambda: all(child is not None and not child.is_running() for child in children))
 
 
+@pytest.mark.timeout(300)
+def test_the_tasks_of_one_that_is_stopped_in_order_go_on_elsewhere_at_once(tmp_path: Path) -> None:
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", "-D", "cluster.blocklist.failures=1")
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 4) as joined,
+    ):
+        wait_until(lambda: slots(server) == 4)
+        job = start_copy(server, tmp_path, ROWS)
+        for number, left in ((signal.SIGTERM, 3), (signal.SIGINT, 2)):
+            server.wait_for(job, "RUNNING")
+            count = len(written(tmp_path))
+            wait_until(lambda count=count: len(written(tmp_path)) > count)
+            found = server.get("/taskmanagers")["taskmanagers"]
+            (busy, *_) = (t["id"] for t in found if t["freeSlots"] == 0)
+            (stopped,) = (w for w in joined if busy.rpartition("-")[0] in w.output.read_text())
+            assert stopped.end(number) == 0
+            joined.remove(stopped)
+            # Heartbeats would be missed in ten minutes.
+            wait_until(lambda left=left: slots(server) == left)
+            (newest, *_) = server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+            assert newest["exceptionName"] == "SS6165", newest
+        server.wait_for(job, "FINISHED")
+        assert written(tmp_path) == list(range(1, ROWS + 1))
+        assert "gets no tasks" not in server.errors()
+
+
 def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "data", *STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}") as server:
         address = join_address(server)

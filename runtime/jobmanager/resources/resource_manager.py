@@ -57,6 +57,12 @@ SHARE_OF_OTHERS = 8
 RELEASED = "SS6051"
 """The code of a TaskManager that no job has used for long: it has not failed."""
 
+STOPPED = "SS6165"
+"""The code of a TaskManager that has joined and was told to end."""
+
+ENDS_IN_ORDER = (RELEASED, STOPPED)
+"""They say nothing about the host."""
+
 GONE_MAX = 4096
 """How many lost registrations are remembered, so that their messages are answered with a request to register anew."""
 
@@ -111,7 +117,7 @@ class ResourceManager:
     needs; in a full cluster slots that come free are kept for the first job in line. A job that needs more slots than the
     cluster can have delays no other. A slot is leased to a job from the moment it is requested until its
     TaskManager reports it freed; no allocation id is used twice, by whatever job. A TaskManager is lost, with all its slots,
-    when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew or exits.
+    when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew, disconnects or exits.
     State: TaskManagers, slots, requirements of live jobs, blocked hosts, and the ids of lost registrations up to a bound.
     """
 
@@ -210,6 +216,14 @@ class ResourceManager:
                 self._lose(found, error, now_ms)
         if self.provisioning is not None:
             self.provisioning.on_exited(resource_id, error)
+        return self._end(now_ms)
+
+    def on_disconnect(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
+        """It was stopped in order. The end of one that was asked for here is reported by its provider."""
+        self._begin()
+        found = self.task_managers.get(task_manager_id)
+        if found is not None and self.provisioning is None:
+            self._lose(found, _stopped(found), now_ms)
         return self._end(now_ms)
 
     def on_given_up(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -342,7 +356,7 @@ class ResourceManager:
         while len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
         self._instructions.append(TaskManagerLost(found.id, error))
-        if error.code != RELEASED:
+        if error.code not in ENDS_IN_ORDER:
             self._count_failure(found, now_ms)
 
     def _count_failure(self, found: RegisteredTaskManager, now_ms: int) -> None:
@@ -579,6 +593,10 @@ def _idle(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
         RELEASED,
         f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
     )
+
+
+def _stopped(found: RegisteredTaskManager) -> ErrorInfo:
+    return error_info(STOPPED, f"TaskManager {found.id} at {found.address} was stopped")
 
 
 def _other_version(message: RegisterTaskManager) -> ErrorInfo:

@@ -105,6 +105,14 @@ def test_what_fails_everywhere_is_the_fault_of_no_host() -> None:
     assert len(noted(fail(manager, "a", 1100, 1200))) == 1
 
 
+def test_a_host_whose_task_managers_are_stopped_in_order_is_not_blocked() -> None:
+    manager = cluster("a", "b")
+    for incarnation in range(3):
+        manager.on_disconnect(f"a#{incarnation}", 100 * incarnation)
+        manager.on_register(register("a", incarnation=incarnation + 1), 100 * incarnation)
+    assert blocked(manager) == []
+
+
 def test_failures_that_are_far_apart_block_nothing() -> None:
     manager = cluster("a", "b")
     assert noted(fail(manager, "a", 0, 1001, 2002)) == []

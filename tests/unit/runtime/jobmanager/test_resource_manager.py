@@ -25,7 +25,7 @@ from sqlstream.messages.rpc import (
     UnknownTaskManager,
 )
 from sqlstream.runtime.jobmanager.events import Send, TaskManagerLost
-from sqlstream.runtime.jobmanager.resources.provisioning import SlotState
+from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig, SlotState
 from sqlstream.runtime.jobmanager.resources.resource_manager import (
     OWNER_SLOTS_ANY,
     ResourceManager,
@@ -207,6 +207,23 @@ def test_a_silent_task_manager_is_lost_and_told_so_when_it_speaks_again() -> Non
     unknown = [Send("a:1", UnknownTaskManager("a#0"))]
     assert manager.on_stranger("a#0") == unknown
     assert manager.on_register(register(), 5003) == unknown
+
+
+def test_one_that_disconnects_is_lost_at_once_unless_its_provider_reports_its_end() -> None:
+    manager = with_task_manager()
+    manager.on_request_slots("j1", 1, 10)
+    out = manager.on_disconnect("a#0", 20)
+    (lost,) = (i for i in out if isinstance(i, TaskManagerLost))
+    assert (lost.error.code, lost.error.message) == ("SS6165", "TaskManager a#0 at a:1 was stopped")
+    assert manager.overview() == ()
+    assert manager.on_disconnect("a#0", 30) == []
+    assert sent(manager.on_register(register(incarnation=1), 40), RequestSlot) != []
+
+    provided = ResourceManager(dataclasses.replace(CONFIG, provisioning=ProvisioningConfig("a", 2, 2, 1)))
+    provided.on_tick(0)
+    provided.on_register(register(resource="a-1"), 10)
+    assert provided.on_disconnect("a-1#0", 20) == []
+    assert [t.task_manager_id for t in provided.overview()] == ["a-1#0"]
 
 
 def test_a_task_manager_with_a_stuck_task_is_lost_with_all_of_its_slots() -> None:

@@ -54,6 +54,21 @@ def test_messages_that_wait_for_a_peer_arrive_in_order(peer: Peer, count: int) -
     assert peer.taken == wanted
 
 
+def test_who_closes_a_transport_may_wait_until_all_is_sent(peer: Peer) -> None:
+    connections = FlightConnections("token")
+    transport = FlightTransport(connections)
+    peer.expected = 2
+    for execution_id in ("a", "b"):
+        transport.send(peer.server.address, CancelTask("tm", "job", execution_id))
+    # The peer takes nothing yet: the time passes.
+    transport.close(0.05)
+    assert not peer.has_all.is_set()
+    peer.may_take.set()
+    transport.close(60)
+    assert peer.has_all.is_set()
+    connections.close()
+
+
 def test_a_closed_transport_sends_what_was_waiting_and_ends_its_threads(peer: Peer) -> None:
     connections = FlightConnections("token")
     transport = FlightTransport(connections)

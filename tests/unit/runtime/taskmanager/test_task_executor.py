@@ -18,6 +18,7 @@ from sqlstream.messages.rpc import (
     ControlMessage,
     DeclineCheckpoint,
     DeployTask,
+    DisconnectTaskManager,
     FreeSlot,
     Heartbeat,
     HeartbeatReply,
@@ -50,6 +51,7 @@ from sqlstream.runtime.taskmanager.events import (
     MetricsCollected,
     SendToJobManager,
     StartTask,
+    Stopped,
     StopTask,
     TaskExecutorInstruction,
     TaskStateChanged,
@@ -228,6 +230,13 @@ def test_without_its_job_manager_it_ends_its_tasks_and_registers_anew(how: str) 
     out = executor.handle(TaskStateChanged("e1", CANCELED), 3100)
     assert out == [*says(RegisterTaskManager("a#1", "a", 1, "a:1", 1)), ForgetJob("j")]
     assert executor.slots.report() == (SlotStatus(0),)
+
+
+def test_one_that_is_stopped_says_so_once_and_nothing_behind_it() -> None:
+    executor = with_task()
+    assert executor.handle(Stopped(), 10) == says(DisconnectTaskManager(TM))
+    assert executor.handle(TaskStateChanged("e1", CANCELED), 11) == []
+    assert executor.handle(Stopped(), 12) == []
 
 
 def test_a_job_is_forgotten_with_its_last_slot_and_not_with_its_tasks() -> None:
