@@ -15,7 +15,7 @@ from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_che
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
 from sqlstream.runtime.jobmanager.rescaling import JobRescaling
-from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
+from sqlstream.runtime.jobmanager.resources.slot_pool import highest_parallelism, slots_needed
 
 SETTLING_MS = 1000
 """Slots that come within this time come together: those of one TaskManager are offered one after the other."""
@@ -108,14 +108,7 @@ class Fitting:
 
     def fit(self, slots: int) -> int:
         """The highest parallelism that needs no more slots; 0 when there are too few for 1."""
-        low, high = 0, self.parallelism
-        while low < high:
-            middle = (low + high + 1) // 2
-            if slots_needed(self.at(middle)) <= slots:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return highest_parallelism(self.at, self.parallelism, slots)
 
 
 class AdaptiveScheduling:

@@ -17,7 +17,7 @@ from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
 from sqlstream.runtime.jobmanager.rescaling import JobRescaling
-from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
+from sqlstream.runtime.jobmanager.resources.slot_pool import highest_parallelism
 from sqlstream.specs import SourceSpec
 
 SAMPLE_MS = 10_000
@@ -348,13 +348,9 @@ class Autoscaling:
         """Beyond it there are too few key groups, or too few slots in the cluster."""
         job, slots_max = self._parts.job_graph, self._parts.config.slots_max
         highest = min(self._settings.parallelism_max, job.vertices[0].max_parallelism)
-        while (
-            highest > 1
-            and slots_max is not None
-            and slots_needed(rescaled_job_graph(job, highest)) > slots_max
-        ):
-            highest -= 1
-        return highest
+        if slots_max is None:
+            return highest
+        return max(1, highest_parallelism(lambda p: rescaled_job_graph(job, p), highest, slots_max))
 
     def _present(self) -> int:
         scaling = self._parts.job_graph.scaling

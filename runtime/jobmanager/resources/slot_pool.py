@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sqlstream.graph.job_graph import JobGraph
@@ -132,6 +132,19 @@ def sharing_groups(job_graph: JobGraph) -> dict[str, int]:
 
 def slots_needed(job_graph: JobGraph) -> int:
     return sum(sharing_groups(job_graph).values())
+
+
+def highest_parallelism(at: Callable[[int], JobGraph], highest: int, slots: int) -> int:
+    """The highest parallelism up to `highest` at which a job needs no more slots; 0 when there are too few for 1. `at` is the job
+    at a parallelism."""
+    low = 0
+    while low < highest:
+        middle = (low + highest + 1) // 2
+        if slots_needed(at(middle)) <= slots:
+            low = middle
+        else:
+            highest = middle - 1
+    return low
 
 
 def assign_slots(
