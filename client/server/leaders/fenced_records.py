@@ -248,6 +248,8 @@ class Leader:
             raise NotLeading from conflict
         content = msgspec.msgpack.encode(values)
         if len(content) + 256 > self._bytes_max:
+            for key in (values[n].key for n in changes if n in values and values[n].key):
+                yield from _removed(key, is_large=True)
             raise ExternalError(
                 "SS6082", f'"{name}" would take {len(content)} bytes in the store of leaders, which allows {self._bytes_max}'
             )  # fmt: skip

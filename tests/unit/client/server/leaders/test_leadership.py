@@ -212,8 +212,9 @@ def test_what_is_too_large_is_refused_and_changes_nothing(
     assert server.leads()
     server.leadership.change("g", {"a": b"1"})
     with pytest.raises(ExternalError, match="would take") as caught:
-        server.leadership.change("g", {str(n): b"x" * 2000 for n in range(2)})
+        server.leadership.change("g", {**{str(n): b"x" * 2000 for n in range(2)}, "large": b"x" * 5000})
     assert caught.value.code == "SS6082"
+    assert stores_in(tmp_path / "c").large.keys() == []
     server.leadership.change("g", {"b": b"2"})
     assert server.leadership.contents() == {"g": {"a": b"1", "b": b"2"}}
     server.leadership.stop()
