@@ -69,6 +69,23 @@ def test_the_secret_of_a_cluster_that_was_made_first_is_that_of_the_server(tmp_p
     assert JoinToken.parse(f"{token}\n") == token
 
 
+def pods() -> dict[str, Any]:
+    return {
+        found["kind"]: found["spec"]["template"] for found in OBJECTS if "template" in found.get("spec", {})
+    }
+
+
+def test_pods_of_one_part_are_spread_over_nodes_and_servers_alone_ask_kubernetes() -> None:
+    for kind, template in pods().items():
+        spec = template["spec"]
+        assert spec["automountServiceAccountToken"] is (kind == "StatefulSet"), kind
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, kind
+    for kind in ("StatefulSet", "Deployment"):
+        (spread,) = pods()[kind]["spec"]["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname"
+        assert spread["labelSelector"]["matchLabels"] == pods()[kind]["metadata"]["labels"]
+
+
 def test_what_scales_task_managers_knows_how_many_slots_each_has() -> None:
     deployment = next(found for found in OBJECTS if found["metadata"]["name"] == SCALER["metadata"]["name"])
     target = SCALER["spec"]["scaleTargetRef"]
