@@ -173,6 +173,7 @@ def check_hints(
     _check(merged, descriptor, table.physical_schema().names, context, spans, _computed_columns(table))
     with spans.errors():
         context.check_table(msgspec.structs.replace(table, options=merged))
+        check_table_changes(table, merged, context)
     return overrides
 
 
@@ -209,6 +210,8 @@ def check_altered_options(
     after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
     descriptor = find_connector(after, context, places.otherwise)
     _check(after, descriptor, table.physical_schema().names, context, places, _computed_columns(table))
+    with places.errors():
+        check_table_changes(table, after, context)
     return after
 
 

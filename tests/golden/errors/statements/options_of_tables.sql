@@ -105,6 +105,8 @@ CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'f
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'json', 'changelog.mode' = 'retract');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'json', 'changelog.op-column' = 'op');
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'json', 'changelog.mode' = 'retract', 'changelog.op-column' = 'id');
+ALTER TABLE t SET ('changelog.mode' = 'upsert');
+SELECT k FROM t /*+ OPTIONS('changelog.op-column' = 'op') */;
 CREATE TABLE x (id INT) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'debezium-json', 'changelog.mode' = 'retract');
 CREATE TABLE x (s STRING) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'raw', 'changelog.mode' = 'retract');
 CREATE TABLE x (id INT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = 'nowhere', 'format' = 'json', 'changelog.mode' = 'upsert');
