@@ -272,7 +272,7 @@ def _run(argv: list[str]) -> int:
     parser = _parser(argv)
     first = argv[0]
     if first.startswith("-") and not any(own.startswith(first) for own in ("-h", "--help", "--version")):
-        parser.error(f"{first} comes behind a command, as in: sqlstream run {first} …")
+        parser.error(f"options such as {first} stand behind a command, as in: sqlstream run --quiet FILE")
     arguments = parser.parse_args(argv)
     from sqlstream.errors import SqlStreamError, render_error
 
@@ -316,8 +316,20 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         if name == chosen:
             loaded = importlib.import_module(module)
             loaded.add_arguments(command)
+            _repeat_examples(command)
             command.set_defaults(execute=loaded.execute)
     return parser
+
+
+def _repeat_examples(command: argparse.ArgumentParser) -> None:
+    """Each action of a command shows those examples of the command that are its own, where it has no help of its own."""
+    lines = (command.epilog or "").splitlines()
+    choices = [a.choices for a in command._actions if isinstance(a, argparse._SubParsersAction)]
+    for name, action in (pair for found in choices for pair in found.items()):
+        if not action.epilog:
+            own = [line for line in lines if f"{command.prog} {name}" in line]
+            action.epilog = "\n".join(["examples:", *own])
+            action.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ The exit code is 1 when a figure is beyond its bar.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "`sqlstream bench nexmark --help` has the details.\n"
+    parser.epilog = "examples:\n  sqlstream bench nexmark --queries q0\n\n`sqlstream bench nexmark --help` has the details.\n"
     workloads = parser.add_subparsers(dest="workload", metavar="WORKLOAD", required=True)
     nexmark = workloads.add_parser(
         "nexmark", help=NEXMARK, description=NEXMARK, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+EPILOG = """\
+examples:
+  sqlstream version
+  sqlstream version --json
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="print an object instead of a line")
 
 

@@ -139,7 +139,10 @@ def test_a_job_that_fails_says_where_and_exits_with_1(script) -> None:  # type: 
         (("bench", "nexmark", "--json", "no/such/directory.json"), "no/such/directory.json"),
         (("run", "--task-managers", "0", "-"), "no whole number from 1"),
         (("explain", "-"), "no statement"),
-        (("-Dparallelism.default=2", "run", "-"), "-Dparallelism.default=2 comes behind a command"),
+        (
+            ("-Dparallelism.default=2", "run", "-"),
+            "options such as -Dparallelism.default=2 stand behind a command",
+        ),
         (("run", ""), 'cannot read "": no such file'),
         (("run", "--config=~/no/such.yaml", "-"), f'"{os.path.expanduser("~")}/no/such.yaml"'),
         (("demo", ""), "folder is empty"),

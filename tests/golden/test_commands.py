@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sqlstream.client.main import COMMANDS
+from sqlstream.client.main import COMMANDS, _parser
 
 GOLDEN = Path(__file__).parent / "commands.out"
 
@@ -48,3 +48,24 @@ def test_commands_take_the_words_in_their_golden_file(golden: Callable[[Path, st
         importlib.import_module(module).add_arguments(parser)
         lines += printed(name, parser)
     golden(GOLDEN, "\n".join(lines))
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _parsers(inner)
+
+
+def test_the_help_of_every_command_and_action_has_an_example_of_it() -> None:
+    without, seen = [], 0
+    for name in COMMANDS:
+        for parser in _parsers(_parser([name])):
+            if parser.prog.split()[:2] == ["sqlstream", name]:
+                seen += 1
+                _, _, examples = parser.format_help().partition("\nexamples:\n")
+                if f"  {parser.prog}" not in examples and f"; {parser.prog}" not in examples:
+                    without.append(parser.prog)
+    assert seen > len(COMMANDS)
+    assert without == []
