@@ -138,6 +138,9 @@ _QUIET = (
 )  # fmt: skip
 """Loggers of libraries report what only their authors can use."""
 
+_RAISING = ("paramiko",)
+"""Of these, what they log, with tracebacks, as well as raise."""
+
 _WITH_SECRETS = re.compile(r"(botocore|kazoo)(\..*)?")
 """Below INFO they log requests as they are: logins, and records with the passwords of tables."""
 
@@ -180,6 +183,8 @@ def set_levels(levels: Mapping[str, str]) -> dict[str, str]:
 def _level_at_start(name: str) -> int:
     if name == ROOT:
         return _first_level[0]
+    if name in _RAISING:
+        return logging.CRITICAL
     return max(logging.WARNING, _first_level[0]) if name in _QUIET else logging.NOTSET
 
 

@@ -327,7 +327,7 @@ def _store_error(action: str, path: str, error: OSError) -> ExternalError:
             "SS5001",
             f'could not {action} "{path}"',
             # Libraries quote addresses, in which a token may be.
-            detail=without_secrets(str(error)),
+            detail=without_secrets(error.strerror or str(error)),
             reason=FailureReason.ACCESS_REFUSED if is_refused else None,
             hint="check the login, and what its user may do there" if is_refused else _NOT_REACHED,
         )

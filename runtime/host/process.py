@@ -62,6 +62,17 @@ def open_missing_streams() -> None:
             setattr(sys, name, stream)
 
 
+def hush(*libraries: str) -> None:
+    """Have libraries whose failures are raised as our errors print nothing to the terminal of a command, which has no log. Levels
+    that are set stay."""
+    import logging
+
+    for name in libraries:
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)
+
+
 def ignore_interrupts() -> None:
     """Ctrl-C reaches every process of a terminal; a child leaves the decision to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

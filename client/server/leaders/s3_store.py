@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from sqlstream.client.server.leaders.record_store import Conflict, Record
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.file_systems import endpoint_of
+from sqlstream.runtime.host.process import hush
 
 _TIMEOUT_S = 10
 _CONFLICTS = ("412", "PreconditionFailed", "404", "NoSuchKey")
@@ -41,6 +42,7 @@ class S3Store:
             from botocore.session import Session
         except ImportError as error:
             raise UserError("SS6084", "botocore, by which S3 is written, is not installed") from error
+        hush("botocore", "urllib3")
         endpoint = endpoint_of(login.endpoint)
         self._bucket, _, prefix = path.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix.strip('/')}/"

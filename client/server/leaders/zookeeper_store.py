@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlstream.client.server.leaders.record_store import Conflict, Record
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.process import hush
 
 BYTES_MAX = 1_000_000
 """A node and what goes with it have 1 MiB (jute.maxbuffer)."""
@@ -38,6 +39,7 @@ class ZooKeeperStore:
             from kazoo import client, security
         except ImportError as error:
             raise UserError("SS6084", "kazoo, by which ZooKeeper is reached, is not installed") from error
+        hush("kazoo")
         self._options = options
         acl = security.CREATOR_ALL_ACL if options.acl == "creator" else security.OPEN_ACL_UNSAFE
         self._client = client.KazooClient(

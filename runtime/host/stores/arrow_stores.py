@@ -112,7 +112,8 @@ def hdfs(place: Place, options: FileSystemOptions, files: Files) -> Files:
         raise UserError(
             "SS5084",
             'file system "hdfs" needs libhdfs and a Java, which were not found',
-            detail=str(error),
+            # libhdfs lists all places where it has looked for a Java.
+            detail=str(error).partition("\n")[0],
             hint="set HADOOP_HOME, JAVA_HOME and CLASSPATH, or use webhdfs://, which needs none of them",
         ) from error
     return StoreFiles(store, place.path, renames=True)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.host.file_systems import FileSystemOptions, Place, missing_library
+from sqlstream.runtime.host.process import hush
 from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.runtime.host.stores.remote_store import (
     CONNECT_TIMEOUT_S,
@@ -133,6 +134,7 @@ def sftp(place: Place, options: FileSystemOptions, files: Files) -> Files:
         import paramiko
     except ImportError as error:
         raise missing_library("sftp", "paramiko") from error
+    hush("paramiko")
     system = _library("sftp", "fsspec.implementations.sftp", "SFTPFileSystem")
     host, port = place.server
     known = [part.strip() for part in (options.host_key or "").split(",") if part.strip()]
@@ -218,6 +220,7 @@ class _WebHdfsConnection(FsspecConnection):
 def webhdfs(place: Place, options: FileSystemOptions, files: Files) -> Files:
     """Certificates of swebhdfs are those that the system trusts."""
     system = _library(place.scheme, "fsspec.implementations.webhdfs", "WebHDFS")
+    hush("urllib3")
     host, port = place.server
 
     def connect() -> _WebHdfsConnection:

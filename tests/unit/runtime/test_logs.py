@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -102,6 +104,21 @@ def test_levels_are_set_and_taken_away_again_by_logger() -> None:
         for handler in handlers:
             root.addHandler(handler)
         root.setLevel(level)
+
+
+def test_a_library_that_raises_what_it_logs_prints_nothing_where_no_log_is_set_up() -> None:
+    program = (
+        "import logging\n"
+        "from sqlstream.runtime.host.process import hush\n"
+        "logging.getLogger('kazoo').setLevel('ERROR')\n"
+        "hush('paramiko', 'kazoo')\n"
+        "for name in ('paramiko.transport', 'kazoo.client'):\n"
+        "    logging.getLogger(name).error('said by ' + name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == "said by kazoo.client\n"
 
 
 def test_libraries_that_log_passwords_below_info_do_not_whatever_the_level_of_the_rest() -> None:
