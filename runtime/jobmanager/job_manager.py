@@ -61,7 +61,8 @@ class JobManager:
 
     def __init__(self, config: JobManagerConfig, on_broken: OnBroken | None = None) -> None:
         self._on_broken = on_broken
-        self._owners: dict[int, str] = {}
+        # With the instruction: the address of one that is gone may become that of another.
+        self._owners: dict[int, tuple[str, Any]] = {}
         self.at_work_for = ""
         self.resource_manager = ResourceManager(config.resource_manager)
         self.dispatcher = Dispatcher(
@@ -97,7 +98,7 @@ class JobManager:
 
     def owner_of(self, instruction: events.JobManagerInstruction) -> str:
         """The id of the job whose JobMaster has given an instruction of the last `handle`; empty for those of others."""
-        return self._owners.get(id(instruction), "")
+        return self._owners.get(id(instruction), ("", None))[0]
 
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""
@@ -250,7 +251,7 @@ class JobManager:
             instructions = list(master.handle(event, now_ms))
         except Exception as error:  # the boundary of a job: others go on
             return self._break_off(master, error)
-        self._owners.update((id(instruction), job_id) for instruction in instructions)
+        self._owners.update((id(given), (job_id, given)) for given in instructions)
         return instructions
 
     def _tell_masters(self, event: events.JobMasterEvent, now_ms: int) -> list[Any]:
@@ -275,7 +276,7 @@ class JobManager:
             events.ReleaseSlots(master.job_id),
             events.JobFinished(master.job_id, JobStatus.FAILED, ErrorInfo.of(told), is_broken=True),
         ]
-        self._owners.update((id(instruction), master.job_id) for instruction in instructions)
+        self._owners.update((id(given), (master.job_id, given)) for given in instructions)
         return instructions
 
     def _on_finished(self, finished: events.JobFinished, now_ms: int) -> list[Any]:
