@@ -30,6 +30,7 @@ from sqlstream.runtime.client_messages import ClientMessages
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from sqlstream.runtime.host.artifacts import HostArtifacts
 from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
+from sqlstream.runtime.host.process import ProcessUsage
 from sqlstream.runtime.host.random import random_id, random_token
 from sqlstream.runtime.host.rooted_files import files_at
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
@@ -46,7 +47,6 @@ from sqlstream.runtime.jobmanager.resources.hosts import BlocklistConfig, load_b
 from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
 from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
-from sqlstream.runtime.metrics import ProcessUsage
 from sqlstream.runtime.net.attached_clients import AttachedClients
 from sqlstream.runtime.net.results import JobResults, PrintLines, ResultStore
 from sqlstream.runtime.providers.providers import (

@@ -12,10 +12,9 @@ from sqlstream.client.http_api.answers import error_answer
 from sqlstream.client.http_api.routes import add_routes, at_other_path
 from sqlstream.client.rest.artifact_routes import artifact_routes
 from sqlstream.client.rest.checkpoint_routes import checkpoint_routes
-from sqlstream.client.rest.cluster import cluster_routes, log_routes
+from sqlstream.client.rest.cluster import cluster_routes, log_level_routes, log_routes
 from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
 from sqlstream.client.rest.jobs import application_routes, job_routes, totals_routes
-from sqlstream.client.rest.log_levels import log_level_routes
 from sqlstream.client.rest.metrics import metric_routes
 from sqlstream.client.rest.prometheus import prometheus_routes
 from sqlstream.client.rest.rescale_routes import rescale_routes

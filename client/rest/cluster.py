@@ -1,27 +1,37 @@
-"""Routes about the cluster as a whole, the JobManager's process and its log files."""
+"""Routes about the cluster as a whole, the JobManager's process, its log files, and the levels of all logs."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
-from fastapi import APIRouter, Response
+import msgspec
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from sqlstream.client.http_api.answers import text_answer
+from sqlstream.client.http_api.answers import read_value, text_answer
 from sqlstream.client.http_api.errors import RestError
-from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo
+from sqlstream.client.rest.cluster_view import ClusterView, ServerInfo, rest_id
 from sqlstream.client.rest.messages import ClusterOverview, DashboardConfig
 from sqlstream.client.rest.metrics import Metric, list_metrics
-from sqlstream.client.rest.route import KeyValue, Nothing, RestRoute
+from sqlstream.client.rest.route import KeyValue, Nothing, RestRoute, reads
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.log_levels import SetLogLevels
 from sqlstream.messages.rpc import Metrics
 from sqlstream.messages.stacks import ThreadStack
 from sqlstream.runtime.host.thread_stacks import thread_stacks
+from sqlstream.runtime.logs import checked_levels, set_levels
 from sqlstream.secrets import masked
+
+LEVELS_BYTES_MAX = 64 * 1024
 
 _ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
 
@@ -58,6 +68,22 @@ class LogEntry(TypedDict):
 
 class Logs(TypedDict):
     logs: list[LogEntry]
+
+
+class ProcessLevels(TypedDict):
+    process: str
+    levels: dict[str, str]
+    error: NotRequired[str]
+
+
+class LogLevelsBody(TypedDict):
+    processes: list[ProcessLevels]
+
+
+class LogLevelsRequest(msgspec.Struct):
+    """The level of each logger by its name; None takes what is set away."""
+
+    levels: dict[str, str | None]
 
 
 def cluster_routes(view: ClusterView, shut_down: Callable[[], None]) -> APIRouter:
@@ -163,22 +189,27 @@ def log_routes(info: ServerInfo) -> APIRouter:
 
     @router.get("/jobmanager/logs")
     def logs() -> Logs:
-        return {"logs": [_log_entry(path) for path in _log_files(info)]}
+        return {
+            "logs": [
+                {"name": path.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)}
+                for path, status in _log_files(info)
+            ]
+        }
 
     @router.get("/jobmanager/logs/{name}")
     def log(name: str) -> Response:
         # Only what the list shows is served, so that no name leads elsewhere.
-        found = next((path for path in _log_files(info) if path.name == name), None)
+        found = next((path for path, _ in _log_files(info) if path.name == name), None)
         if found is None:
             raise RestError(404, f"The file {name[:100]} does not exist.")
         return _text(found)
 
     @router.get("/jobmanager/log")
     def newest_log() -> Response:
-        files = sorted(_log_files(info), key=lambda path: path.stat().st_mtime)
-        if not files:
+        newest = max(_log_files(info), key=lambda found: found[1].st_mtime, default=None)
+        if newest is None:
             raise RestError(404, "The server keeps no log.")
-        return _text(files[-1])
+        return _text(newest[0])
 
     @router.get("/jobmanager/stdout")
     def stdout() -> Response:
@@ -191,13 +222,47 @@ def _text(path: Path) -> Response:
     return FileResponse(path, media_type="text/plain; charset=UTF-8")
 
 
-def _log_files(info: ServerInfo) -> list[Path]:
+def _log_files(info: ServerInfo) -> list[tuple[Path, os.stat_result]]:
     directory = info.log_directory
     if directory is None or not directory.is_dir():
         return []
-    return sorted(path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
+    found = []
+    for path in sorted(directory.iterdir()):
+        # One that is gone has made room for another.
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                found.append((path, status))
+    return found
 
 
-def _log_entry(path: Path) -> LogEntry:
-    status = path.stat()
-    return {"name": path.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)}
+def log_level_routes(view: ClusterView) -> APIRouter:
+    """`/log-levels`: the levels of loggers, of the server and of its TaskManagers, while they run. Not one of Flink's."""
+    router = APIRouter(route_class=RestRoute)
+
+    @router.get("/log-levels")
+    def levels() -> LogLevelsBody:
+        return _levels(view, {})
+
+    @router.put("/log-levels", openapi_extra=reads(LogLevelsRequest))
+    async def change(request: Request) -> LogLevelsBody:
+        asked = await read_value(request, LogLevelsRequest, LEVELS_BYTES_MAX)
+        wanted = checked_levels({name: level or "" for name, level in asked.levels.items()})
+        return await run_in_threadpool(_levels, view, wanted)
+
+    return router
+
+
+def _levels(view: ClusterView, levels: dict[str, str]) -> LogLevelsBody:
+    """Set these levels here and in every TaskManager, and in those to come; all that are set then."""
+    if levels:
+        view.cluster.keep_log_levels(levels)
+    processes: list[ProcessLevels] = [{"process": "server", "levels": set_levels(levels)}]
+    for found in view.cluster.task_managers():
+        name = rest_id(found.task_manager_id)
+        try:
+            reply = view.cluster.log_levels(found.address, SetLogLevels(levels))
+            processes.append({"process": name, "levels": reply.levels})
+        except SqlStreamError as error:
+            processes.append({"process": name, "levels": {}, "error": error.message})
+    return {"processes": processes}
