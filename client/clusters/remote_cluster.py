@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -134,8 +134,8 @@ class RemoteClusterClient:
         except SqlStreamError as error:
             with self._lock:
                 self._ends.pop(job_id, None)
-            if not end.done():
-                # Another thread may wait for it by now.
+            # Another thread may wait for it by now, and a third have told it of the end.
+            with contextlib.suppress(InvalidStateError):
                 end.set_exception(error)
             raise
 
@@ -175,7 +175,8 @@ class RemoteClusterClient:
                 with self._lock:
                     end = self._ends.pop(reply.job_id, None)
                 if end is not None:
-                    end.set_result(reply)
+                    with contextlib.suppress(InvalidStateError):
+                        end.set_result(reply)
             case client_rpc.RequestFailed(error):
                 raise error.to_error()
 
@@ -204,7 +205,8 @@ class RemoteClusterClient:
             ends = [] if goes_on and self._is_attached.done() else list(self._ends.values())
             self._ends = self._ends if goes_on else {}
         for end in ends:
-            end.set_exception(error)
+            with contextlib.suppress(InvalidStateError):
+                end.set_exception(error)
         if not self._is_attached.done():
             self._is_attached.set_exception(error)
 

@@ -31,13 +31,12 @@ WAIT_S = 1.0
 
 class JoinedCluster(RemoteClusterClient):
     """The cluster whose JobManager this process joins as TaskManagers do, and the next one when that is lost. Implements
-    `ServedCluster`, but for what only the JobManager's own REST does. State: that of its base, and the files of its
-    certificate."""
+    `ServedCluster`, but for what only the JobManager's own REST does. State: that of its base."""
 
-    def __init__(self, joining: Joining) -> None:
-        """ExternalError SS6076 while no JobManager is there; UserError when it refuses this host, or takes no gateways."""
-        self._joining = joining
-        self._directory = ProcessDirectory(tempfile.gettempdir(), "sqlstream-gateway-")
+    def __init__(self, joining: Joining, directory: ProcessDirectory) -> None:
+        """The files of its certificate are in `directory`. ExternalError SS6076 while no JobManager is there; UserError when it
+        refuses this host, or takes no gateways."""
+        self._joining, self._directory = joining, directory
         super().__init__("", "", log_printed_lines, self._joined)
 
     def _joined(self) -> Link:
@@ -96,9 +95,11 @@ class GatewayServer(Server):
 
     def _join(self, answering: contextlib.ExitStack) -> bool:
         is_told = False
+        # Of all tries, as it lasts as long as the process.
+        directory = ProcessDirectory(tempfile.gettempdir(), "sqlstream-gateway-")
         while not self.stopped.is_set():
             try:
-                self._joined = JoinedCluster(self._joining)
+                self._joined = JoinedCluster(self._joining, directory)
             except ExternalError as error:
                 if not is_told:
                     print(f"{error.message}: it is tried again", flush=True)
