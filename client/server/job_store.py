@@ -25,12 +25,14 @@ from sqlstream.client.server.kept_file import (
     unsealed,
     write_file,
 )
+from sqlstream.client.server.leaders.leadership import NO_LEADER
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.kept_formats import JOBS
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.collaborators import Committer
+from sqlstream.runtime.logs import of_job
 from sqlstream.secrets import masked
 
 logger = logging.getLogger(__name__)
@@ -184,7 +186,15 @@ class FileJobStore:
         """The job has ended. One that was suspended stays, unless it finished first."""
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
-        self.put_ended(ended)
+        try:
+            self.put_ended(ended)
+        except ExternalError as error:
+            if error.code == NO_LEADER:
+                raise
+            # A disk or a record that is full: a job that stayed for that would run again, and write its rows a second time.
+            logger.error(
+                "what is known of the job's end is not kept: %s", error.message, extra=of_job(job_id)
+            )
         with self._removing:
             self._saved.discard(job_id)
             self._files.change(dict.fromkeys(self._path(job_id, suffix) for suffix in _OF_A_JOB))

@@ -194,7 +194,8 @@ def keep_files(store: FileJobStore, artifacts: ArtifactStore) -> None:
 
 def _waiting(job: KeptJob, error: SqlStreamError, now_ms: Callable[[], int]) -> EndedJob:
     """The record of a job that waits for the next start."""
-    logger.error(NOT_STARTED, error.message, extra=of_job(job.graph.job_id))
+    said = "; ".join(filter(None, (error.message, error.hint)))
+    logger.error(NOT_STARTED, said, extra=of_job(job.graph.job_id))
     return ended_job(job, JobStatus.SUSPENDED, now_ms(), ErrorInfo.of(error))
 
 

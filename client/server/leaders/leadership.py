@@ -162,5 +162,8 @@ class Leadership:
                 self.confirm()
 
 
+NO_LEADER = "SS6077"
+
+
 def no_leader() -> ExternalError:
-    return ExternalError("SS6077", "this server leads no longer: another one has taken its jobs")
+    return ExternalError(NO_LEADER, "this server leads no longer: another one has taken its jobs")

@@ -210,6 +210,23 @@ def test_a_checkpoint_that_is_stored_while_its_job_is_removed_leaves_no_mark(
     assert os.listdir(tmp_path / "led") == ["ended"]
 
 
+def test_a_job_whose_end_has_no_room_is_removed_all_the_same_as_it_would_run_again(
+    tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(KeptFiles):
+        def change(self, changes: Mapping[str, bytes | None], *, is_durable: bool = True) -> None:
+            if any("ended" in path for path in changes):
+                raise ExternalError("SS6082", '"ended" would take more than there is')
+            super().change(changes, is_durable=is_durable)
+
+    store = led_store(tmp_path, Full())
+    keep(store, make_job("a"))
+    store.remove("a", make_ended("a"))
+    assert (led_store(tmp_path).kept(), led_store(tmp_path).ended()) == ((), ())
+    assert os.listdir(tmp_path / "kept") == []
+    assert "what is known of the job's end is not kept" in caplog.text
+
+
 def test_ended_jobs_are_kept_for_a_time_and_not_at_all_when_they_are_to_be_in_memory_alone(
     tmp_path: Path, make_ended: MakeEnded
 ) -> None:
