@@ -57,7 +57,7 @@ PREFIX = "sqlstream-local-state-"
 
 @dataclasses.dataclass
 class _Kept:
-    """The copies of one subtask: their names, with the checkpoints that they were written for."""
+    """The copies of one subtask, some of which others share: their names, with the checkpoints that they were written for."""
 
     is_running: bool = True
     names: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -138,23 +138,30 @@ class LocalCopies:
                     continue
                 kept.names = {n: id for n, id in kept.names.items() if n not in old}
                 removed += old
+            removed = self._unshared(job_id, removed)
         self._remove(job_id, removed)
         self._remove_abandoned(job_id)
 
-    def drop(self, job_id: str, owner: tuple[str, int], names: Iterable[str]) -> None:
-        """Remove these copies, if they are there."""
+    def _unshared(self, job_id: str, names: Iterable[str]) -> list[str]:
+        kept = {name for other in self._jobs.get(job_id, {}).values() for name in other.names}
+        return [name for name in names if name not in kept]
+
+    def drop(self, job_id: str, names: Iterable[str]) -> None:
+        """Remove these copies, if they are there, also those that subtasks share."""
         dropped = list(names)
         with self._lock:
-            kept = self._jobs.get(job_id, {}).get(owner, _Kept())
-            kept.names = {n: id for n, id in kept.names.items() if n not in dropped}
+            for kept in self._jobs.get(job_id, {}).values():
+                kept.names = {n: id for n, id in kept.names.items() if n not in dropped}
         self._remove(job_id, dropped)
 
     def drop_checkpoint(self, job_id: str, owner: tuple[str, int], checkpoint_id: int) -> None:
-        """Remove the copies that were written for this checkpoint."""
+        """Remove the copies that were written for this checkpoint, once no subtask keeps them."""
         with self._lock:
             kept = self._jobs.get(job_id, {}).get(owner, _Kept())
             names = [name for name, id in kept.names.items() if id == checkpoint_id]
-        self.drop(job_id, owner, names)
+            kept.names = {n: id for n, id in kept.names.items() if id != checkpoint_id}
+            names = self._unshared(job_id, names)
+        self._remove(job_id, names)
 
     def ended(self, job_id: str, owner: tuple[str, int]) -> None:
         """The attempt has ended. Its copies are for the next one."""
@@ -211,6 +218,10 @@ class SubtaskCopies:
         except OSError as error:
             self.failed(path, error)
             return None
+
+    def share(self, path: str) -> None:
+        """The subtask has written to a file of another's, whose copy it keeps, too."""
+        self.begin(path)
 
     def is_on_same_disk(self, path: str) -> bool:
         """Whether the copy of a file of the local disk lies on the same file system."""
@@ -269,7 +280,7 @@ class SubtaskCopies:
     def drop(self, paths: Iterable[str]) -> None:
         """Remove copies, if there are any."""
         with _logged():
-            self._copies.drop(self._job_id, self._owner, [os.path.basename(path) for path in paths])
+            self._copies.drop(self._job_id, [os.path.basename(path) for path in paths])
 
     def close(self) -> None:
         self._copies.ended(self._job_id, self._owner)

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,9 @@ from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.kernels.checksum import crc32
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
+if TYPE_CHECKING:
+    from sqlstream.runtime.checkpoint.merged_files import MergedPart
+
 PIECE_ROWS_MAX = 1 << 17
 PIECE_BYTES_MAX = 16 << 20
 """A record batch of a file has at most so many rows and about so many bytes: what reading one takes."""
@@ -32,6 +35,9 @@ PIECE_BYTES_MAX = 16 << 20
 OWN_FILE_BYTES_MIN = 4 << 20
 _COMMON = 0
 """The number of the file that small tables share."""
+
+_MERGED = "m"
+"""In place of the number, in the name of a file that subtasks share: what is discarded of one of them is not that."""
 
 _ALIGNMENT = 64
 """Segments start at multiples of this, so that the columns of a mapped file are aligned as Arrow's own memory is."""
@@ -50,12 +56,21 @@ class StateWriter:
     table in it; the others share one. Files are at their paths whole and durable when `write` returns, and none is there when it
     fails. Rows stay in their order: to sort them by key group would take three times as long as to write them, and only an
     attempt at another parallelism, which filters, would gain. What is written is a view of the snapshot, but for the pieces of
-    compressed columns. A table that is a reader is read once, and only small ones are held. No state."""
+    compressed columns. A table that is a reader is read once, and only small ones are held.
+    With `merged`, small tables go to a file that other subtasks write to, too, and are durable once that is. No other state."""
 
-    def __init__(self, files: StateFiles, directory: str, *, is_compressed: bool = False) -> None:
+    def __init__(
+        self,
+        files: StateFiles,
+        directory: str,
+        *,
+        is_compressed: bool = False,
+        merged: MergedPart | None = None,
+    ) -> None:
         self._files = files
         self._directory = directory
         self._options = pa.ipc.IpcWriteOptions(compression="lz4" if is_compressed else None)
+        self._merged = merged
 
     def write(self, name: str, snapshots: Mapping[int, OperatorSnapshot]) -> tuple[SavedOperator, ...]:
         """The tables of one subtask's operators, by operator id; without any table no file is written. ExternalError SS5001 with
@@ -75,19 +90,23 @@ class StateWriter:
             for number in snapshots
         )
 
-    def _write_files(self, name: str, tables: Iterable[_Table]) -> list[tuple[int, TableState]]:
+    def _write_files(self, name: str, tables: Iterable[Table]) -> list[tuple[int, TableState]]:
         """Large tables as they come, the small ones at the end."""
-        small: list[_Table] = []
+        small: list[Table] = []
         written: list[tuple[int, TableState]] = []
         numbers = itertools.count(_COMMON + 1)
+        own_bytes_min = min(
+            OWN_FILE_BYTES_MIN, self._merged.file_bytes_max if self._merged else OWN_FILE_BYTES_MIN
+        )
+        small_bytes = 0
         for table in tables:
             held, held_bytes = [], 0
             for piece in table.pieces:
                 held.append(piece)
                 held_bytes += piece.nbytes
-                if held_bytes >= OWN_FILE_BYTES_MIN:
+                if held_bytes >= own_bytes_min:
                     break
-            is_small = held_bytes < OWN_FILE_BYTES_MIN
+            is_small = held_bytes < own_bytes_min
             if table.is_increment and not held:
                 # It says nothing, so that no checkpoint refers to it: a file of such tables alone would never be removed.
                 written.append((table.operator_id, TableState(table.name, table.is_keyed, ())))
@@ -95,25 +114,28 @@ class StateWriter:
             table = dataclasses.replace(table, pieces=_first(held, table.pieces))
             if is_small:
                 small.append(table)
+                small_bytes += held_bytes
             else:
                 written += self._write_file(_numbered(name, next(numbers)), [table])
-        if small:
+        if small and self._merged is not None:
+            written += self._merged.add(self, _numbered(name, _MERGED), small, small_bytes)
+        elif small:
             written += self._write_file(_numbered(name, _COMMON), small)
         return written
 
-    def _write_file(self, name: str, tables: list[_Table]) -> list[tuple[int, TableState]]:
-        path = state_path(name)
-        whole = f"{self._directory}/{path}"
-        stream = self._files.open_write(whole)
+    def _write_file(self, name: str, tables: list[Table]) -> list[tuple[int, TableState]]:
+        file = self.open(name)
         try:
-            with stream:
-                file = _StateFile(path, stream, self._options)
-                saved = [(table.operator_id, file.table(table)) for table in tables]
-                stream.flush()
-                self._files.sync(stream)
-        except OSError as error:
-            raise file_error("write", whole, error) from error
+            saved = file.add(tables)
+        except BaseException:
+            file.break_off()
+            raise
+        file.complete()
         return saved
+
+    def open(self, name: str) -> StateFile:
+        """A new file of this name. ExternalError SS5001."""
+        return StateFile(self._files, self._directory, state_path(name), self._options)
 
     def discard(self, name: str) -> None:
         """Remove the files of this name, if there are any, and the directories when nothing else is in them: the job may have
@@ -129,7 +151,7 @@ class StateWriter:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Table:
+class Table:
     """A table to be written, whose `pieces` are read once."""
 
     operator_id: int
@@ -140,12 +162,12 @@ class _Table:
     is_increment: bool
 
 
-def _tables_of(snapshots: Mapping[int, OperatorSnapshot]) -> Iterator[_Table]:
+def _tables_of(snapshots: Mapping[int, OperatorSnapshot]) -> Iterator[Table]:
     for operator_id, snapshot in snapshots.items():
         for name, rows in snapshot.keyed.items():
-            yield _Table(operator_id, name, rows.schema, pieces_of(rows), True, name in snapshot.increments)
+            yield Table(operator_id, name, rows.schema, pieces_of(rows), True, name in snapshot.increments)
         for name, rows in snapshot.shared.items():
-            yield _Table(operator_id, name, rows.schema, pieces_of(rows), False, False)
+            yield Table(operator_id, name, rows.schema, pieces_of(rows), False, False)
 
 
 def _first(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -156,24 +178,48 @@ def _first(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
     yield from rest
 
 
-def _numbered(name: str, number: int) -> str:
-    """The name of one of several files: `x-1f-12`, `x-1f.1-12`, `x-1f.2-12`."""
+def _numbered(name: str, number: int | str) -> str:
+    """The name of one of several files: `x-1f-12`, `x-1f.1-12`, `x-1f.2-12`, `x-1f.m-12`."""
     stem, _, checkpoint_id = name.rpartition("-")
     return name if number == _COMMON else f"{stem}.{number}-{checkpoint_id}"
 
 
-class _StateFile:
-    """A file while it is written. State: its length so far."""
+class StateFile:
+    """A file while it is written: whole and durable at `path`, below the directory, once `complete` has returned. One thread at a
+    time writes to it. State: its stream, and its length so far."""
 
-    def __init__(self, path: str, stream: BinaryIO, options: pa.ipc.IpcWriteOptions) -> None:
-        self._path = path
-        self._stream = stream
+    def __init__(self, files: StateFiles, directory: str, path: str, options: pa.ipc.IpcWriteOptions) -> None:
+        self.path = path
+        self.length = 0
+        self._whole = f"{directory}/{path}"
+        self._files = files
         self._options = options
-        self._length = 0
+        self._stream = files.open_write(self._whole)
 
-    def table(self, table: _Table) -> TableState:
+    def add(self, tables: list[Table]) -> list[tuple[int, TableState]]:
+        """Write tables behind what is written; behind a failure the file is to be broken off. ExternalError SS5001."""
+        try:
+            return [(table.operator_id, self._table(table)) for table in tables]
+        except OSError as error:
+            raise file_error("write", self._whole, error) from error
+
+    def complete(self) -> None:
+        """ExternalError SS5001 when the store does not have it."""
+        try:
+            with self._stream:
+                self._stream.flush()
+                self._files.sync(self._stream)
+        except OSError as error:
+            raise file_error("write", self._whole, error) from error
+
+    def break_off(self) -> None:
+        """What is written is worth nothing; it is still to be discarded."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _table(self, table: Table) -> TableState:
         """Write a table as one segment."""
-        padding = -self._length % _ALIGNMENT
+        padding = -self.length % _ALIGNMENT
         self._stream.write(bytes(padding))
         checked = _ChecksummedStream(self._stream)
         first, last, rows = -1, -1, 0
@@ -185,10 +231,10 @@ class _StateFile:
                     first = extent["min"] if first < 0 else min(first, extent["min"])
                     last = max(last, extent["max"])
                 writer.write_batch(piece)
-        offset = self._length + padding
-        self._length = offset + checked.length
+        offset = self.length + padding
+        self.length = offset + checked.length
         segment = StateSegment(
-            self._path,
+            self.path,
             offset,
             checked.length,
             checked.checksum,

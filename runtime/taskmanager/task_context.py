@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from sqlstream.errors import ExternalError
 from sqlstream.graph.artifacts import Artifact
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies, StateFigures, SubtaskCopies
+from sqlstream.runtime.checkpoint.merged_files import MergedFiles
 from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.taskmanager.events import TaskReport
@@ -114,7 +115,7 @@ class TaskContext:
     a directory of checkpoints. Tasks call `report` with each state that they enter, when a source needs further splits, and, from
     any thread, with a checkpoint that they have taken or refused. `local_copies` are the copies of state on its disk, if it
     keeps any; `turns` let tasks that wake at the same time run one after the other. `readiness` wakes tasks when file
-    descriptors can be read, and `artifacts` are the files that go with jobs.
+    descriptors can be read, and `artifacts` are the files that go with jobs. `merged` are files of state that tasks share.
 
     Of the task: its mail, its cancellation, its times and the figures of its state. `pause_ms` waits, and raises when the task is
     to end. `on_lost` is called by any thread when the connection to a producer is lost, with the cause. `copies` are the local
@@ -131,6 +132,7 @@ class TaskContext:
     readiness: Readiness = dataclasses.field(default_factory=shared_readiness)
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
     artifacts: TaskArtifacts = dataclasses.field(default_factory=NoArtifacts)
+    merged: MergedFiles = dataclasses.field(default_factory=MergedFiles)
 
     mailbox: Mailbox = dataclasses.field(default_factory=Mailbox)
     cancellation: TaskCancellation = dataclasses.field(default_factory=TaskCancellation)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from sqlstream.config_option import ConfigOption, ConfigType, Scope, parse_duration_ms
 
-_B, _I, _D, _N, _S, _E = (
-    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.DOUBLE, ConfigType.STRING, ConfigType.ENUM,
+_B, _I, _D, _N, _M, _S, _E = (
+    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.DOUBLE, ConfigType.MEMORY_SIZE, ConfigType.STRING,
+    ConfigType.ENUM,
 )  # fmt: skip
 
 INTERVAL_MS_MIN = 10
@@ -60,6 +61,24 @@ _CHECKPOINTS = (
                  deprecated=("state.backend.fs.checkpointdir", "state.checkpoints.dir")),
     ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other.",
                  deprecated=("state.savepoints.dir",)),
+    ConfigOption("execution.checkpointing.file-merging.enabled", _B, "false",
+                 "Write the small tables of several subtasks of a TaskManager into one file, a few for each checkpoint: fewer "
+                 "requests to an object store."),
+    ConfigOption("execution.checkpointing.file-merging.max-file-size", _M, "32 mb",
+                 "A merged file takes no further subtask that would make it larger; a table that is larger, or of 4 mb, has a "
+                 "file of its own.", minimum=1),
+    ConfigOption("execution.checkpointing.file-merging.pool-blocking", _B, "false",
+                 "A subtask that finds all open files in use waits for one, and opens no further one, if there are as many as "
+                 "execution.checkpointing.file-merging.max-subtasks-per-file says."),
+    ConfigOption("execution.checkpointing.file-merging.max-subtasks-per-file", _I, "4",
+                 "With execution.checkpointing.file-merging.pool-blocking: one file may be open for each so many subtasks of a "
+                 "job in a TaskManager.", minimum=1),
+    ConfigOption("execution.checkpointing.file-merging.max-space-amplification", _N, "2.0",
+                 "State is written anew that lies in merged files of more than so many times the size of what is needed of them, "
+                 "where that sets free at least as much as it writes; below 1 it is not."),
+    ConfigOption("execution.checkpointing.file-merging.across-checkpoint-boundary", _E, "false",
+                 "Whether a merged file has state of several checkpoints: what an aborted checkpoint has written is found by the "
+                 "names of its files.", choices=("false",), refused=("true",)),
     ConfigOption("execution.checkpointing.local-backup.enabled", _B, "false",
                  "Keep a second copy of the state of the newest checkpoint on the local disk of each TaskManager; not set, it is "
                  "as execution.state-recovery.from-local."),

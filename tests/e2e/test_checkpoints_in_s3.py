@@ -103,12 +103,14 @@ def test_the_command_reads_a_checkpoint_in_s3(store: S3) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_merged", [False, True])
 def test_a_killed_job_goes_on_from_its_checkpoint_in_s3_also_after_another_wrote_to_its_table(
-    store: S3, tmp_path: Path
+    store: S3, tmp_path: Path, is_merged: bool
 ) -> None:
     numbers = 6_000
     config = {
         **settings(store),
+        "execution.checkpointing.file-merging.enabled": str(is_merged).lower(),
         "execution.checkpointing.dir": "s3://bucket/killed",
         "execution.checkpointing.interval": "200 ms",
         "sqlstream.in-process.max-input-size": "0",

@@ -6,6 +6,8 @@ import json
 import random
 import signal
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import psutil
 import pytest
 from command_harness import TIMEOUT_S, sqlstream
 from server_harness import POLL_S, RunningServer
+from spark_harness.processes import wait_until
 
 PER_SECOND = 600
 
@@ -31,9 +34,9 @@ BEST = """
     WHERE rn <= 3"""
 
 
-def begin(server: RunningServer, directory: Path) -> str:
+def begin(server: RunningServer, directory: Path, others: Mapping[str, str] | None = None) -> str:
     """A job of a window, a join and a Top-N that runs until `finish`. Its source has one split, so that it reads 1, 2, 3 and
-    so on at any parallelism."""
+    so on at any parallelism. `others` are further settings."""
     session = server.open_session()
     tables = {
         "windowed": "k BIGINT, s STRING, c BIGINT, t BIGINT",
@@ -45,6 +48,7 @@ def begin(server: RunningServer, directory: Path) -> str:
         "table.exec.sink.require-on-conflict": "false",
         "execution.checkpointing.savepoint-dir": str(directory / "savepoints"),
         "parallelism.default": "1",
+        **(others or {}),
     }
     for key, value in settings.items():
         server.execute(session, f"SET '{key}' = '{value}'")
@@ -174,6 +178,60 @@ def test_a_job_that_is_rescaled_at_any_time_leaves_the_rows_of_one_that_is_not(t
         exceptions = server.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
         assert exceptions == []
         finish(server, job_id, tmp_path)
+
+
+def shared_files(directory: Path) -> set[str]:
+    """The files that several subtasks refer to, in the newest checkpoint below a directory."""
+    found = sorted(directory.glob("*/chk-*/_metadata"), key=lambda path: int(path.parent.name[4:]))
+    if not found:
+        return set()
+    try:
+        vertices = json.loads(found[-1].read_bytes())["checkpoint"]["vertices"]
+    except FileNotFoundError:
+        # A newer one has taken its place.
+        return set()
+    named = [
+        {
+            segment["path"]
+            for o in subtask["operators"]
+            for table in o["tables"]
+            for segment in table["segments"]
+        }
+        for vertex in vertices
+        for subtask in vertex["subtasks"]
+    ]
+    counts = Counter(path for paths in named for path in paths)
+    return {path for path, count in counts.items() if count > 1}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("is_unaligned", [False, True])
+def test_a_job_whose_subtasks_share_files_is_killed_and_rescaled_and_leaves_the_same_rows(
+    tmp_path: Path, is_unaligned: bool
+) -> None:
+    settings = {
+        "execution.checkpointing.interval": "300 ms",
+        "execution.checkpointing.file-merging.enabled": "true",
+        "execution.checkpointing.unaligned.enabled": str(is_unaligned).lower(),
+    }
+    with RunningServer(tmp_path / "server") as server:
+        job_id = begin(server, tmp_path, settings)
+        for parallelism, count in ((3, 300), (2, 1500)):
+            wait_for_rows(server, job_id, count)
+            rescale(server, job_id, parallelism)
+            wait_until(lambda: shared_files(tmp_path / "server" / "checkpoints"))
+            workers = [
+                p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
+            ]
+            restored = server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"]
+            workers[0].kill()
+            wait_until(lambda n=restored: server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] > n)
+            server.wait_for(job_id, "RUNNING")
+        server.signal(signal.SIGKILL)
+        server.start()
+        server.wait_for(job_id, "RUNNING")
+        finish(server, job_id, tmp_path)
+        assert not list((tmp_path / "server" / "checkpoints").rglob("*.arrow"))
 
 
 @pytest.mark.slow

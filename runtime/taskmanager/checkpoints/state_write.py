@@ -19,6 +19,7 @@ from sqlstream.messages.checkpoint import (
     checkpoint_of_path,
     state_path,
 )
+from sqlstream.runtime.checkpoint.merged_files import MergedPart
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.net.channels import StreamItem
@@ -173,17 +174,20 @@ class WritingThreads:
 class TakenState:
     """What the task's thread leaves to be written: all of the report but what writing adds. `in_flight` are the items that an
     unaligned barrier has passed, and those that came before a late one. `base` is what increments follow.
-    `chains` takes what was written, and is None for a savepoint, which refers to no other file and is referred to by none."""
+    `chains` takes what was written, and is None for a savepoint, which refers to no other file and is referred to by none.
+    `merged` is the part of a file that other subtasks write to, too, which the writer adds to; None where there is none."""
 
     report: CheckpointTaken
     snapshots: Mapping[int, PendingSnapshot]
     in_flight: Mapping[Place, Sequence[StreamItem]]
     base: Chains
     chains: SegmentChains | None
+    merged: MergedPart | None = None
 
 
 class StateWrite:
-    """Writes the state of one checkpoint once, and reports it, or why it cannot be had.
+    """Writes the state of one checkpoint once, and reports it, or why it cannot be had: when the file is closed, if others write
+    to it.
 
     One that is given up is not reported, and leaves no file. State: how far it is; the task's thread reads that, and gives it
     up."""
@@ -217,25 +221,41 @@ class StateWrite:
 
     def run(self) -> None:
         """Called once, by the writing thread; raises nothing."""
+        since_ms = steady_ms()
         try:
             report: CheckpointReport | None = self._write()
         except Exception as error:  # the thread's boundary: every failure becomes data
             report = self._refused(error)
+
+        def done(failure: Exception | None) -> bool:
+            return self._end(report if failure is None else self._refused(failure), since_ms, failure)
+
+        if self._taken.merged is not None:
+            self._taken.merged.arrived(done)
+        else:
+            done(None)
+
+    def _end(self, report: CheckpointReport | None, since_ms: int, failure: Exception | None) -> bool:
+        """Whether it is reported as taken."""
+        is_taken = isinstance(report, CheckpointTaken)
+        if isinstance(report, CheckpointTaken):
+            figures = msgspec.structs.replace(report.figures, async_ms=steady_ms() - since_ms)
+            report = dataclasses.replace(report, figures=figures)
         with self._lock:
             is_given_up = self._is_given_up
             if not is_given_up and report is not None:
                 self._report(report)
         self.has_ended = True
-        if is_given_up and isinstance(report, CheckpointTaken):
+        if failure is not None or (is_given_up and is_taken):
             if self._taken.chains is not None:
                 # The task's thread may have settled it before it was added.
                 self._taken.chains.aborted(self.checkpoint_id)
             self._discard()
+        return is_taken and not is_given_up
 
     def _write(self) -> CheckpointTaken | None:
         if self._is_given_up:
             return None
-        since_ms = steady_ms()
         snapshots = {id: pending.stream() for id, pending in self._taken.snapshots.items()}
         snapshots[IN_FLIGHT] = in_flight_snapshot(self._taken.in_flight)
         if self._is_given_up:
@@ -251,7 +271,6 @@ class StateWrite:
         state = msgspec.structs.replace(report.state, operators=saved, in_flight=in_flight)
         figures = msgspec.structs.replace(
             report.figures,
-            async_ms=steady_ms() - since_ms,
             written_bytes=written_bytes,
             state_bytes=state.bytes,
             in_flight_items=sum(len(items.items) for items in in_flight),

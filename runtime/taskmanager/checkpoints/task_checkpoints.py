@@ -15,6 +15,7 @@ from sqlstream.messages import rpc
 from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
 from sqlstream.runtime.checkpoint.local_copies import writes_local_copies
+from sqlstream.runtime.checkpoint.merged_files import MergedPart, merging_settings
 from sqlstream.runtime.checkpoint.state_writer import StateWriter
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.net.channels import StreamItem
@@ -58,6 +59,7 @@ class _Begun:
     snapshots: Mapping[int, PendingSnapshot]
     passed: Mapping[Place, list[StreamItem]]
     open_writer: Callable[[], StateWriter]
+    merged: MergedPart | None
     base: Chains
     sync_ms: int
     flush_ms: int
@@ -111,6 +113,12 @@ class TaskCheckpoints:
         self._task = task
         self._context = context
         self._copies = context.copies
+        merging = merging_settings(descriptor.config)
+        self._merging = (
+            context.merged.join(descriptor.job_id, descriptor.execution_id, merging, context.write)
+            if merging is not None
+            else None
+        )
         self._chains = SegmentChains()
         self._writes: list[StateWrite] = []
         self._unaligned: _Begun | None = None
@@ -211,6 +219,8 @@ class TaskCheckpoints:
         """The task ends: nobody waits for what is not reported."""
         for write in self._writes:
             write.give_up()
+        if self._merging is not None:
+            self._merging.leave()
         if self._copies is not None:
             self._copies.close()
 
@@ -230,7 +240,7 @@ class TaskCheckpoints:
         committables = task.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
-            open_writer = self._writer_of(barrier)
+            open_writer, merged = self._writer_of(barrier)
             state = msgspec.structs.replace(task.input.position(), counted=task.counted())
             if not (barrier.is_unaligned or barrier.overtakes_at_ms):
                 # Nothing is in flight, so all subtasks have come as far, and producers begin again with event time.
@@ -241,7 +251,8 @@ class TaskCheckpoints:
             self._refuse(checkpoint_id, self._describe(error))
             return None
         report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
-        return _Begun(barrier, report, snapshots, passed, open_writer, base, steady_ms() - since_ms, flush_ms)
+        sync_ms = steady_ms() - since_ms
+        return _Begun(barrier, report, snapshots, passed, open_writer, merged, base, sync_ms, flush_ms)
 
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
@@ -254,7 +265,7 @@ class TaskCheckpoints:
                 passed[True, edge, consumer] = [i for i in items if not isinstance(i, CheckpointBarrier)]
         return passed
 
-    def _writer_of(self, barrier: CheckpointBarrier) -> Callable[[], StateWriter]:
+    def _writer_of(self, barrier: CheckpointBarrier) -> tuple[Callable[[], StateWriter], MergedPart | None]:
         directory = barrier.directory or self._descriptor.checkpoint_directory
         if not directory:
             raise InternalError(
@@ -268,6 +279,10 @@ class TaskCheckpoints:
             )
         config = self._descriptor.config
         copies = self._copies if not barrier.directory and writes_local_copies(config) else None
+        merged = None
+        if self._merging is not None:
+            share = copies.share if copies is not None else lambda path: None
+            merged = self._merging.part(directory, barrier.checkpoint_id, share)
 
         def opened() -> StateWriter:
             """On the writing thread: a store is opened with its library, which takes time."""
@@ -275,17 +290,20 @@ class TaskCheckpoints:
             files: StateFiles = self._context.state_files(directory, config)
             if copies is not None:
                 files = CopyingFiles(files, copies)
-            return StateWriter(files, directory, is_compressed=is_compressed)
+            return StateWriter(files, directory, is_compressed=is_compressed, merged=merged)
 
-        return opened
+        return opened, merged
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
+        merging, base = self._merging, self._chains.base()
+        wasteful = merging.wasteful(base) if merging is not None else ()
         return {
-            node.chained.id: node.operator.context.state.begin_snapshot(
-                barrier.checkpoint_id, is_full=is_whole or self._chains.is_whole_due(node.chained.id)
+            id: node.operator.context.state.begin_snapshot(
+                barrier.checkpoint_id, is_full=is_whole or id in wasteful or self._chains.is_whole_due(id)
             )
             for node in self._task.chain.nodes
+            for id in (node.chained.id,)
         }
 
     def _submit(self, begun: _Begun, in_flight: Mapping[Place, list[StreamItem]], arrivals: Arrivals) -> None:
@@ -307,6 +325,7 @@ class TaskCheckpoints:
             in_flight,
             begun.base,
             None if is_savepoint else self._chains,
+            begun.merged,
         )
         write = StateWrite(taken, begun.open_writer, self._context.report, self._describe)
         self._writes.append(write)
@@ -335,6 +354,9 @@ class TaskCheckpoints:
             return
         self._is_whole_next = False
         self._chains.completed(checkpoint_id)
+        if self._merging is not None:
+            needed = (segment for chain in self._chains.base().values() for segment in chain)
+            self._merging.completed(checkpoint_id, needed)
         copies, named = self._copies, self._chains.paths(checkpoint_id)
         # An attempt that has not written it goes on from it, and may have to again.
         if copies is not None and named is not None:
@@ -353,6 +375,8 @@ class TaskCheckpoints:
                 write.give_up()
         # After that: a write that is not given up in time has added what it wrote.
         self._chains.aborted(checkpoint_id)
+        if self._merging is not None:
+            self._merging.aborted(checkpoint_id)
         if (copies := self._copies) is not None:
             self._context.write(lambda: copies.aborted(checkpoint_id))
         for node in self._task.chain.nodes:
