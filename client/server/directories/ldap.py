@@ -7,6 +7,7 @@ import dataclasses
 import ssl
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from sqlstream.client.server.directories.known_users import Login, NotKnown, Unavailable
 from sqlstream.errors import UserError
@@ -36,8 +37,6 @@ class Directory:
 
     def __post_init__(self) -> None:
         """UserError SS4002 for a directory that would be told passwords in clear, and for filters without a place."""
-        from urllib.parse import urlsplit
-
         place = urlsplit(self.url)
         if place.scheme not in ("ldap", "ldaps") or not place.hostname:
             raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import threading
@@ -13,12 +14,14 @@ from urllib.parse import urlsplit
 
 from sqlstream.client.server.directories.known_users import Login, NotKnown, Unavailable
 from sqlstream.errors import UserError
+from sqlstream.runtime.host.clock import steady_s
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Those with a public key alone: neither `none` nor an HMAC, whose key the issuer's public one could be taken for."""
 
 KEY_TYPES = ("RSA", "EC", "OKP")
 ANSWER_BYTES_MAX = 1 << 20
+_PART_BYTES = 1 << 16
 TOKEN_CHARACTERS_MAX = 16_384
 TIMEOUT_S = 5.0
 KEYS_KEPT_S = 3600.0
@@ -98,8 +101,6 @@ class OidcUsers:
 
     def _key_of(self, token: str) -> Any:
         """The public key that the token's head names; of an issuer with one key it need not name it."""
-        import base64
-
         head = token.split(".")[0]
         header = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
         if not isinstance(header, dict) or header.get("alg") not in ALGORITHMS:
@@ -180,12 +181,15 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _fetch(url: str) -> Any:
+    """What an issuer says there. All logins wait for it: one that drips is given up as one that is silent."""
     opener = urllib.request.build_opener(_NoRedirects)
+    data, deadline_s = bytearray(), steady_s() + 2 * TIMEOUT_S
     try:
         with opener.open(url, timeout=TIMEOUT_S) as answer:
-            data = answer.read(ANSWER_BYTES_MAX + 1)
-        if len(data) > ANSWER_BYTES_MAX:
-            raise Unavailable(f"{url} answers with too much")
+            while part := answer.read1(_PART_BYTES):
+                data += part
+                if len(data) > ANSWER_BYTES_MAX or steady_s() > deadline_s:
+                    raise Unavailable(f"{url} answers with too much, or too slowly")
         return json.loads(data)
     except (urllib.error.URLError, OSError, ValueError) as error:
         raise Unavailable(f"{url} cannot be read: {error}") from error

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hmac
+import http.server
 import json
+import threading
 import time
 from collections.abc import Iterator
 
@@ -12,6 +15,7 @@ import pytest
 from joserfc.jwk import RSAKey
 from oidc_issuer import OidcIssuer
 
+from sqlstream.client.server.directories import oidc
 from sqlstream.client.server.directories.known_users import NotKnown, Unavailable
 from sqlstream.client.server.directories.oidc import Issuer, OidcUsers
 from sqlstream.errors import UserError
@@ -111,6 +115,33 @@ def test_an_issuer_that_is_down_costs_only_tokens_with_other_keys(issuer: OidcIs
     issuer.is_down = True
     clock.now_s += 3700
     assert users.login(issuer.token(exp=int(clock.now_s) + 60))
+
+
+def test_an_issuer_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    class Dripping(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.01):
+                    self.wfile.write(b" ")
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    monkeypatch.setattr(oidc, "TIMEOUT_S", 0.5)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        users = OidcUsers(Issuer(f"http://127.0.0.1:{server.server_address[1]}", "a", "sub", "g"), Clock())
+        head = base64.urlsafe_b64encode(b'{"alg": "RS256", "kid": "1"}').decode()
+        try:
+            with pytest.raises(Unavailable, match="too slowly"):
+                users.login(f"{head}.e30.e30")
+        finally:
+            ended.set()
+            server.shutdown()
 
 
 def test_an_issuer_of_another_name_is_not_believed(issuer: OidcIssuer) -> None:
