@@ -46,6 +46,7 @@ def adaptive_settings(job: JobGraph) -> AdaptiveSettings | None:
     has a fixed parallelism."""
     config = job.config
     is_reactive = options.get(config, "scheduler-mode") == "REACTIVE"
+    # UserError for the value that is refused: there is always a checkpoint.
     options.get(config, "jobmanager.adaptive-scheduler.rescale-trigger.active-checkpoint.enabled")
     if options.get(config, "jobmanager.scheduler") != "Adaptive" and not is_reactive:
         return None

@@ -49,6 +49,7 @@ INLINE_OF_A_GROUP_BYTES_MAX, ALWAYS_INLINE_BYTES_MAX = 64 << 10, 128
 """What is beyond this of a group does too, but for what is as small as the key by which it would be found."""
 
 _READ_AT_ONCE = 64
+_ENVELOPE_BYTES, _KEY_CHARACTERS_MAX = 256, 48
 
 
 class NotLeading(Exception):
@@ -247,12 +248,10 @@ class Leader:
             # A later leader has removed it: nothing names it yet.
             raise NotLeading from conflict
         content = msgspec.msgpack.encode(values)
-        if len(content) + 256 > self._bytes_max:
+        if values and (refusal := self._refusal(name, content)) is not None:
             for key in (values[n].key for n in changes if n in values and values[n].key):
                 yield from _removed(key, is_large=True)
-            raise ExternalError(
-                "SS6082", f'"{name}" would take {len(content)} bytes in the store of leaders, which allows {self._bytes_max}'
-            )  # fmt: skip
+            raise refusal
         try:
             if not values:
                 yield from self._drop(name)
@@ -265,6 +264,19 @@ class Leader:
             raise NotLeading from conflict
         for key in replaced:
             yield from _removed(key, is_large=True)
+
+    def _refusal(self, name: str, content: bytes) -> ExternalError | None:
+        """Why a group cannot have this content: it, or the index with a group more, is larger than a record."""
+        found = {f'"{name}"': len(content)}
+        if name not in self._groups:
+            names = {**self._names(), name: "-" * _KEY_CHARACTERS_MAX}
+            found["the list of all that is kept"] = len(msgspec.msgpack.encode(names))
+        for what, size in found.items():
+            if size + _ENVELOPE_BYTES > self._bytes_max:
+                return ExternalError(
+                    "SS6082", f"{what} would take {size} bytes in the store of leaders, which allows {self._bytes_max}"
+                )  # fmt: skip
+        return None
 
     def _add(self, name: str, content: bytes, values: dict[str, _Value]) -> Program[None]:
         key = self._next_key()

@@ -220,6 +220,31 @@ def test_what_is_too_large_is_refused_and_changes_nothing(
     server.leadership.stop()
 
 
+def test_more_groups_than_their_list_has_room_for_are_refused_and_the_server_leads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FolderStore, "bytes_max", 1000)
+    server = Server(tmp_path / "c").begin()
+    assert server.leads()
+    kept: list[str] = []
+
+    def fill() -> None:
+        for number in range(100):
+            server.leadership.change(f"job-{number}", {"a": b"1"})
+            kept.append(f"job-{number}")
+
+    with pytest.raises(ExternalError, match="the list of all that is kept would take") as caught:
+        fill()
+    server.leadership.change("none", {"a": None})
+    assert (caught.value.code, 5 < len(kept) < 40) == ("SS6082", True)
+    server.leadership.change(kept[0], {"a": b"2"})
+    server.leadership.change(kept.pop(), {"a": None})
+    server.leadership.change("another", {"a": b"3"})
+    assert sorted(server.leadership.contents()) == sorted([*kept, "another"])
+    assert not server.lost.is_set()
+    server.leadership.stop()
+
+
 def test_a_record_of_a_catalog_names_most_tables_and_has_few(tmp_path: Path) -> None:
     """Small values of a group that has many lie outside of its record, too; those that replace others count once."""
     server = Server(tmp_path / "c", lease_s=60).begin()
