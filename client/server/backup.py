@@ -20,16 +20,15 @@ import msgspec
 
 from sqlstream import __version__
 from sqlstream.bounds import Count, Millis
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import OtherVersion, read_graph
 from sqlstream.client.server.kept_file import DamagedFile, make_private_directory, write_file
 from sqlstream.client.server.leaders.copied_records import LeaderStores, copied_records, fill, led_epoch
 from sqlstream.client.server.place_formats import check_formats
-from sqlstream.client.server.recovery import JobCheckpointStores
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.kept_formats import KeptFormat
-from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
-from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
+from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
 from sqlstream.runtime.host.whole_files import FILE_MODE, sync_directory
 
 RECORD, DATA = "backup.json", "data"
@@ -226,14 +225,13 @@ class _Copy:
     def _checkpoint(self, graph: JobGraph) -> StoredCheckpoint | None:
         """The newest checkpoint of a job, copied unless it lies elsewhere. Those of a running job go while others come: whoever
         has opened all files of one reads them to their end."""
-        directory = JobCheckpointStores(self._place.checkpoints).directory_of(graph)
+        stores = JobCheckpointStores(self._place.checkpoints)
+        directory = stores.directory_of(graph)
         if not directory:
             return None
         is_ours = directory.startswith(self._place.checkpoints + os.sep)
         for _ in range(TRIES):
-            found = (
-                CheckpointDirectory(checkpoint_files(directory, graph.config), directory).retained().newest()
-            )
+            found = stores.newest(graph)
             if found is None or not is_ours:
                 return found
             with contextlib.suppress(FileNotFoundError):

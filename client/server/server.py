@@ -28,6 +28,7 @@ from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.directories.from_settings import known_users
 from sqlstream.client.server.guarded_cluster import GuardedCluster, JobLimits
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.client.server.leaders.leadership import Leadership, no_leader
@@ -43,7 +44,7 @@ from sqlstream.client.server.log_files import (
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.place_formats import check_formats, check_record, put_record
 from sqlstream.client.server.places import Places
-from sqlstream.client.server.recovery import JobCheckpointStores, keep_files, recover, submit_again
+from sqlstream.client.server.recovery import keep_files, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import LED, ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone

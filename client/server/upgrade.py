@@ -12,15 +12,15 @@ from sqlstream.client.catalog import stored
 from sqlstream.client.catalog.catalogs import DEFAULT_DIRECTORY, STORE_DIRECTORY
 from sqlstream.client.catalog.definition_files import read_definition
 from sqlstream.client.server.backup import KeptPlace
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import OtherVersion, read_graph
 from sqlstream.client.server.kept_file import DamagedFile
 from sqlstream.client.server.leaders.copied_records import holder
 from sqlstream.client.server.place_formats import check_formats, put_formats
-from sqlstream.client.server.recovery import JobCheckpointStores
 from sqlstream.client.server.tokens import TOKENS_FILE, Tokens
 from sqlstream.errors import ErrorInfo, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
+from sqlstream.runtime.checkpoint.checkpoint_directory import load_checkpoint
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 
@@ -83,7 +83,7 @@ def _job(graph: JobGraph, place: KeptPlace, had_checkpoint: bool) -> tuple[str, 
     if not (directory := stores.directory_of(graph)):
         return RECOMPUTED, "it takes no checkpoints, and runs from its beginning"
     try:
-        newest = CheckpointDirectory(checkpoint_files(directory, graph.config), directory).retained().newest()
+        newest = stores.newest(graph)
         if newest is None:
             if had_checkpoint:
                 return REFUSED, f'it has had checkpoints in "{directory}", and none is there'

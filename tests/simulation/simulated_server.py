@@ -10,8 +10,9 @@ import pytest
 from simulated_tasks import ASSIGNED
 
 from sqlstream import config as options
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
-from sqlstream.client.server.recovery import JobCheckpointStores, recover, submit_again
+from sqlstream.client.server.recovery import recover, submit_again
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
 from sqlstream.runtime.connectors import CONNECTORS

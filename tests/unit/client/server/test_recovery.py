@@ -19,10 +19,10 @@ from operator_harness import batch
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore
 from sqlstream.client.server.recovery import (
     LOST_WITH_CLIENT,
-    JobCheckpointStores,
     keep_files,
     recover,
     submit_again,
