@@ -228,7 +228,7 @@ async def _cancelled() -> None:
 
 
 @contextlib.contextmanager
-def _ftp(directory: Path) -> Running:
+def _ftp(directory: Path, host: str = "127.0.0.1") -> Running:
     from pyftpdlib.authorizers import DummyAuthorizer
     from pyftpdlib.handlers import FTPHandler
     from pyftpdlib.servers import ThreadedFTPServer
@@ -236,11 +236,12 @@ def _ftp(directory: Path) -> Running:
     authorizer = DummyAuthorizer()
     authorizer.add_user(USER, PASSWORD, str(directory), perm="elradfmwMT")
     handler = type("Handler", (FTPHandler,), {"authorizer": authorizer, "use_gmt_times": True})
-    server = ThreadedFTPServer(("127.0.0.1", 0), handler)
+    server = ThreadedFTPServer((host, 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"timeout": 0.2}, daemon=True)
     thread.start()
     try:
-        yield f"ftp://127.0.0.1:{server.address[1]}", {"fs.user": USER, "fs.password": PASSWORD}, []
+        at = f"[{host}]" if ":" in host else host
+        yield f"ftp://{at}:{server.address[1]}", {"fs.user": USER, "fs.password": PASSWORD}, []
     finally:
         server.close_all()
         thread.join(10)
@@ -455,3 +456,4 @@ _SERVERS: dict[str, Callable[[Path], Any]] = {
     "http": _http,
 }
 SCHEMES = tuple(_SERVERS)
+_SERVERS["ftp6"] = lambda directory: _ftp(directory, "::1")

@@ -6,6 +6,8 @@ Tables, checkpoints, savepoints and artefacts come in here. Whoever opens a path
 from __future__ import annotations
 
 import functools
+import glob
+import ipaddress
 import re
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -23,9 +25,9 @@ from sqlstream.spi.table_options import descriptors_of, option, parse_options
 _STORES_MAX = 16
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
 _ENDPOINT = re.compile(r"(?:(https?)://)?([^\s/?#@]+)/?")
-_SERVER = re.compile(r"[A-Za-z0-9_.-]+(?::[0-9]{1,5})?")
+_SERVER = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _CONTAINER = re.compile(r"[A-Za-z0-9$-]+@[a-z0-9]+(?:\.[A-Za-z0-9.-]+)?")
-_WILDCARD = re.compile(r"[*?\[]")
+_AUTHORITY = re.compile(r"/+[^/]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +209,22 @@ def is_in_store(path: str) -> bool:
     return scheme_of(path) in FILE_SYSTEMS
 
 
+def key_start(path: str) -> int:
+    """Where a path begins behind what names its server or store, in which brackets are no pattern: 0 for one of this machine."""
+    found = _AUTHORITY.match(path, path.index(":") + 1) if is_in_store(path) else None
+    return found.end() if found is not None else 0
+
+
+def escape_pattern(path: str) -> str:
+    """The pattern that matches this path alone.
+
+    >>> escape_pattern("ftp://[::1]/a[1]"), escape_pattern("/a*")
+    ('ftp://[::1]/a[[]1]', '/a[*]')
+    """
+    start = key_start(path)
+    return path[:start] + glob.escape(path[start:])
+
+
 def change_of(path: str) -> Change:
     """How files are published at a path, which may be one of this machine."""
     return FILE_SYSTEMS[scheme_of(path)].change if is_in_store(path) else Change.RENAME
@@ -240,14 +258,24 @@ class Place:
 
     @property
     def server(self) -> tuple[str, int | None]:
-        host, _, port = self.authority.partition(":")
-        return host, int(port) if port else None
+        """The host, an address of IPv6 without its brackets, and the port."""
+        found = _SERVER.fullmatch(self.authority)
+        assert found is not None
+        return found[1].strip("[]"), int(found[2]) if found[2] else None
 
 
-def _may_have_port(system: FileSystem, authority: str) -> bool:
-    """Libraries take what is beyond 16 bits modulo these, or for the usual port."""
-    port = authority.partition(":")[2]
-    return system.authority is not _SERVER or not port or 0 < int(port) < 1 << 16
+def _is_authority(system: FileSystem, authority: str) -> bool:
+    """Libraries take a port that is beyond 16 bits modulo these, or for the usual one."""
+    found = system.authority.fullmatch(authority)
+    if found is None or system.authority is not _SERVER:
+        return found is not None
+    host, port = found.groups()
+    if host.startswith("["):
+        try:
+            ipaddress.IPv6Address(host.strip("[]"))
+        except ValueError:
+            return False
+    return not port or 0 < int(port) < 1 << 16
 
 
 def place_of(path: str, what: str = 'option "path"') -> Place:
@@ -263,8 +291,7 @@ def place_of(path: str, what: str = 'option "path"') -> Place:
             option="path",
             hint="give them by options such as 'fs.user' and 'fs.password', whose values no message shows",
         )
-    is_named = system.authority.fullmatch(authority) is not None and _may_have_port(system, authority)
-    if not is_named or "\0" in rest or "//" in rest:
+    if not _is_authority(system, authority) or "\0" in rest or "//" in rest:
         kind = "bucket of a store" if system.has_buckets or system is _ABFS else "server"
         raise UserError(
             "SS4002",

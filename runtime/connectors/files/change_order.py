@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 
+from sqlstream.runtime.host.file_systems import escape_pattern
 from sqlstream.runtime.host.files import list_if_there
 from sqlstream.spi.files import Files
 
@@ -29,7 +29,7 @@ def order_behind(path: str, now_ms: int, files: Files) -> str:
     It is the time, unless files there have a later one: clocks differ between machines, and are set back. What an earlier
     attempt may still have committed is staged before a later one is deployed. One look at the whole directory."""
     # Staged files first: one that a commit moves meanwhile is found at its final name.
-    pattern = os.path.join(glob.escape(path), ".staging-*")
+    pattern = os.path.join(escape_pattern(path), ".staging-*")
     names = [os.path.basename(directory) for directory in files.match_glob(pattern)]
     found = [match.group(1) for name in names if (match := _STAGING.fullmatch(name))]
     names = [os.path.basename(status.path) for status in list_if_there(path, files)]

@@ -14,7 +14,7 @@ from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.artifacts import ARTIFACT
 from sqlstream.runtime.connectors.files.table_log import TableLog, is_of_sink
 from sqlstream.runtime.host.clock import now_ms
-from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, is_in_store, place_of, scheme_of
+from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, is_in_store, key_start, place_of, scheme_of
 from sqlstream.runtime.host.files import list_if_there
 from sqlstream.spi.files import Files, FileStatus, is_hidden, refuse_home
 
@@ -95,16 +95,17 @@ def _without_scheme(path: str) -> str:
 
 
 def is_pattern(path: str) -> bool:
-    return _WILDCARD.search(path) is not None
+    return _WILDCARD.search(path, key_start(path)) is not None
 
 
 def root_of(path: str) -> str:
     """The directory under which all files of a table are: of a pattern, the part before its first wildcard."""
     if not is_pattern(path):
         return path
-    parts = path.split("/")
+    start = key_start(path)
+    parts = path[start:].split("/")
     fixed = next(i for i, part in enumerate(parts) if is_pattern(part))
-    return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+    return path[:start] + "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
 
 
 def table_root(path: str, files: Files) -> str:

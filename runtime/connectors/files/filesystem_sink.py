@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,7 @@ from sqlstream.runtime.evaluate.values import values_batches
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnWriter, TombstoneWriter
 from sqlstream.runtime.formats.text_values import format_text
+from sqlstream.runtime.host.file_systems import escape_pattern
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.kernels.keys.group import group, run_starts
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
@@ -331,5 +331,5 @@ def remove_staged_by(path: str, job_id: str, writer_names: Sequence[str], files:
     """Remove the directories of these writers (`FileSinkWriter._new_id`), whatever they wrote."""
     for digits in map(digits_of, writer_names):
         for writer_id in (digits[:ORDER_DIGITS], "?" * ORDER_DIGITS + digits[:8]):
-            for directory in files.match_glob(staging_directory(glob.escape(path), job_id, writer_id)):
+            for directory in files.match_glob(staging_directory(escape_pattern(path), job_id, writer_id)):
                 files.remove(directory)

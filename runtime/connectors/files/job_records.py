@@ -7,7 +7,6 @@ that comes long after finds that its commit is complete, although users may have
 from __future__ import annotations
 
 import contextlib
-import glob
 import logging
 import os
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from sqlstream.errors import UserError
 from sqlstream.kept_formats import TABLE_LOGS
+from sqlstream.runtime.host.file_systems import escape_pattern
 from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
@@ -126,7 +126,7 @@ class JobRecords:
         records = sorted(list_if_there(self._directory, self._files), key=lambda record: record.modified_ms)
         for record in records[: max(0, len(records) - RECORDS_MAX + 1)]:
             manifest = os.path.join(self._path, f".commit-{os.path.basename(record.path)}-")
-            if not self._files.match_glob(f"{glob.escape(manifest)}*"):
+            if not self._files.match_glob(f"{escape_pattern(manifest)}*"):
                 self._files.remove(record.path)
 
 

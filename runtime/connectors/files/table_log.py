@@ -45,6 +45,7 @@ import msgspec
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.abandoned_rows import CLAIM, is_claimed
 from sqlstream.runtime.connectors.files.job_records import DIRECTORY, JobRecords, write_whole
+from sqlstream.runtime.host.file_systems import escape_pattern
 from sqlstream.runtime.host.files import file_error, list_if_there
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files, is_hidden
@@ -122,7 +123,7 @@ class TableLog:
     def view(self) -> LogView:
         """UserError SS5083 where readers would see old files beside those that replace them."""
         # One look: `.commit-…`, `.committed`, and what another build left.
-        names = self._files.match_glob(os.path.join(glob.escape(self._path), ".[cr]*"))
+        names = self._files.match_glob(os.path.join(escape_pattern(self._path), ".[cr]*"))
         _refuse_other_builds(names)
         # The records first: one that is put from here on is another in the next look.
         records = frozenset(self._record_files()) if self._at(DIRECTORY) in names else frozenset()
@@ -215,7 +216,7 @@ class TableLog:
 
     def settle(self) -> None:
         """Undo or complete the commits whose process has died, unless their job is kept. UserError SS5083."""
-        _refuse_other_builds(self._files.match_glob(os.path.join(glob.escape(self._path), ".[pr]*")))
+        _refuse_other_builds(self._files.match_glob(os.path.join(escape_pattern(self._path), ".[pr]*")))
         for manifest in self._manifests():
             commit = named_by(manifest)
             if is_claimed(staging_directory(self._path, commit.job_id, CLAIM), self._files):
@@ -318,7 +319,7 @@ class TableLog:
     # --- manifests ----------------------------------------------------------------------------------------------------
 
     def _stagings(self, job_id: str) -> list[str]:
-        return self._files.match_glob(staging_directory(glob.escape(self._path), job_id, "*"))
+        return self._files.match_glob(staging_directory(escape_pattern(self._path), job_id, "*"))
 
     def _at(self, relative: str) -> str:
         return os.path.join(self._path, relative)
@@ -332,7 +333,7 @@ class TableLog:
     def _manifests(self, job_id: str = "") -> list[str]:
         """All manifests, or those of one job."""
         begin = f"{glob.escape(job_id)}-" if job_id else ""
-        found = self._files.match_glob(os.path.join(glob.escape(self._path), f".commit-{begin}*"))
+        found = self._files.match_glob(os.path.join(escape_pattern(self._path), f".commit-{begin}*"))
         of_job = (m for m in found if not job_id or named_by(m).job_id == job_id)
         return [manifest for manifest in of_job if self._is_manifest(manifest)]
 

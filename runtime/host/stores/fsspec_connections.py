@@ -225,7 +225,7 @@ def webhdfs(place: Place, options: FileSystemOptions, files: Files) -> Files:
 
     def connect() -> _WebHdfsConnection:
         made = system(
-            host,
+            f"[{host}]" if ":" in host else host,
             port=port or _WEBHDFS_PORT[place.scheme],
             user=None if options.token else options.user,
             password=options.password,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,8 @@ import pytest
 from file_servers import PASSWORD, FileServer, running
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
-from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, files_of, place_of
+from sqlstream.runtime.connectors.files.file_paths import find_files
+from sqlstream.runtime.host.file_systems import FILE_SYSTEMS, escape_pattern, files_of, place_of
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.http_client import Answer, Request
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
@@ -211,6 +213,10 @@ def test_a_data_node_that_fails_is_no_content(tmp_path: Path) -> None:
         ("ftp://host:99999/a", "names no server"),
         ("sftp://host/a//b", "names no server"),
         ("webhdfs://ho*st/a", "names no server"),
+        ("sftp://[::1]:0/a", "names no server"),
+        ("sftp://[::1]x/a", "names no server"),
+        ("sftp://[1:2]/a", "names no server"),
+        ("sftp://::1/a", "names no server"),
         ("gs://", "names no bucket"),
     ],
 )
@@ -222,6 +228,31 @@ def test_paths_that_name_no_place_are_refused_without_their_passwords(path: str,
         place_of(path)
     assert raised.value.code == "SS4002"
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "server"),
+    [
+        ("sftp://[::1]:2222/a", ("::1", 2222)),
+        ("ftp://[2001:db8::2]/a", ("2001:db8::2", None)),
+        ("sftp://host:22/a", ("host", 22)),
+        ("webhdfs://10.0.0.1/a", ("10.0.0.1", None)),
+    ],
+)
+def test_a_server_is_a_name_or_an_address(path: str, server: tuple[str, int | None]) -> None:
+    assert place_of(path).server == server
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/if_inet6"), reason="this machine has no IPv6")
+def test_the_brackets_of_an_address_are_no_part_of_a_pattern(tmp_path: Path) -> None:
+    with running("ftp6", tmp_path) as server:
+        server.put("d/a.csv", b"1")
+        server.put("d/b.txt", b"2")
+        files = files_of({"path": server.root, **server.login}, LocalFiles())
+        for path, names in (("d/*.csv", ["a.csv"]), ("d", ["a.csv", "b.txt"])):
+            found = find_files(f"{server.root}/{path}", files, may_be_empty=False)
+            assert [file.path for file in found] == [f"{server.root}/d/{name}" for name in names]
+        assert files.match_glob(f"{escape_pattern(server.root)}/d/[b]*") == [f"{server.root}/d/b.txt"]
 
 
 def test_a_server_reaches_file_systems_as_database_servers_and_http_as_tables_of_http_do(
