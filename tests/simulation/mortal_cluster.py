@@ -206,8 +206,12 @@ class MortalCluster(Cluster):
         self.provider.lost = before.lost
         self.is_up = True
         if self.bounds is None:
+            life = self.life
             for n in range(self.rng.randint(2, 4)):
-                self.after(self.rng.randint(0, 500), lambda n=n: self.start_one(100 * self.life + n))
+                # One that has not started when its JobManager dies never does: the next life gives its name to another.
+                self.after(
+                    self.rng.randint(0, 500), lambda n=n: self.life == life and self.start_one(100 * life + n)
+                )
         self.tick_job_manager(self.life)
 
     def _submit_again(self, job: JobGraph, restored: tuple[LoadedCheckpoint, ...]) -> None:

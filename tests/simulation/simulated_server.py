@@ -111,7 +111,7 @@ def simulated_surroundings() -> Iterator[None]:
         for name in ("simulated", ASSIGNED):
             patch.setitem(CONNECTORS, name, "simulated_tasks:SimulatedConnector")
         for user in (
-            "sqlstream.client.server.recovery",
+            "sqlstream.client.server.job_checkpoint_stores",
             "sqlstream.runtime.checkpoint.checkpoint_store",
         ):
             patch.setattr(f"{user}.checkpoint_files", _files)
