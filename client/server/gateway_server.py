@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sqlstream.client.clusters.joined_task_manager import Joining, admission_of
@@ -13,6 +14,8 @@ from sqlstream.client.configuration import Configuration
 from sqlstream.client.server.log_files import log_printed_lines
 from sqlstream.client.server.peers import Peer, WaitingApp
 from sqlstream.client.server.server import Server
+from sqlstream.config import option
+from sqlstream.config_option import Scope
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.host.process_directory import ProcessDirectory
 from sqlstream.runtime.net.endpoint import read_identity
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from sqlstream.messages.rescale import RescaleStatus
     from sqlstream.messages.stacks import RequestStacks, StacksReply
 
+
+logger = logging.getLogger(__name__)
 
 WAIT_S = 1.0
 """How often the JobManager is looked for when the gateway starts."""
@@ -59,6 +64,21 @@ class JoinedCluster(RemoteClusterClient):
 
     def keep_log_levels(self, levels: dict[str, str]) -> None:
         raise _of_job_manager("set levels of loggers")
+
+
+_OF_JOINING = ("security.ssl.internal.", "taskmanager.host", "execution.target")
+"""What a gateway reads of the settings of a cluster, since it joins one."""
+
+
+def without_effect(config: Mapping[str, str]) -> list[str]:
+    """The settings of a cluster that is not the gateway's.
+
+    >>> without_effect({"io.tmp.dirs": "/t", "parallelism.default": "2", "taskmanager.host": "a"})
+    ['io.tmp.dirs']
+    """
+    return sorted(
+        key for key in config if option(key).scope is Scope.CLUSTER and not key.startswith(_OF_JOINING)
+    )
 
 
 def _no_job_manager(leader: Peer | None) -> ExternalError:
@@ -111,6 +131,10 @@ class GatewayServer(Server):
         return False
 
     def _start_cluster(self, ends: contextlib.ExitStack) -> None:
+        for key in without_effect(self._configuration.for_jobs):
+            logger.warning(
+                'option "%s" has no effect on a gateway: give it to the JobManager or its TaskManagers', key
+            )
         self._places = self._file_places()
         self._served = self._joined
         ends.callback(self._joined.close)

@@ -9,9 +9,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
-from sqlstream.runtime.checkpoint.places import absolute_place, check_place, check_places
+from sqlstream.runtime.checkpoint.places import (
+    absolute_place,
+    check_place,
+    check_places,
+    with_absolute_places,
+)
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.embedded import EmbeddedCluster
@@ -39,9 +46,10 @@ class JobLimits:
 
 
 class GuardedCluster(EmbeddedCluster):
-    """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of their
-    files, and the size of their plan. TaskManagers check each file of a table again when they open it. The places of savepoints
-    are checked when they are asked for."""
+    """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of
+    their files, and the size of their plan. Before that its settings fill in what a job's leave open (`with_defaults`).
+    TaskManagers check each file of a table again when they open it. The places of savepoints are checked when they are asked
+    for."""
 
     def __init__(
         self,
@@ -57,11 +65,14 @@ class GuardedCluster(EmbeddedCluster):
         self._limits = limits
         self._keeps_artifacts = keeps_artifacts
         self._user_plans = UserPlans(limits, self._live_jobs)
+        self._defaults = with_absolute_places(config)
 
     def _live_jobs(self) -> set[str]:
         return {job.job_id for job in self.jobs() if not job.status.is_terminal}
 
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+        if not is_recovered:
+            graph = replace(graph, config=with_defaults(graph.config, self._defaults))
         with self._user_plans.submitting(graph.job_id):
             super().submit(graph, is_recovered)
 
@@ -106,6 +117,32 @@ class GuardedCluster(EmbeddedCluster):
         place = absolute_place(path, "the directory of the savepoint")
         check_place(place, files_at(self._places))
         return place
+
+
+DEFAULTS = (
+    "execution.checkpointing.dir",
+    "execution.checkpointing.savepoint-dir",
+    "execution.checkpointing.num-retained",
+    "execution.files-are-shared",
+    "state.backend.type",
+    "s3.",
+    "restart-strategy.",
+)
+"""What a JobManager has of its own settings for jobs that were planned elsewhere, as in Flink: keys, or beginnings of keys, of
+which a job takes all or none."""
+
+
+def with_defaults(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """A job's settings, and for those of DEFAULTS that it leaves open the cluster's.
+
+    >>> with_defaults({"s3.endpoint": "http://a"}, {"s3.access-key": "k", "restart-strategy.type": "none", "rest.port": "1"})
+    {'s3.endpoint': 'http://a', 'restart-strategy.type': 'none'}
+    """
+    found = dict(config)
+    for group in DEFAULTS:
+        if not any(value and key.startswith(group) for key, value in config.items()):
+            found |= {key: value for key, value in defaults.items() if key.startswith(group)}
+    return found
 
 
 class UserPlans:

@@ -38,7 +38,9 @@ def gateway(directory: Path, addresses: str) -> Iterator[RunningServer]:
 def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) -> None:
     door = free_port()
     with (
-        job_manager(tmp_path, "data", door) as manager,
+        job_manager(
+            tmp_path, "data", door, "-D", f"execution.checkpointing.dir={tmp_path / 'of-manager'}"
+        ) as manager,
         workers(tmp_path, f"127.0.0.1:{door}", 2),
         gateway(tmp_path, f"127.0.0.1:{door}") as front,
     ):
@@ -55,6 +57,16 @@ def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) ->
         job = start_copy(front, tmp_path, ROWS)
         front.wait_for(job, "FINISHED")
         assert written(tmp_path) == list(range(1, ROWS + 1))
+        # Its session has named no directory for checkpoints, and the next one does.
+        user_config = manager.get(f"/jobs/{job}/config")["execution-config"]["user-config"]
+        assert user_config["execution.checkpointing.dir"] == str(tmp_path / "of-manager")
+        own = f"SET 'execution.checkpointing.dir' = '{tmp_path / 'of-session'}'"
+        other = start_copy(front, tmp_path / "other", 100_000, own, "DROP TABLE g", "DROP TABLE o")
+        front.wait_until_checkpointed(other)
+        assert list((tmp_path / "of-session").glob(f"{other}/chk-*"))
+        assert not (tmp_path / "of-manager" / other).exists()
+        front.request("PATCH", f"/jobs/{other}?mode=cancel", rest=True)
+        front.wait_for(other, "CANCELED")
         # Both know the job, by its REST.
         assert manager.statuses()[job] == "FINISHED"
         listed = command("jobs", "--server", manager.rest)
