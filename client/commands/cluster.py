@@ -10,7 +10,6 @@ from sqlstream.client.arguments import add_configuration_arguments, configuratio
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.hosts import Host
-    from sqlstream.client.server.standalone import StandaloneCluster
 
 EPILOG = """\
 examples:
@@ -53,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.action == "token":
-        print(_cluster(arguments).join_token(arguments.new))
+        print(_join_token(arguments, arguments.new))
         return 0
     from sqlstream.client.clusters import hosts
 
     found = _hosts(arguments.hosts)
     match arguments.action:
         case "up":
-            token = str(_cluster(arguments).join_token())
+            token = _join_token(arguments)
             answers = hosts.start(found, arguments.command, arguments.join, token, arguments.settings)
         case "down":
             answers = hosts.stop(found)
@@ -71,16 +70,19 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0 if all(answer.is_done for answer in answers) else 1
 
 
-def _cluster(arguments: argparse.Namespace) -> StandaloneCluster:
+def _join_token(arguments: argparse.Namespace, is_new: bool = False) -> str:
     import os
 
     from sqlstream.client.server.kept_file import make_private_directory
-    from sqlstream.client.server.server_config import shared_directory
+    from sqlstream.client.server.leaders.shared_secrets import shared_files
     from sqlstream.client.server.standalone import StandaloneCluster
 
-    directory = shared_directory(configuration_of(arguments), arguments.data_dir)
-    make_private_directory(directory)
-    return StandaloneCluster(os.path.join(directory, "cluster"))
+    with shared_files(configuration_of(arguments), arguments.data_dir) as directory:
+        make_private_directory(directory)
+        cluster = StandaloneCluster(os.path.join(directory, "cluster"))
+        # Made together: the server that starts next has the same.
+        cluster.make_secrets()
+        return str(cluster.join_token(is_new))
 
 
 def _hosts(path: str) -> tuple[Host, ...]:

@@ -41,33 +41,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from sqlstream.client.server.leaders.shared_secrets import shared_files
+    from sqlstream.client.server.tokens import Tokens
+
+    with shared_files(configuration_of(arguments), arguments.data_dir) as directory:
+        lines = _done(arguments, Tokens(directory))
+    # Behind it: what is printed counts.
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _done(arguments: argparse.Namespace, tokens: Tokens) -> list[str]:
     from sqlstream.client.server.roles import parse_role
 
-    tokens = _tokens(arguments)
     match arguments.action:
         case "add":
             role = parse_role(arguments.role)
-            print(tokens.add(arguments.name, role, arguments.max_jobs, arguments.max_sessions))
+            return [tokens.add(arguments.name, role, arguments.max_jobs, arguments.max_sessions)]
         case "remove":
             tokens.remove(arguments.name)
         case _:
+            lines = []
             for token in tokens.all():
                 limits = {"jobs": token.jobs_max, "sessions": token.sessions_max}
                 said = "".join(f"  at most {n} {what}" for what, n in limits.items() if n)
-                print(f"{token.name}  {token.role.value}{said}")
-            if not tokens.all():
+                lines.append(f"{token.name}  {token.role.value}{said}")
+            if not lines:
                 print("there is no token", file=sys.stderr)
-    return 0
+            return lines
+    return []
 
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of things")
     return int(text)
-
-
-def _tokens(arguments: argparse.Namespace) -> Tokens:
-    from sqlstream.client.server.server_config import shared_directory
-    from sqlstream.client.server.tokens import Tokens
-
-    return Tokens(shared_directory(configuration_of(arguments), arguments.data_dir))

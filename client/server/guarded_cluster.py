@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from sqlstream.client.server.leaders.shared_artifacts import SharedArtifacts
 from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
 from sqlstream.runtime.checkpoint.places import (
@@ -23,6 +24,7 @@ from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.runtime.host.rooted_files import RootedFiles, files_at
+from sqlstream.runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream.runtime.jobmanager.resources.slot_pool import sharing_groups
 from sqlstream.runtime.net.results import PrintLines
 from sqlstream.specs import SinkSpec, SourceSpec
@@ -58,12 +60,12 @@ class GuardedCluster(EmbeddedCluster):
         print_lines: PrintLines,
         surroundings: ClusterSurroundings,
         limits: JobLimits,
-        keeps_artifacts: bool = True,
+        shared_artifacts: SharedArtifacts | None = None,
     ) -> None:
         super().__init__(config, task_managers, False, print_lines, surroundings)
         self._places = surroundings.places
         self._limits = limits
-        self._keeps_artifacts = keeps_artifacts
+        self._shared_artifacts = shared_artifacts
         self._user_plans = UserPlans(limits, self._live_jobs)
         self._defaults = with_absolute_places(config)
 
@@ -81,11 +83,6 @@ class GuardedCluster(EmbeddedCluster):
         check_plan_size(size, self._limits.plan_bytes_max)
         if not is_recovered:
             check_slots(graph, self._limits.job_slots_max)
-        if graph.artifacts and not self._keeps_artifacts and not is_recovered:
-            raise UserError(
-                "SS6085",
-                f'the file "{graph.artifacts[0].name}" would be lost with this server: those that share it have no directory',
-            )
         # A statement that is planned with a job of its own is none that the user has asked for.
         is_let_in = is_recovered or graph.is_for_planning
         self._user_plans.add(graph.owner, graph.job_id, size, is_let_in)
@@ -93,6 +90,16 @@ class GuardedCluster(EmbeddedCluster):
             files = RootedFiles(self._places)
             check_paths(graph, files)
             check_places(graph.config, files)
+
+    def _with_artifacts(self, graph: JobGraph, restored: tuple[LoadedCheckpoint, ...]) -> JobGraph:
+        """What the next server could not find here it finds in the store, before the job is taken."""
+        shared = self._shared_artifacts
+        if shared is not None:
+            shared.fetch(graph.artifacts)
+        graph = super()._with_artifacts(graph, restored)
+        if shared is not None:
+            shared.put(graph.artifacts)
+        return graph
 
     def rescale(self, graph: JobGraph, trigger_id: str) -> None:
         check_slots(graph, self._limits.job_slots_max)

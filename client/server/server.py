@@ -33,7 +33,9 @@ from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import make_private_directory
 from sqlstream.client.server.leaders.leadership import Leadership, no_leader
 from sqlstream.client.server.leaders.led_files import LedFiles
-from sqlstream.client.server.leaders.stores import open_stores
+from sqlstream.client.server.leaders.shared_artifacts import SharedArtifacts
+from sqlstream.client.server.leaders.shared_secrets import secrets_of
+from sqlstream.client.server.leaders.stores import open_stores, place_store
 from sqlstream.client.server.log_files import (
     LogFiles,
     LogFilesHandler,
@@ -180,10 +182,7 @@ class Server:
             self._listen(ends)
         self._start_log(ends)
         self._tokens = Tokens(self._directory.shared)
-        if config.is_token_required:
-            made = self._tokens.ensure_first()
-            if made:
-                logger.info('the first token, of an admin, is in "%s"', self._tokens.first_token_path)
+        self._make_secrets(ends)
         # Last of all but the log: requests under way have as long as the jobs take to end.
         ends.callback(self._stop_http)
         self._start_cluster(ends)
@@ -208,6 +207,39 @@ class Server:
             )
         )
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
+
+    def _make_secrets(self, ends: contextlib.ExitStack) -> None:
+        """Tokens, and the authority of a cluster that TaskManagers join: those of the servers that share a store, or new ones."""
+
+        def make() -> None:
+            if self._config.is_token_required and self._tokens.ensure_first():
+                logger.info('the first token, of an admin, is in "%s"', self._tokens.first_token_path)
+            if is_standalone(self._configuration.for_jobs):
+                StandaloneCluster(self._directory.cluster).make_secrets()
+
+        shared = secrets_of(self._config.leaders, self._configuration)
+        if shared is None:
+            make()
+            return
+        ends.callback(shared.close)
+        shared.settle(self._directory.shared, make)
+        shared.follow(self._directory.shared)
+
+    def _shared_artifacts(
+        self, artifacts: ArtifactStore, ends: contextlib.ExitStack
+    ) -> SharedArtifacts | None:
+        """For servers that share a store and no directory."""
+        leaders, leadership = self._config.leaders, self._leadership
+        if leaders is None or leadership is None or leaders.directory:
+            return None
+        shared = SharedArtifacts(
+            place_store(leaders, "artifacts", self._configuration),
+            artifacts,
+            lambda: {a.digest for graph in self._store.graphs() for a in graph.artifacts},
+            leadership.confirm,
+        )
+        ends.callback(shared.close)
+        return shared
 
     def _open_service(
         self, telemetry: Telemetry, ends: contextlib.ExitStack
@@ -348,6 +380,7 @@ class Server:
         if standalone is not None:
             settings |= standalone.settings(settings)
             surroundings = dataclasses.replace(surroundings, token=standalone.secret)
+        shared_artifacts = self._shared_artifacts(artifacts, ends)
         size = cluster_size(self._configuration, os.cpu_count() or 1, self._task_managers)
         self._cluster = GuardedCluster(
             {**settings, **size.settings},
@@ -360,7 +393,7 @@ class Server:
                 config.job_slots_max,
                 lambda user: self._tokens.jobs_max_of(user, config.user_jobs_max),
             ),
-            self._is_place_shared(),
+            shared_artifacts,
         )
         # Jobs are suspended before their TaskManagers end.
         own = OwnTaskManagers(self._log_handler.pass_on)
@@ -380,6 +413,8 @@ class Server:
         submit_again(recovery, self._cluster, self._store, now_ms)
         # Behind it: one that cannot run again is no longer in the store. A new store of files removes none at first.
         keep_files(self._store, artifacts)
+        if shared_artifacts is not None:
+            shared_artifacts.remove_left()
 
     def _job_store(self) -> FileJobStore:
         is_kept = self._configuration.get("jobstore.type") == "File"

@@ -68,6 +68,11 @@ class StandaloneCluster:
         """What processes of the cluster show each other."""
         return self._kept("secret")
 
+    def make_secrets(self) -> None:
+        """Have both secrets on the disk."""
+        self._kept("secret")
+        self._kept("join-secret")
+
     def join_token(self, is_new: bool = False) -> JoinToken:
         """By which a host joins. With `is_new` the one before counts no longer; whoever has joined stays."""
         return JoinToken(self.authority.fingerprint, self._kept("join-secret", is_new))

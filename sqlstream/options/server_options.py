@@ -45,6 +45,9 @@ _LEADERS = (
     ConfigOption("high-availability.storageDir", _S, "",
                  "A directory that all servers reach, or s3://bucket/path, for what is too large for their store.",
                  scope=_SERVER),
+    ConfigOption("high-availability.secret-file", _S, "",
+                 "A file with a secret that all servers of a storageDir in S3 have: with it the cluster's authority and the "
+                 "tokens of users are there too, sealed.", scope=_SERVER),
     ConfigOption("high-availability.cluster-id", _S, "default", "The name of these servers in their store.",
                  scope=_SERVER, deprecated=("high-availability.zookeeper.path.namespace",)),
     ConfigOption("high-availability.lease-duration", _D, "5 s",

@@ -4,7 +4,7 @@ doubled."""
 from __future__ import annotations
 
 import os
-import shutil
+import secrets
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 from command_harness import ROOT, SQLSTREAM, environment
-from command_harness import sqlstream as command
 from leader_stores import Settings, free_port, shared_store
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
@@ -23,6 +22,13 @@ from standalone_harness import STANDALONE, Beginning, slots, start_copy, workers
 import sqlstream
 
 ROWS = 15_000
+KEPT = """
+from sqlstream import udf
+
+@udf(result_type="BIGINT")
+def same(n: int) -> int:
+    return n
+"""
 TIMES = {
     "high-availability.lease-duration": "1 s",
     "high-availability.kubernetes.leader-election.lease-duration": "1 s",
@@ -37,18 +43,16 @@ class Place:
     def __init__(self, directory: Path, settings: Settings, variables: Mapping[str, str]) -> None:
         self.directory, self.variables = directory, variables
         chosen = {**settings, **TIMES, "execution.checkpointing.dir": str(directory / "checkpoints")}
+        chosen["sqlstream.server.python-functions.enabled"] = "true"
         self.words = [word for key, value in chosen.items() for word in ("-D", f"{key}={value}")]
         self.doors = [free_port(), free_port()]
         self.ports = [free_port(), free_port()]
         if settings["high-availability.storageDir"].startswith("s3://"):
-            self._share_authority()
-
-    def _share_authority(self) -> None:
-        """Without a directory that they share, all servers are given the same one."""
-        command("cluster", "token", "--data-dir", str(self.directory / "data"))
-        for number in range(2):
-            (self.directory / f"data{number}").mkdir(mode=0o700)
-            shutil.copytree(self.directory / "data" / "cluster", self.directory / f"data{number}" / "cluster")
+            # All that they have in common beside the store.
+            secret = directory / "secret"
+            secret.write_text(secrets.token_urlsafe(48))
+            secret.chmod(0o600)
+            self.words += ["-D", f"high-availability.secret-file={secret}"]
 
     @property
     def url(self) -> str:
@@ -80,7 +84,7 @@ def slow(kind: str) -> object:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", ["filesystem", slow("zookeeper"), slow("s3"), slow("kubernetes")])
+@pytest.mark.parametrize("kind", ["filesystem", "s3-moto", slow("zookeeper"), slow("s3"), slow("kubernetes")])
 def test_a_server_that_waits_takes_the_place_of_one_that_is_killed_or_stands_still(
     kind: str, tmp_path: Path
 ) -> None:
@@ -97,8 +101,13 @@ def _take_places(place: Place, tmp_path: Path) -> None:
             wait_until(lambda: slots(first) == 2)
             session = first.open_session()
             first.execute(session, "CREATE TABLE kept (n BIGINT) WITH ('connector' = 'blackhole')")
-            job = start_copy(first, tmp_path, ROWS)
+            module = tmp_path / "kept.py"
+            module.write_text(KEPT)
+            function = f"CREATE FUNCTION same AS 'kept.same' LANGUAGE PYTHON USING FILE '{module}'"
+            job = start_copy(first, tmp_path, ROWS, function, query="SELECT same(n) FROM g")
             wait_until(lambda: bool(written(tmp_path)))
+            # The job has a copy, which is the next server's too.
+            module.unlink()
             assert first.signal(signal.SIGKILL) == -signal.SIGKILL
 
             leader = second.leader()

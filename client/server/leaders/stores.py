@@ -48,6 +48,12 @@ def leaders(configuration: Configuration) -> Leaders | None:
     cluster_id: str = configuration.get("high-availability.cluster-id")
     in_s3 = directory.startswith("s3://")
     bare = directory.removeprefix("file://")
+    if not in_s3 and configuration.get("high-availability.secret-file"):
+        raise UserError(
+            "SS4002",
+            'option "high-availability.secret-file" is for a high-availability.storageDir of s3://',
+            hint="leave it out: servers that share a directory have authority and tokens there, readable by their user alone",
+        )
     if not directory or (kind == "filesystem" and in_s3) or (kind == "s3" and not in_s3) or (
         "://" in bare and not in_s3
     ):  # fmt: skip
@@ -95,7 +101,7 @@ def open_stores(found: Leaders, configuration: Configuration) -> Stores:
     """UserError or ExternalError when they cannot be used."""
     records = _records(found, configuration)
     try:
-        return Stores(records, _place_store(found, "large", configuration))
+        return Stores(records, place_store(found, "large", configuration))
     except BaseException:
         records.close()
         raise
@@ -109,10 +115,11 @@ def _records(found: Leaders, configuration: Configuration) -> RecordStore:
         return KubernetesStore(account, found.cluster_id, found.times.lease_s)
     if found.type == "zookeeper":
         return ZooKeeperStore(_zookeeper(found, configuration))
-    return _place_store(found, "records", configuration)
+    return place_store(found, "records", configuration)
 
 
-def _place_store(found: Leaders, name: str, configuration: Configuration) -> RecordStore:
+def place_store(found: Leaders, name: str, configuration: Configuration) -> RecordStore:
+    """That of this name in the place of what is large. UserError or ExternalError when it cannot be used."""
     path = f"{found.place}/{name}"
     if found.directory:
         return FolderStore(path)
