@@ -9,6 +9,7 @@ from sqlstream.client.diagnosis.finding import Finding, FindingKind, JobSnapshot
 from sqlstream.client.following.checkpoint_text import awaited_tasks, remark_on
 from sqlstream.client.following.lost_rows import lost_rows
 from sqlstream.client.following.progress import size_text
+from sqlstream.errors import ErrorInfo
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointRecord,
     CheckpointStatus,
@@ -69,13 +70,12 @@ def failures(snapshot: JobSnapshot) -> Iterator[Finding]:
     """What the job has failed with, or is being restarted after; and the restarts before."""
     details = snapshot.details
     if details.error is not None:
-        hint = (details.error.hint,) if details.error.hint else ()
         yield Finding(
             FindingKind.FAILURE,
             Severity.HIGH,
             f"the job has failed: {details.error.message}",
             {"code": details.error.code},
-            (*hint, f"sqlstream explain-error {details.error.code}"),
+            _advice_on(details.error),
         )
     if not details.restarts:
         return
@@ -88,17 +88,25 @@ def failures(snapshot: JobSnapshot) -> Iterator[Finding]:
         "the last ones by cause": ", ".join(f"{code} {times}×" for code, times in codes.most_common()),
         "last failure": f"{seconds_text(max(0, ago_ms))} ago",
         "of": latest.task or "no single task",
+        "code": latest.error.code,
     }
     yield Finding(
         FindingKind.RESTARTS,
         Severity.HIGH if is_recent else Severity.LOW,
         f"the job was restarted after: {latest.error.message}",
         evidence,
-        (
-            *((latest.error.hint,) if latest.error.hint else ()),
-            f"sqlstream explain-error {latest.error.code}",
-        ),
+        _advice_on(latest.error),
     )
+
+
+def _advice_on(error: ErrorInfo) -> tuple[str, ...]:
+    return (*((error.hint,) if error.hint else ()), f"sqlstream explain-error {error.code}")
+
+
+_LATE = (
+    "a job that is backpressured passes barriers slowly: see the findings on that",
+    "SET 'execution.checkpointing.unaligned.enabled' = 'true', or a longer 'execution.checkpointing.timeout'",
+)
 
 
 def checkpoint_troubles(snapshot: JobSnapshot) -> Iterator[Finding]:
@@ -110,11 +118,12 @@ def checkpoint_troubles(snapshot: JobSnapshot) -> Iterator[Finding]:
             FindingKind.CHECKPOINT_FAILED,
             Severity.HIGH,
             f"the newest checkpoint has failed: {remark_on(failed)}",
-            {"checkpoint": failed.id, "failed of all": f"{found.counts.failed} of {found.counts.total}"},
-            (
-                "a job that is backpressured passes barriers slowly: see the findings on that",
-                "SET 'execution.checkpointing.unaligned.enabled' = 'true', or a longer 'execution.checkpointing.timeout'",
-            ),
+            {
+                "checkpoint": failed.id,
+                "failed of all": f"{found.counts.failed} of {found.counts.total}",
+                **({"code": failed.error.code} if failed.error is not None else {}),
+            },
+            _LATE if failed.error is None or failed.error.code == "SS6201" else _advice_on(failed.error),
         )
     limit_ms = max(SLOW_MIN_MS, min(SLOW_MS, SLOW_SHARE * found.interval_ms or SLOW_MS))
     pending = next((r for r in found.history if r.status is CheckpointStatus.IN_PROGRESS), None)

@@ -16,7 +16,7 @@ NAME_CHARACTERS_MAX = 60
 
 
 class FindingKind(enum.Enum):
-    """What may hold a job back, in the order in which findings of one severity are listed."""
+    """What may hold a job back, in the order in which findings of one severity are listed (`ordered`)."""
 
     FAILURE = "FAILURE"
     WAITS_FOR_SLOTS = "WAITS_FOR_SLOTS"
@@ -111,7 +111,18 @@ def seconds_text(duration_ms: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
+_EFFECTS = ("SS6003", "SS6201")
+"""What tasks that wait for slots, or rows that wait, bring about."""
+
+
 def ordered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The severe ones first, and among these by kind."""
+    """The severe ones first, and among these by kind; but what an error has broken off stands before what waits for it."""
     kinds = list(FindingKind)
-    return tuple(sorted(findings, key=lambda f: (f.severity is Severity.LOW, kinds.index(f.kind))))
+
+    def place(finding: Finding) -> tuple[bool, int, int]:
+        code = finding.evidence.get("code")
+        is_cause = code is not None and code not in _EFFECTS
+        is_end = finding.kind is FindingKind.FAILURE
+        return finding.severity is Severity.LOW, 2 - is_cause - is_end, kinds.index(finding.kind)
+
+    return tuple(sorted(findings, key=place))

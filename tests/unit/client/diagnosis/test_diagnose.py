@@ -369,8 +369,23 @@ def test_a_failed_checkpoint_counts_until_a_newer_one_is_completed() -> None:
     older, newer = record(7, 10, CheckpointFigures()), record(9, 10, CheckpointFigures())
     found = only(snapshot(checkpoints=statistics(older, latest_failed=failed)), FindingKind.CHECKPOINT_FAILED)
     assert found.said == "the newest checkpoint has failed: GroupAggregate (1/1): not acknowledged in time"
-    assert found.evidence == {"checkpoint": 8, "failed of all": "1 of 9"}
+    assert found.evidence == {"checkpoint": 8, "failed of all": "1 of 9", "code": "SS6201"}
     assert diagnose(snapshot(checkpoints=statistics(newer, latest_failed=failed))).findings == ()
+
+
+def test_a_full_disk_stands_before_what_waits_since_then() -> None:
+    """A checkpoint that came too late is the effect of what waits, and stands behind it."""
+    full = ErrorInfo("SS5001", "could not write: no space left on device", hint="free space on the disk")
+    kinds = {}
+    for error in (full, ErrorInfo("SS6201", "not acknowledged in time")):
+        failed = replace(record(8, 600, CheckpointFigures()), status=CheckpointStatus.FAILED, error=error)
+        older = statistics(record(7, 10, CheckpointFigures()), latest_failed=failed)
+        restarts = (RestartRecord(NOW_MS - 30_000, full),)
+        found = diagnose(snapshot([HELD], [HELD], WORKS, checkpoints=older, restarts=restarts)).findings
+        kinds[error.code] = [f.kind for f in found if f.severity is Severity.HIGH]
+        assert full.hint in found[0].advice
+    failed, restarted, waits = FindingKind.CHECKPOINT_FAILED, FindingKind.RESTARTS, FindingKind.BOTTLENECK
+    assert kinds == {"SS5001": [failed, restarted, waits], "SS6201": [restarted, waits, failed]}
 
 
 def test_state_that_grows_from_checkpoint_to_checkpoint_names_the_vertex() -> None:
@@ -406,6 +421,7 @@ def test_restarts_are_told_with_their_causes_and_count_as_severe_while_they_are_
         "the last ones by cause": "SS6006 2×, SS5003 1×",
         "last failure": "30.0 s ago",
         "of": "Sink: out (1/1)",
+        "code": "SS6006",
     }
     long_ago = (replace(restarts[0], failed_ms=NOW_MS - 3_600_000),)
     assert only(snapshot(restarts=long_ago), FindingKind.RESTARTS).severity is Severity.LOW
