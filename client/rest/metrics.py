@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NotRequired, TypedDict, cast
 
 from fastapi import APIRouter
@@ -11,6 +12,7 @@ from fastapi import APIRouter
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.route import RestRoute, bad_query, checked_id
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, VertexDetails
@@ -249,14 +251,23 @@ def _add_jobs(router: APIRouter, view: ClusterView) -> None:
         get: str | None = None, agg: str | None = None, jobs: str | None = None
     ) -> list[AggregatedMetric]:
         chosen = [checked_id("jobs", id) for id in parse_names(jobs)]
-        details = [view.job(id) for id in chosen] if chosen else view.live_jobs()
-        figures = [_job_figures(view, job) for job in details]
+        if chosen:
+            figures = [_job_figures(view, view.job(id)) for id in chosen]
+        else:
+            figures = list(_live_figures(view))
         return aggregate_metrics(figures, get, agg)
 
     @router.get("/jobs/{job_id}/metrics")
     def one_job(job_id: str, get: str | None = None) -> list[Metric]:
         job = view.job(job_id)
         return list_metrics(_job_figures(view, job) | job_latencies(job), get)
+
+
+def _live_figures(view: ClusterView) -> Iterator[Metrics]:
+    for job in view.live_jobs():
+        # One that has ended since then may be forgotten.
+        with contextlib.suppress(SqlStreamError):
+            yield _job_figures(view, job)
 
 
 def _job_figures(view: ClusterView, job: JobDetails) -> Metrics:

@@ -149,6 +149,8 @@ def _run_until_stopped(manager: JoinedTaskManager) -> None:
         manager.run()
     except (SqlStreamError, OSError) as error:
         logger.error("a TaskManager of the server's own host cannot join: %s", error)
+    except Exception:  # the thread's boundary: nobody else would tell
+        logger.exception("a TaskManager of the server's own host is lost")
 
 
 OWN_STOP_TIMEOUT_S = 6.0

@@ -308,8 +308,8 @@ def test_prometheus_reads_the_others_when_a_job_is_forgotten_meanwhile(rest, clu
     for name in ("metrics", "job_graph"):
         with monkeypatch.context() as patched:
             patched.setattr(cluster, name, forgotten)
-            answer = rest.get("/metrics")
-        assert answer.status_code == 200
+            answer, listed = rest.get("/metrics"), rest.get("/jobs/metrics")
+        assert (answer.status_code, listed.status_code) == (200, 200)
         assert "flink_jobmanager_numRunningJobs" in answer.text
         assert RUNNING not in answer.text
 
