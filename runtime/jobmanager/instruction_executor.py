@@ -92,6 +92,10 @@ class InstructionExecutor:
         """The job's graph as it is to be stored: the next instruction about the job is StoreJob."""
         self._encoded[job_id] = encoded
 
+    def forget_job(self, job_id: str) -> None:
+        """It is not stored after all."""
+        self._encoded.pop(job_id, None)
+
     def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Store that the job is to end, before whoever asked is told so. A store that fails keeps nobody from ending a job."""
         kept = self._store_thread.submit(self._store.keep_end, request)

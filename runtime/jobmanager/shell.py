@@ -382,6 +382,7 @@ class JobManagerShell:
                 self._handle(events.SubmitRequested(job_graph, submission.restored, submission.is_recovered))
             except Exception as error:  # the boundary of a job that does not run yet
                 self._job_manager.dispatcher.masters.pop(job_id, None)
+                self._executor.forget_job(job_id)
                 answer.set_exception(_broken_submission(job_graph, error))
                 return
         self._being_stored.setdefault(job_id, []).append(answer)

@@ -205,6 +205,22 @@ def test_a_commit_that_fails_is_the_cause_of_the_job(cluster: Cluster, make_job:
     assert (status.error.code, status.error.message) == ("SS5001", "disk full")
 
 
+def test_nothing_is_left_of_a_submission_that_breaks_off_and_the_next_one_runs(
+    cluster: Cluster, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(*ignored: object) -> None:
+        raise KeyError("a rule")
+
+    manager = cluster.job_manager
+    with monkeypatch.context() as patched:
+        patched.setattr(manager._job_manager.dispatcher, "on_submit", break_off)
+        with pytest.raises(InternalError, match="cannot be run"):
+            manager.submit(make_job("j1"))
+    assert manager._executor._encoded == {}
+    manager.submit(make_job("j1"))
+    assert manager.wait("j1", TIMEOUT_S).status is JobStatus.FINISHED
+
+
 def test_a_job_whose_task_managers_cannot_be_started_fails_with_the_cause(make_job: MakeJob) -> None:
     provisioned = ResourceManagerConfig(provisioning=ProvisioningConfig("child"))
     cluster = Cluster(JobManagerConfig(provisioned))
