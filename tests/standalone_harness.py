@@ -104,9 +104,10 @@ def start_copy(
     *settings: str,
     query: str = "SELECT n FROM g",
     parallelism: int = 2,
+    rate: int = 250,
 ) -> str:
-    """A job of two subtasks, or so many, that hands so many rows on by an exchange, 500 each second, to one writer; its id.
-    Nothing behind the exchange would hide a row that comes twice. `settings` are further statements."""
+    """A job of two subtasks, or so many, each of which hands `rate` rows a second on by an exchange, so many in all, to one
+    writer; its id. Nothing behind the exchange would hide a row that comes twice. `settings` are further statements."""
     session = server.open_session()
     for text in (
         *settings,
@@ -115,7 +116,7 @@ def start_copy(
         "SET 'restart-strategy.type' = 'fixed-delay'",
         "SET 'restart-strategy.fixed-delay.attempts' = '100'",
         "SET 'restart-strategy.fixed-delay.delay' = '100 ms'",
-        f"""CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '250',
+        f"""CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '{rate}',
             'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')""",
         f"""CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{directory / "out"}',
             'sink.parallelism' = '1')""",

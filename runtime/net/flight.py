@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hmac
 import itertools
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -21,7 +19,7 @@ from sqlstream.graph.artifacts import Digest
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint, TlsIdentity
 from sqlstream.runtime.net.results import ResultReceiver
-from sqlstream.runtime.net.socket_directory import flight_location, hold, make_socket_directory, new_address
+from sqlstream.runtime.net.socket_directory import OwnDirectory, flight_location, new_address
 
 MESSAGES = "messages"
 """Action that carries one-way control messages, in order."""
@@ -106,7 +104,7 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server of one process, for control messages, requests of clients and results. Rows between tasks go elsewhere: it only
-    tells where (`stream_address`).
+    tells where (`stream_addresses`).
 
     Listens at `endpoint`, for processes of other hosts; without one, on a socket in `directory`, which other users must not be
     able to enter; without that, in a directory of its own, which lasts until `shutdown`. State: none."""
@@ -117,20 +115,20 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         calls: ServerCalls,
         directory: str | None = None,
         endpoint: Endpoint | None = None,
-        stream_address: str = "",
+        stream_addresses: tuple[str, ...] = (),
     ) -> None:
         self._calls = calls
-        self._stream_address = stream_address
-        self._own_directory = ""
+        self._stream_addresses = stream_addresses
+        self._own_directory: OwnDirectory | None = None
         check = {"token": _TokenCheck(token)}
         if endpoint is not None:
             self._listen(endpoint, check)
             self.address = endpoint.address(self.port)
             return
         if directory is None:
-            self._own_directory = make_socket_directory()
-            self._held = hold(self._own_directory)
-        self.address = new_address(directory or self._own_directory)
+            self._own_directory = OwnDirectory()
+            directory = self._own_directory.path
+        self.address = new_address(directory)
         super().__init__(flight_location(self.address), middleware=check)
 
     def _listen(self, endpoint: Endpoint, middleware: dict[str, _TokenCheck]) -> None:
@@ -156,10 +154,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def shutdown(self) -> None:
         # The directory first: the server waits for its calls, and the process may end meanwhile.
-        if self._own_directory:
-            shutil.rmtree(self._own_directory, ignore_errors=True)
-            os.close(self._held)
-            self._own_directory = ""
+        if self._own_directory is not None:
+            self._own_directory.remove()
         super().shutdown()
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
@@ -172,8 +168,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             return iter((self._calls.on_request(data),))
         if action.type == ATTACH and self._calls.on_attach is not None:
             return self._calls.on_attach(data, context.is_cancelled)
-        if action.type == STREAM_ADDRESS and self._stream_address:
-            return iter((self._stream_address.encode(),))
+        if action.type == STREAM_ADDRESS and self._stream_addresses:
+            return (address.encode() for address in self._stream_addresses)
         if action.type == ARTIFACT and self._calls.artifact_part is not None:
             asked = _decode_part(data)
             return iter((self._calls.artifact_part(asked.digest, asked.offset),))
@@ -276,12 +272,12 @@ class FlightConnections:
         part: bytes = results[0].body.to_pybytes()
         return part
 
-    def stream_address(self, address: str, timeout_s: float) -> str:
-        """Where the process at `address` hands out rows. pyarrow.ArrowException when it cannot be reached."""
-        results = list(
-            self.client(address).do_action(flight.Action(STREAM_ADDRESS, b""), self.options(timeout_s))
-        )
-        return str(results[0].body.to_pybytes().decode())
+    def stream_addresses(self, address: str, timeout_s: float) -> list[str]:
+        """Where the process at `address` hands out rows, to all of the cluster at the first. pyarrow.ArrowException when it
+        cannot be reached."""
+        asked = flight.Action(STREAM_ADDRESS, b"")
+        told = self.client(address).do_action(asked, self.options(timeout_s))
+        return [result.body.to_pybytes().decode() for result in told]
 
     def attach(self, address: str, data: bytes) -> Iterator[bytes]:
         """Attach as a client; what comes over the stream, until the peer ends it. pyarrow.ArrowException when the connection

@@ -58,6 +58,22 @@ def hold(directory: str, *, waits: bool = True) -> int:
     return number
 
 
+class OwnDirectory:
+    """A directory for sockets that this process has made and holds. State: it, until `remove`."""
+
+    def __init__(self) -> None:
+        """ExternalError SS6013 when none can be made."""
+        self.path = make_socket_directory()
+        self._held = hold(self.path)
+
+    def remove(self) -> None:
+        """Harmless when repeated."""
+        if self._held >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._held)
+            self._held = -1
+
+
 def remove_dead_directories(parent: str) -> None:
     """Remove the directories of this user's clusters that nobody holds, and in which nobody listens any more. An empty one may
     be about to be held."""

@@ -22,9 +22,14 @@ from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemory
 from sqlstream.runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp, read_identity
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.flight_transport import FlightTransport
-from sqlstream.runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
+from sqlstream.runtime.net.socket_directory import (
+    OwnDirectory,
+    directory_of,
+    remove_directory_without,
+    remove_socket,
+)
 from sqlstream.runtime.net.streams.handshake import Credentials
-from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
+from sqlstream.runtime.net.streams.stream_exchange import SEGMENTS_BYTES_MIN, StreamExchange
 from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, executor_config
 from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
@@ -85,7 +90,10 @@ class TaskManager:
         self._is_joined = options.is_joined
         self._is_tcp = is_tcp(options.job_manager_address)
         endpoint = _endpoint(options) if self._is_tcp else None
-        directory = "" if self._is_tcp else directory_of(options.job_manager_address)
+        self._own_directory = _own_directory(options) if self._is_tcp else None
+        directory = self._own_directory.path if self._own_directory is not None else ""
+        if not self._is_tcp:
+            directory = directory_of(options.job_manager_address)
         credentials = Credentials(options.token, options.tls)
         self._exchange = StreamExchange(
             self._connections, credentials, options.network_memory_bytes, endpoint, directory
@@ -95,7 +103,7 @@ class TaskManager:
             ServerCalls(self._receive, self._answer),
             directory=directory or None,
             endpoint=endpoint,
-            stream_address=self._exchange.stream_address,
+            stream_addresses=self._exchange.stream_addresses,
         )
         self._exchange.own_address = self._server.address
         self._transport = FlightTransport(self._connections)
@@ -154,6 +162,8 @@ class TaskManager:
         self._shell.stop()
         self._transport.close(_LAST_WORD_S if self._is_joined else 0.0)
         self._exchange.close()
+        if self._own_directory is not None:
+            self._own_directory.remove()
         if self._is_tcp:
             return
         remove_socket(self._server.address)
@@ -187,6 +197,17 @@ def _cache_directory() -> str:
     if found is None:
         raise ExternalError("SS5089", "there is no directory in which files that go with jobs can be kept")
     return str(found)
+
+
+def _own_directory(options: TaskManagerOptions) -> OwnDirectory | None:
+    """Where TaskManagers of this machine and user find this one, to share memory with it; None where it has none to share."""
+    if options.network_memory_bytes < 2 * SEGMENTS_BYTES_MIN:
+        return None
+    try:
+        return OwnDirectory()
+    except ExternalError as error:
+        logger.warning("rows go over TCP also on this machine: %s", error.message)
+        return None
 
 
 def _endpoint(options: TaskManagerOptions) -> Endpoint:

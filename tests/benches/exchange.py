@@ -33,9 +33,9 @@ from sqlstream.runtime.net.authority import Authority
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
 
-PATHS = ("process", "machine", "tcp", "tls")
-"""Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback, without
-and with encryption."""
+PATHS = ("process", "machine", "tcp", "tls", "near")
+"""Between two threads of a process, between two processes of a machine, between two processes over TCP on loopback, without and
+with encryption, and between two that listen on TCP with encryption and find each other on their machine."""
 
 WARM_UP_S = 0.3
 SPACED_BATCHES = 200
@@ -118,8 +118,8 @@ class _Ends:
             return
         with contextlib.ExitStack() as opening:
             directory = opening.enter_context(tempfile.TemporaryDirectory(prefix="sqlstream-", dir="/tmp"))
-            tls = Authority(directory).own_files(["127.0.0.1"]) if path == "tls" else None
-            order = ProcessOrder(random_token(), directory if path == "machine" else "", tls)
+            tls = Authority(directory).own_files(["127.0.0.1"]) if path in ("tls", "near") else None
+            order = ProcessOrder(random_token(), directory if path in ("machine", "near") else "", tls)
             self._end = opening.enter_context(contextlib.closing(BenchEnd(order)))
             self._sender = opening.enter_context(contextlib.closing(_SendingProcess(order)))
             self._closing = opening.pop_all()

@@ -34,6 +34,7 @@ process  both in this process: batches are handed over as they are.
 machine  two processes of one machine, as TaskManagers of one host.
 tcp      two processes over TCP on loopback, without TLS, as TaskManagers of several hosts.
 tls      the same with certificates, as TaskManagers that have joined.
+near     two that have joined and find each other on one machine.
 
 rows/s        as many batches as fit, for --seconds, in turn over all channels.
 sender us     CPU microseconds per batch of all threads of the sending process; within a process of both ends.

@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class ProcessOrder(msgspec.Struct, frozen=True):
     """Listen on a Unix socket in `directory`, or over TCP on loopback when that is empty, with certificates when `tls` names
-    them."""
+    them; with both as a TaskManager that others of its machine find."""
 
     token: str
     directory: str
@@ -75,7 +75,7 @@ class BenchEnd:
 
     def __init__(self, order: ProcessOrder) -> None:
         tls = order.tls
-        endpoint = None if order.directory else Endpoint("127.0.0.1", "127.0.0.1", tls=tls)
+        endpoint = None if order.directory and tls is None else Endpoint("127.0.0.1", "127.0.0.1", tls=tls)
         self._connections = FlightConnections(order.token, read_identity(tls) if tls is not None else None)
         self._exchange = StreamExchange(
             self._connections, Credentials(order.token, tls), NETWORK_MEMORY_BYTES, endpoint, order.directory
@@ -83,9 +83,9 @@ class BenchEnd:
         self._server = FlightServer(
             order.token,
             ServerCalls(lambda data: None),
-            directory=order.directory or None,
+            directory=None if endpoint is not None else order.directory,
             endpoint=endpoint,
-            stream_address=self._exchange.stream_address,
+            stream_addresses=self._exchange.stream_addresses,
         )
         self.address = self._exchange.own_address = self._server.address
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,44 @@ def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_ki
         assert written(tmp_path) == list(range(1, ROWS + 1))
         assert [worker.end() for worker in joined] == [0, 0]
         wait_until(lambda: all(child is not None and not child.is_running() for child in children))
+
+
+def shares_memory(process: psutil.Process | None) -> bool:
+    """Whether a TaskManager has memory that another one has, too."""
+    try:
+        found = process.memory_maps() if process is not None else []
+    except psutil.NoSuchProcess:
+        return False
+    return any("memfd:sqlstream-exchange" in m.path for m in found)
+
+
+@pytest.mark.timeout(300)
+def test_those_of_one_machine_share_memory_of_which_nothing_is_left_when_they_are_killed(
+    tmp_path: Path,
+) -> None:
+    rows = 600_000
+    with (
+        # Where the path of a socket is short enough.
+        tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short,
+        RunningServer(tmp_path / "data", *STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}") as server,
+        workers(tmp_path, join_address(server), 2, TMPDIR=short) as joined,
+    ):
+        wait_until(lambda: slots(server) == 2)
+        unaligned = "SET 'execution.checkpointing.unaligned.enabled' = 'true'"
+        job = start_copy(server, tmp_path, rows, unaligned, rate=20_000)
+        for _ in range(2):
+            wait_until(lambda: all(shares_memory(w.child) for w in joined))
+            killed = joined[0].child
+            assert killed is not None
+            killed.kill()
+            wait_until(lambda old=killed: joined[0].child not in (None, old) and slots(server) == 2)
+            server.wait_for(job, "RUNNING")
+        server.wait_for(job, "FINISHED")
+        assert written(tmp_path) == list(range(1, rows + 1))
+        # Those of the killed ones are swept by who takes their place.
+        assert len([name for name in os.listdir(short) if re.fullmatch("sqlstream-[a-z0-9_]{8}", name)]) == 2
+        assert [worker.end() for worker in joined] == [0, 0]
+        wait_until(lambda: os.listdir(short) == [])
 
 
 @pytest.mark.timeout(300)

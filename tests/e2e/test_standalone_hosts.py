@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from command_harness import SQLSTREAM, environment
 from server_harness import RunningServer
@@ -135,10 +136,13 @@ def test_a_short_loss_of_the_network_restarts_nothing_and_a_lost_host_loses_no_r
     with (
         Hosts(tmp_path, "head", "one", "two") as hosts,
         server_at(hosts["head"]) as (server, token),
-        task_manager(hosts["one"], token),
-        task_manager(hosts["two"], token),
+        task_manager(hosts["one"], token) as first,
+        task_manager(hosts["two"], token) as second,
     ):
         job = started(server, hosts, ("one", "two"))
+        # Although they are on one machine: each has a /tmp of its own.
+        for process in (p for t in (first, second) for p in psutil.Process(t.pid).children(recursive=True)):
+            assert "memfd:sqlstream-exchange" not in Path(f"/proc/{process.pid}/maps").read_text()
         hosts.cut("two")
         time.sleep(BLIP_S)
         hosts.mend("two")

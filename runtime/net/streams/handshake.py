@@ -8,6 +8,8 @@ import os
 import socket
 import ssl
 import struct
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ _MAGIC = b"SQLX"
 _GREETING = struct.Struct("<4sH")
 _TOKEN_BYTES_MAX = 512
 _ANSWER = struct.Struct("<4s?")
+_PEER = struct.Struct("3i")
 
 _SEND_BUFFER_BYTES = 1 << 20
 _LOST_AFTER_MS = 120_000
@@ -44,7 +47,9 @@ def accept_stream(connection: socket.socket, credentials: Credentials, file: int
     """The producer's side of the handshake; `file` is the shared memory for a peer on this machine. OSError, HandshakeFailed."""
     connection.settimeout(HANDSHAKE_TIMEOUT_S)
     tls = None
-    if credentials.tls is not None:
+    if connection.family == socket.AF_UNIX:
+        _check_user(connection)
+    elif credentials.tls is not None:
         tls = TlsLayer(_context(credentials.tls, ssl.PROTOCOL_TLS_SERVER), True, None)
         tls.handshake(connection)
     talk = _Talk(connection, tls)
@@ -59,6 +64,20 @@ def accept_stream(connection: socket.socket, credentials: Credentials, file: int
     else:
         talk.send(answer)
     return _opened(connection, tls)
+
+
+_NOT_HERE = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError, PermissionError)
+"""How it fails to connect to a Unix socket that is not on this machine, or not for this user."""
+
+
+def connect_nearest(addresses: Sequence[str], credentials: Credentials) -> tuple[ByteStream, int | None]:
+    """As `connect_stream`, to the first of the addresses, unless another one is a Unix socket that this process finds: its name
+    is random, and a system connects only to sockets of its own processes, so that the producer is on this machine."""
+    for address in addresses[1:]:
+        if is_unix(address):
+            with suppress(*_NOT_HERE):
+                return connect_stream(address, credentials)
+    return connect_stream(addresses[0], credentials)
 
 
 def connect_stream(address: str, credentials: Credentials) -> tuple[ByteStream, int | None]:
@@ -91,12 +110,22 @@ def _connect(address: str) -> socket.socket:
         connection.settimeout(HANDSHAKE_TIMEOUT_S)
         try:
             connection.connect(socket_path(address))
+            _check_user(connection)
         except BaseException:
             connection.close()
             raise
         return connection
     parts = urlsplit(address)
     return socket.create_connection((parts.hostname, parts.port), HANDSHAKE_TIMEOUT_S)
+
+
+def _check_user(connection: socket.socket) -> None:
+    """PermissionError unless this user runs the process at the other end of a Unix socket. Not all systems tell."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return
+    shown = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    if _PEER.unpack(shown)[1] != os.geteuid():
+        raise PermissionError("the peer is of another user")
 
 
 def _opened(connection: socket.socket, tls: TlsLayer | None) -> ByteStream:

@@ -22,13 +22,13 @@ from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.exchange import OnLost, PartitionTable, SubpartitionId
 from sqlstream.runtime.net.flight import FlightConnections, PrintedLines, ResultStreamId, encode, under_schema
 from sqlstream.runtime.net.results import ClientStream
-from sqlstream.runtime.net.socket_directory import is_unix, new_address, remove_socket, socket_path
+from sqlstream.runtime.net.socket_directory import new_address, remove_socket, socket_path
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.handshake import (
     HANDSHAKE_TIMEOUT_S,
     Credentials,
     accept_stream,
-    connect_stream,
+    connect_nearest,
 )
 from sqlstream.runtime.net.streams.producer_stream import Connect, ProducerStream, RemoteInput
 from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
@@ -55,7 +55,8 @@ class StreamExchange:
         endpoint: Endpoint | None,
         directory: str,
     ) -> None:
-        """It listens at `endpoint`, or in `directory`. ExternalError SS6071."""
+        """It listens at `endpoint`, or in `directory`, or at both: then those of this machine and user that find the directory
+        take the latter. ExternalError SS6071."""
         self.table = PartitionTable()
         self.floating = NetworkMemory(memory_bytes // 2)
         self.shared = NetworkMemory(memory_bytes - memory_bytes // 2)
@@ -68,7 +69,10 @@ class StreamExchange:
         self._has_warned = False
         self._loop = StreamLoop()
         try:
-            self._listener = StreamListener(self._loop, endpoint, directory, self._accept)
+            self._listeners = [
+                StreamListener(self._loop, place, directory, self._accept)
+                for place in ((endpoint, None) if endpoint is not None and directory else (endpoint,))
+            ]
         except BaseException:
             self._loop.close()
             raise
@@ -76,9 +80,9 @@ class StreamExchange:
         """The address under which descriptors name this process; channels from it are passed directly."""
 
     @property
-    def stream_address(self) -> str:
-        """Where the consumers of our rows connect to."""
-        return self._listener.address
+    def stream_addresses(self) -> tuple[str, ...]:
+        """Where the consumers of our rows connect to: all of them at the first."""
+        return tuple(listener.address for listener in self._listeners)
 
     def open_output(self, job_id: str, partition_id: str, subpartition: int, capacity_bytes: int) -> Channel:
         return self.table.meet(SubpartitionId(job_id, partition_id, subpartition), capacity_bytes)
@@ -114,7 +118,8 @@ class StreamExchange:
 
     def close(self) -> None:
         """End all streams, and no longer listen. Harmless when repeated."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         with self._lock:
             self._is_closed = True
             producers, consumers = list(self._producers.values()), list(self._consumers)
@@ -142,8 +147,8 @@ class StreamExchange:
 
     def _connector(self, address: str) -> Connect:
         def connect() -> tuple[ByteStream, int | None]:
-            there = self._connections.stream_address(address, HANDSHAKE_TIMEOUT_S)
-            return connect_stream(there, self._credentials)
+            told = self._connections.stream_addresses(address, HANDSHAKE_TIMEOUT_S)
+            return connect_nearest(told, self._credentials)
 
         return connect
 
@@ -155,7 +160,7 @@ class StreamExchange:
     # --- streams that we write
 
     def _accept(self, connection: socket.socket) -> None:
-        segment = self._segment() if is_unix(self.stream_address) else None
+        segment = self._segment() if connection.family == socket.AF_UNIX else None
         try:
             file = segment.file if segment is not None else None
             opened = accept_stream(connection, self._credentials, file)

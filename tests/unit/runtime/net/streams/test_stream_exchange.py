@@ -1,4 +1,5 @@
-"""Channels between two exchanges over real sockets, with shared memory and without, over TCP and over TLS."""
+"""Channels between two exchanges over real sockets, with shared memory and without, over TCP and over TLS, and between two that
+listen for other machines and find each other on theirs."""
 
 from __future__ import annotations
 
@@ -24,9 +25,14 @@ from sqlstream.runtime.net.channels import Channel, ChannelClosed
 from sqlstream.runtime.net.endpoint import Endpoint, TlsFiles, read_identity
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 from sqlstream.runtime.net.socket_directory import socket_path
-from sqlstream.runtime.net.streams import stream_exchange
+from sqlstream.runtime.net.streams import handshake, stream_exchange
 from sqlstream.runtime.net.streams.frames import FrameKind, encode_header
-from sqlstream.runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
+from sqlstream.runtime.net.streams.handshake import (
+    Credentials,
+    HandshakeFailed,
+    connect_nearest,
+    connect_stream,
+)
 from sqlstream.runtime.net.streams.stream_exchange import StreamExchange, StreamListener
 from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 from sqlstream.runtime.net.streams.subpartition_stream import TURN_ITEMS
@@ -34,7 +40,7 @@ from sqlstream.runtime.net.streams.subpartition_stream import TURN_ITEMS
 CAPACITY = 1 << 20
 MEMORY = 16 << 20
 TIMEOUT_S = 240
-PATHS = ("shared", "socket", "tcp", "tls")
+PATHS = ("shared", "socket", "tcp", "tls", "near")
 SMALL = pa.record_batch({"a": np.arange(10)})
 LARGE = pa.record_batch({"a": np.arange(20_000), "s": [f"row {i}" for i in range(20_000)]})
 
@@ -53,17 +59,18 @@ class End:
     """A TaskManager's exchange, and the server that tells its address."""
 
     def __init__(self, path: str, directory: str, tls: TlsFiles | None, token: str = "secret") -> None:
-        is_tcp = path in ("tcp", "tls")
+        is_tcp = path in ("tcp", "tls", "near")
         endpoint = Endpoint("127.0.0.1", "127.0.0.1", 0, tls) if is_tcp else None
         self.connections = FlightConnections(token, read_identity(tls) if tls else None)
-        memory = MEMORY if path == "shared" else 0
-        self.exchange = StreamExchange(self.connections, Credentials(token, tls), memory, endpoint, directory)
+        memory = MEMORY if path in ("shared", "near") else 0
+        found = "" if path in ("tcp", "tls") else directory
+        self.exchange = StreamExchange(self.connections, Credentials(token, tls), memory, endpoint, found)
         self.server = FlightServer(
             token,
             ServerCalls(lambda data: None),
             directory=None if is_tcp else directory,
             endpoint=endpoint,
-            stream_address=self.exchange.stream_address,
+            stream_addresses=self.exchange.stream_addresses,
         )
         self.address = self.exchange.own_address = self.server.address
 
@@ -99,7 +106,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
 
         def make(path: str) -> Peers:
             files = tmp_path_factory.mktemp("p")
-            peers = Peers(path, str(files), certificates(files) if path == "tls" else None)
+            peers = Peers(path, str(files), certificates(files) if path in ("tls", "near") else None)
             for end in (peers.consumer, peers.producer):
                 ends.enter_context(closing(end))
             return peers
@@ -192,7 +199,7 @@ def test_a_slow_consumer_holds_at_most_its_window_and_a_batch_and_stops_no_other
     put(slow_output, *[batch] * 200, EndOfInput())
     put(fast_output, *[batch] * 200, EndOfInput())
     assert len(fast.read_all()) == 201
-    window = CAPACITY if path == "shared" else CAPACITY // 4
+    window = CAPACITY if path in ("shared", "near") else CAPACITY // 4
     assert CAPACITY // 4 <= slow.queued_bytes <= window + batch.nbytes
     assert slow_output.queued_bytes >= 200 * batch.nbytes - slow.queued_bytes
     assert len(Reader(slow).read_all()) == 201
@@ -405,7 +412,7 @@ def test_a_stranger_without_the_token_opens_no_stream(make: Callable[[str], Peer
     peers = make(path)
     credentials = Credentials("guess", peers.producer.exchange._credentials.tls)
     with pytest.raises((OSError, HandshakeFailed)):
-        connect_stream(peers.producer.exchange.stream_address, credentials)
+        connect_stream(peers.producer.exchange.stream_addresses[0], credentials)
     assert peers.producer.exchange._consumers == set()
 
 
@@ -414,17 +421,70 @@ def test_a_stranger_with_the_token_and_another_certificate_opens_no_stream(
 ) -> None:
     peers = make("tls")
     with pytest.raises((OSError, HandshakeFailed)):
-        connect_stream(peers.producer.exchange.stream_address, Credentials("secret", certificates(tmp_path)))
-    without_tls = peers.producer.exchange.stream_address.replace("grpc+tls://", "grpc://")
+        connect_stream(
+            peers.producer.exchange.stream_addresses[0], Credentials("secret", certificates(tmp_path))
+        )
+    without_tls = peers.producer.exchange.stream_addresses[0].replace("grpc+tls://", "grpc://")
     with pytest.raises((OSError, HandshakeFailed)):
         connect_stream(without_tls, Credentials("secret"))
+    assert peers.producer.exchange._consumers == set()
+
+
+def through_memory(peers: Peers) -> bool:
+    """Whether the rows of a channel lie in memory that both share."""
+    reader = Reader(peers.input())
+    put(peers.producer.output(), LARGE, EndOfInput())
+    assert reader.read_all() == [LARGE, EndOfInput()]
+    (stream,) = peers.producer.exchange._consumers
+    is_unix = stream._stream._stream.socket.family == socket.AF_UNIX
+    assert is_unix == (stream._segment is not None)
+    return is_unix
+
+
+def test_who_listens_for_other_machines_shares_memory_with_those_of_its_own(
+    make: Callable[[str], Peers],
+) -> None:
+    peers = make("near")
+    assert [a.split(":")[0] for a in peers.producer.exchange.stream_addresses] == ["grpc+tls", "unix"]
+    assert through_memory(peers)
+
+
+def test_who_does_not_find_the_others_socket_takes_the_network(make: Callable[[str], Peers]) -> None:
+    """As in a container that has another /tmp."""
+    peers = make("near")
+    there = Path(socket_path(peers.producer.exchange.stream_addresses[1]))
+    there.rename(there.with_name("elsewhere"))
+    assert not through_memory(peers)
+
+
+def test_a_socket_that_nobody_listens_to_is_passed_over(make: Callable[[str], Peers]) -> None:
+    """As in a directory that two machines mount."""
+    peers = make("near")
+    there = socket_path(peers.producer.exchange.stream_addresses[1])
+    os.unlink(there)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(there)
+    assert not through_memory(peers)
+
+
+def test_processes_of_two_users_share_no_memory(
+    make: Callable[[str], Peers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake.os, "geteuid", lambda: os.getuid() + 1)
+    assert not through_memory(make("near"))
+
+
+def test_the_token_is_needed_on_the_own_machine_too(make: Callable[[str], Peers]) -> None:
+    peers = make("near")
+    with pytest.raises((OSError, HandshakeFailed)):
+        connect_nearest(peers.producer.exchange.stream_addresses, Credentials("guess"))
     assert peers.producer.exchange._consumers == set()
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"SQLX\xff\xff" + b"x" * 1000, b"SQ"])
 def test_a_stranger_that_speaks_otherwise_is_disconnected(peers: Peers, data: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as stranger:
-        stranger.connect(socket_path(peers.producer.exchange.stream_address))
+        stranger.connect(socket_path(peers.producer.exchange.stream_addresses[0]))
         stranger.sendall(data)
         stranger.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):
@@ -443,7 +503,7 @@ def test_a_stranger_that_speaks_otherwise_is_disconnected(peers: Peers, data: by
 )
 def test_a_consumer_that_sends_garbage_ends_its_own_stream_alone(peers: Peers, frame: bytes) -> None:
     reader = Reader(peers.input())
-    stream, file = connect_stream(peers.producer.exchange.stream_address, Credentials("secret"))
+    stream, file = connect_stream(peers.producer.exchange.stream_addresses[0], Credentials("secret"))
     assert file is not None
     os.close(file)
     stream.socket.settimeout(10)

@@ -122,7 +122,7 @@ def test_a_closed_exchange_breaks_off_who_is_greeted(exchange: StreamExchange) -
         sockets = [strangers.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
         for stranger in sockets:
             stranger.settimeout(10)
-            stranger.connect(socket_path(exchange.stream_address))
+            stranger.connect(socket_path(exchange.stream_addresses[0]))
             stranger.sendall(b"SQ")
         while len(greeters()) < 3:
             pass
