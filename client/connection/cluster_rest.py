@@ -14,13 +14,14 @@ from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.wire import CLUSTER, OVERVIEW, job_path, poll_intervals_s, rendered_error
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.graph.artifacts import FILE_BYTES_MAX, PART_BYTES
+from sqlstream.graph.artifacts import FILE_BYTES_MAX, NAME_CHARACTERS_MAX, PART_BYTES
 from sqlstream.messages.job_state import JobStatus
 
 Json = dict[str, Any]
 
 LOG_POLL_S = 0.5
 ID_HINT = "list the jobs that are: sqlstream jobs"
+_ANY_DIGEST = "0" * 64
 _FULL_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -113,20 +114,22 @@ class ClusterRest:
     def _upload(self, path: str, stream: BinaryIO) -> tuple[str, int]:
         from sqlstream.runtime.host.artifacts import digest_of
 
+        name = os.path.basename(path)[-NAME_CHARACTERS_MAX:]
+        # Before it is read: a server that has no room for so many bytes says so at once, whatever their digest.
+        self._part(_ANY_DIGEST, os.fstat(stream.fileno()).st_size, 0, b"", name)
         digest, size = digest_of(stream, FILE_BYTES_MAX, path)
-        there = int(self._part(digest, size, 0, b"")["bytes"])
+        there = int(self._part(digest, size, 0, b"", name)["bytes"])
         while there < size:
             stream.seek(there)
             data = stream.read(PART_BYTES)
             if not data:
                 raise ExternalError("SS5089", "the file has become shorter while it was uploaded")
-            there = int(self._part(digest, size, there, data)["bytes"])
+            there = int(self._part(digest, size, there, data, name)["bytes"])
         return digest, size
 
-    def _part(self, digest: str, size: int, offset: int, data: bytes) -> Json:
-        return dict(
-            self._client.call("PUT", f"/artifacts/{digest}", data, size=str(size), offset=str(offset))
-        )
+    def _part(self, digest: str, size: int, offset: int, data: bytes, name: str) -> Json:
+        where = {"size": str(size), "offset": str(offset), "name": name}
+        return dict(self._client.call("PUT", f"/artifacts/{digest}", data, **where))
 
     def rescale(self, job_id: str, parallelism: int, on_step: Callable[[str], None]) -> Json:
         """Takes a running job to another parallelism, and returns once its tasks run again. `on_step` is called with each step

@@ -12,10 +12,11 @@ from sqlstream.client.http_api.answers import read_body
 from sqlstream.client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
 from sqlstream.client.rest import route
 from sqlstream.client.rest.cluster_view import ClusterView
-from sqlstream.graph.artifacts import FILE_BYTES_MAX, PART_BYTES, Artifact
+from sqlstream.graph.artifacts import FILE_BYTES_MAX, NAME_CHARACTERS_MAX, PART_BYTES, Artifact
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _Bytes = Annotated[int, Query(ge=0, le=FILE_BYTES_MAX)]
+_Name = Annotated[str, Query(max_length=NAME_CHARACTERS_MAX)]
 
 
 class Held(TypedDict):
@@ -36,8 +37,9 @@ def artifact_routes(view: ClusterView) -> APIRouter:
         return {"bytes": size, "complete": True}
 
     @router.put("/artifacts/{digest}")
-    async def add(digest: str, request: Request, size: _Bytes, offset: _Bytes = 0) -> Held:
-        artifact = Artifact(digest[:12], _checked(digest), size)
+    async def add(digest: str, request: Request, size: _Bytes, offset: _Bytes = 0, name: _Name = "") -> Held:
+        # Errors name it so.
+        artifact = Artifact(name or digest[:12], _checked(digest), size)
         data = await read_body(request, PART_BYTES)
         there = await run_in_threadpool(view.cluster.add_artifact_part, artifact, offset, data)
         return {"bytes": there, "complete": there == size}

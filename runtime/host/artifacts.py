@@ -33,8 +33,12 @@ _CHECK_S = 0.1
 
 
 def digest_of(stream: BinaryIO, size_max: int, path: str) -> tuple[str, int]:
-    """The SHA-256 of a file in hex, and its bytes. UserError SS5087 for one that is larger."""
+    """The SHA-256 of a file in hex, and its bytes. UserError SS5087 for one that is larger, unread where its size is known."""
     found, size = hashlib.sha256(), 0
+    # A file of a store elsewhere has no number.
+    with contextlib.suppress(AttributeError, OSError):
+        if os.fstat(stream.fileno()).st_size > size_max:
+            raise too_large(path, size_max)
     while data := stream.read(PART_BYTES):
         size += len(data)
         if size > size_max:
@@ -48,6 +52,14 @@ def too_large(path: str, size_max: int) -> UserError:
         "SS5087",
         f'"{path}" has more than {size_max} bytes, the most for a file that goes with a job',
         hint="a larger sqlstream.artifacts.max-size allows it",
+    )
+
+
+def _no_room(room: int) -> UserError:
+    return UserError(
+        "SS5087",
+        f"the files that go with jobs would take more than {room} bytes, or {_UPLOADS_MAX} are uploaded by now",
+        hint="a larger sqlstream.artifacts.cache-size allows them; those that no job needs go after an hour",
     )
 
 
@@ -96,11 +108,16 @@ class ArtifactStore:
 
     def add_part(self, artifact: Artifact, offset: int, data: bytes, *, size_max: int, room: int) -> int:
         """Take the next part of a file that is uploaded; returns how many bytes are there, by which whoever sends goes on: all of
-        them once the file is whole. `data` may be empty, to ask. UserError SS5087 for a file beyond `size_max`, or when all take
-        more than `room`; ExternalError SS5089 for bytes that have another digest: they are dropped."""
+        them once the file is whole. `data` may be empty, to ask, which begins nothing. UserError SS5087 for a file beyond
+        `size_max`, or when all take more than `room`; ExternalError SS5089 for bytes that have another digest: they are
+        dropped."""
         if artifact.size > size_max:
             raise too_large(artifact.name, size_max)
         while not self.holds(artifact):
+            if not data and artifact.size and artifact.digest not in self._uploads:
+                if artifact.size > room:
+                    raise _no_room(room)
+                return 0
             draft = self._uploaded(artifact, room)
             # Not under the lock of all: to sync a large file takes long, and ends of jobs must not wait for it.
             with draft.lock:
@@ -156,11 +173,7 @@ class ArtifactStore:
 
     def _check_room(self, size: int, room: int) -> None:
         if len(self._uploads) >= _UPLOADS_MAX or size + sum(f[1] for f in self._files(drafts=True)) > room:
-            raise UserError(
-                "SS5087",
-                f"the files that go with jobs would take more than {room} bytes, or {_UPLOADS_MAX} are uploaded by now",
-                hint="a larger sqlstream.artifacts.cache-size allows them; those that no job needs go after an hour",
-            )
+            raise _no_room(room)
 
     # --- who needs what
 

@@ -14,6 +14,7 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 PART_BYTES = 1 << 20
 """What one message has of a file."""
 
+NAME_CHARACTERS_MAX = 255
 FILE_BYTES_MAX = 2**63 - 1
 """The largest size that a message can name; settings allow less."""
 

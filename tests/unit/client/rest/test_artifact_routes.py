@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from fastapi.testclient import TestClient
 
+from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.cluster_rest import ClusterRest
+from sqlstream.client.connection.http import HttpClient
+from sqlstream.client.connection.wire import answered_error
 from sqlstream.errors import UserError
 from sqlstream.graph.artifacts import PART_BYTES
+from sqlstream.runtime.host import artifacts
 from sqlstream.runtime.host.artifacts import ArtifactStore
 
 DATA = b"0123456789" * 100
@@ -62,3 +67,23 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="is a named pipe, not a file"):
         ClusterRest.upload(cast(ClusterRest, object()), str(tmp_path / "pipe"))
+
+
+def test_a_file_that_is_too_large_for_the_server_is_refused_unread_by_its_name(
+    store: ArtifactStore, rest: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    monkeypatch.setattr(artifacts, "digest_of", lambda *given: read.append(given))
+
+    def call(_: object, method: str, path: str, body: bytes, **query: str) -> object:
+        answer = rest.request(method, path, params=query, content=body)
+        if answer.status_code != 200:
+            raise answered_error(answer.status_code, answer.content, "http://server")
+        return answer.json()
+
+    monkeypatch.setattr(HttpClient, "call", call)
+    (tmp_path / "model.bin").write_bytes(b"x" * 2001)
+    with ClusterRest(Address("http://server")) as server, pytest.raises(UserError) as caught:
+        server.upload(str(tmp_path / "model.bin"))
+    assert caught.value.message.startswith('"model.bin" has more than 2000 bytes')
+    assert read == []

@@ -96,7 +96,22 @@ def test_a_file_beyond_the_limit_is_refused_before_it_comes(tmp_path: Path) -> N
         digest_of(io.BytesIO(DATA), 1000, "model.bin")
     add(store, DATA, room=len(DATA) + 10)
     with pytest.raises(UserError, match="would take more than"):
-        store.add_part(artifact(b"another one"), 0, b"", size_max=ROOM, room=len(DATA) + 10)
+        store.add_part(artifact(b"another one"), 0, b"another", size_max=ROOM, room=len(DATA) + 10)
+    # To ask begins nothing, and finds what could never have room.
+    assert store.add_part(artifact(b"another one"), 0, b"", size_max=ROOM, room=len(DATA) + 10) == 0
+    assert len(os.listdir(tmp_path)) == 1
+    with pytest.raises(UserError, match="would take more than"):
+        store.add_part(artifact(b"another one"), 0, b"", size_max=ROOM, room=10)
+
+
+def test_a_file_on_the_disk_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with path.open("rb") as stream:
+        with pytest.raises(UserError, match="SS5087"):
+            digest_of(stream, 1 << 30, str(path))
+        assert stream.tell() == 0
 
 
 def test_a_file_goes_when_no_job_needs_it(tmp_path: Path) -> None:
