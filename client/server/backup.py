@@ -1,5 +1,6 @@
 """A copy of all that a server keeps, taken while it runs or not, and how another data directory is made of it.
 
+<backup>.partial/      what is not whole yet; in <backup>, if that was there before
 <backup>/backup.json   written last: the release, the jobs with their checkpoints, and the digest of each file
 <backup>/data/…        the files as they are in the data directory, those that only the leader has beside the shared ones
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import os
 import secrets
@@ -31,7 +33,7 @@ from sqlstream.kept_formats import KeptFormat
 from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
 from sqlstream.runtime.host.whole_files import FILE_MODE, sync_directory
 
-RECORD, DATA = "backup.json", "data"
+RECORD, DATA, PARTIAL = "backup.json", "data", ".partial"
 FORMAT = KeptFormat("backups", 1)
 RESTORED = "restored"
 """A data directory that was made of a backup has this file: its jobs pass over numbers of checkpoints that were taken since."""
@@ -121,26 +123,76 @@ def check_data_directory(path: str) -> None:
 
 
 def back_up(place: KeptPlace, target: str, now_ms: Callable[[], int]) -> BackupRecord:
-    """Copy what is kept into the new directory `target`, which only this user may enter. UserError SS6142 for a target that is
-    not empty or a place that is none, SS6140 for one of a later release; ExternalError when a file cannot be read or written."""
-    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise UserError(
-            "SS6142", f'"{target}" is there already', hint="name a directory that does not exist yet"
-        )
+    """Copy what is kept into the new directory `target`, which only this user may enter: under another name, so that the
+    directory is a whole backup once it is there. What a backup has left there that was killed is removed. UserError SS6142 for a
+    target that has something else or that another backup is writing, or a place that is none, SS6140 for one of a later release;
+    ExternalError when a file cannot be read or written."""
+    _check_target(target)
     check_data_directory(place.root)
     check_formats(place.root)
     was_there = os.path.isdir(target)
-    make_private_directory(target)
-    data = os.path.join(target, DATA)
+    work = os.path.join(target, PARTIAL) if was_there else target + PARTIAL
+    left = (work, target) if was_there else (work,)
+    if was_there:
+        make_private_directory(target)
+    with _told(f'could not back up "{place.root}" into "{target}"'), _alone(work, target):
+        _remove_left(left)
+        try:
+            record = _Copy(place, os.path.join(work, DATA)).run(work, now_ms())
+            if was_there:
+                # The record last: without it there is no backup.
+                for name in (DATA, RECORD):
+                    os.rename(os.path.join(work, name), os.path.join(target, name))
+                os.rmdir(work)
+            else:
+                os.rename(work, target)
+            sync_directory(target if was_there else os.path.dirname(target))
+        except BaseException:
+            # The next try finds the directory as this one has.
+            _remove_left(left)
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+    return record
+
+
+def _check_target(target: str) -> None:
+    """UserError SS6142 unless it is not there, empty, or has what a backup has left that was killed."""
+    if not os.path.lexists(target):
+        return
+    found = set(os.listdir(target)) if os.path.isdir(target) else {RECORD}
+    if found and (PARTIAL not in found or found - {PARTIAL, DATA}):
+        raise UserError(
+            "SS6142", f'"{target}" is there already', hint="name a directory that does not exist yet"
+        )
+
+
+@contextlib.contextmanager
+def _alone(work: str, target: str) -> Iterator[None]:
+    """While this backup alone writes into the directory, whose lock ends with the process. UserError SS6142."""
+    make_private_directory(work)
+    number = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with _told(f'could not back up "{place.root}" into "{target}"'):
-            return _Copy(place, data).run(target, now_ms())
-    except BaseException:
-        # The next try finds the directory as this one has.
-        shutil.rmtree(data if was_there else target, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(target, RECORD))
-        raise
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another one has given it its name between the two calls.
+        is_ours = os.path.isdir(work) and os.path.samestat(os.fstat(number), os.stat(work))
+    except BlockingIOError:
+        is_ours = False
+    try:
+        if not is_ours:
+            raise UserError(
+                "SS6142", f'another backup is being written into "{target}"', hint="name another directory"
+            )
+        yield
+    finally:
+        os.close(number)
+
+
+def _remove_left(directories: tuple[str, ...]) -> None:
+    """What a backup has written that did not come to its end."""
+    for directory in directories:
+        shutil.rmtree(os.path.join(directory, DATA), ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, RECORD))
 
 
 class _Copy:
@@ -280,7 +332,9 @@ def read_backup(path: str) -> BackupRecord:
         raise UserError(
             "SS6144",
             f'"{path}" is no whole backup: {error}',
-            hint="name the directory that sqlstream backup has made",
+            hint="a backup was broken off there: take it again, which removes what is left of it"
+            if any(os.path.isdir(left) for left in (path + PARTIAL, os.path.join(path, PARTIAL)))
+            else "name the directory that sqlstream backup has made",
         ) from error
 
 
