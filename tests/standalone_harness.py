@@ -39,6 +39,14 @@ class Worker:
         self.process.send_signal(number)
         return self.process.wait(60)
 
+    def vanish(self) -> None:
+        """As a host does: nobody starts another."""
+        child = self.child
+        self.process.kill()
+        if child is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+
 
 class Beginning:
     """A server that begins on a thread of its own: it is ready once it leads."""
@@ -89,6 +97,17 @@ def join_address(server: RunningServer) -> str:
 
 def slots(server: RunningServer) -> int:
     return sum(found["slotsNumber"] for found in server.get("/taskmanagers")["taskmanagers"])
+
+
+def parallelism(server: RunningServer, job: str) -> int:
+    return max(int(vertex["parallelism"]) for vertex in server.get(f"/jobs/{job}")["vertices"])
+
+
+def runs_with(server: RunningServer, job: str, count: int) -> bool:
+    """Whether all tasks run, at this parallelism."""
+    found = server.get(f"/jobs/{job}")
+    states = {vertex["status"] for vertex in found["vertices"]}
+    return parallelism(server, job) == count and states == {"RUNNING"}
 
 
 def free_port() -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlstream import config as options
+from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.parallelism import has_open_parallelism, rescaled_job_graph
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import awaited_executions
-from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint, restored_checkpoints
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
 from sqlstream.runtime.jobmanager.rescaling import JobRescaling
@@ -79,30 +82,43 @@ def desired_graph(job: JobGraph, settings: AdaptiveSettings | None) -> JobGraph:
 def graph_to_begin_with(
     desired: JobGraph, settings: AdaptiveSettings | None, restored: Sequence[events.LoadedCheckpoint]
 ) -> JobGraph:
-    """The desired one; or that of the newest checkpoint if it has rows in flight, which no other parallelism can go on from."""
+    """The desired one; or that of the newest checkpoint if it has rows in flight that only as many subtasks can go on from."""
     if settings is None or not restored or not restored[0].manifest.has_in_flight:
         return desired
-    saved = [(v.parallelism, [o.uid for o in v.operators]) for v in restored[0].manifest.vertices]
-    for parallelism in sorted({v.parallelism for v in restored[0].manifest.vertices}, reverse=True):
-        graph = rescaled_job_graph(desired, parallelism)
-        if saved == [(v.parallelism, [o.uid for o in v.operators]) for v in graph.vertices]:
+    saved = sorted({v.parallelism for v in restored[0].manifest.vertices}, reverse=True)
+    fitting = Fitting(desired)
+    graphs = (graph for parallelism in saved for graph in fitting.all_at(parallelism))
+    for graph in itertools.chain((desired,), graphs):
+        with contextlib.suppress(UserError):
+            restored_checkpoints(restored[:1], graph, "")
             return graph
+    # Whoever begins with it says what is wrong.
     return desired
 
 
 class Fitting:
-    """One job at each parallelism up to the desired one. State: the graphs that were asked for."""
+    """One job at each parallelism up to the desired one; at 1 also with the vertices of many subtasks, in which rows that were in
+    flight between these go on. State: the graphs that were asked for."""
 
     def __init__(self, desired: JobGraph) -> None:
         assert desired.scaling is not None, "a job without open parallelism is not adaptive"
         self.desired = desired
         self.parallelism: int = desired.scaling.parallelism
         self._graphs: dict[int, JobGraph] = {self.parallelism: desired}
+        self._single: JobGraph | None = None
 
     def at(self, parallelism: int) -> JobGraph:
         if parallelism not in self._graphs:
             self._graphs[parallelism] = rescaled_job_graph(self.desired, parallelism)
         return self._graphs[parallelism]
+
+    def all_at(self, parallelism: int) -> Iterator[JobGraph]:
+        """The usual one, and the other, which is made when it is needed."""
+        yield self.at(parallelism)
+        if parallelism == 1:
+            if self._single is None:
+                self._single = rescaled_job_graph(self.desired, 1, is_chained_as_many=True)
+            yield self._single
 
     def least_slots(self) -> int:
         return slots_needed(self.at(1))
@@ -121,11 +137,11 @@ class AdaptiveScheduling:
 
     A checkpoint with rows in flight that are of one subtask fits no other parallelism: then the job waits for the slots it had.
 
-    The store keeps the graph that was asked for, so that another JobManager begins with what it finds, or, behind a checkpoint
-    with rows in flight, with the slots of that.
+    The store keeps the graph that was asked for, so that another JobManager begins with what it finds, or, behind such a
+    checkpoint, with the slots of that.
 
     State: the graphs of the job; how many slots it had, and when that changed; since when it could start; when it was rescaled
-    last; how many checkpoints in a row have failed for that; and whether the last one fits a graph."""
+    last; how many checkpoints in a row have failed for that; and which graphs the last one fits."""
 
     def __init__(
         self, parts: JobParts, rescaling: JobRescaling, settings: AdaptiveSettings, desired: JobGraph
@@ -141,8 +157,8 @@ class AdaptiveScheduling:
         self._trigger_id = ""
         self._triggers = 0
         self._failed_checkpoints = 0
-        self._tried: tuple[int, int] | None = None
-        self._is_fit = False
+        self._tried_id = 0
+        self._are_fit: dict[tuple[int, int], bool] = {}
         self._aim()
 
     @property
@@ -212,8 +228,9 @@ class AdaptiveScheduling:
         self._rescaling.begin(request, now_ms)
 
     def _go_back(self, parallelism: int, now_ms: int) -> bool:
-        graph = self._fitting.at(parallelism)
-        if not self._can_go_back_with(graph):
+        graphs = self._fitting.all_at(parallelism)
+        graph = next((graph for graph in graphs if self._can_go_back_with(graph)), None)
+        if graph is None:
             return False
         trigger_id = f"adaptive-{self._triggers + 1}"
         has_begun = self._rescaling.go_back(graph, trigger_id, now_ms)
@@ -231,10 +248,12 @@ class AdaptiveScheduling:
         )
         if newest is None:
             return not committed_id
-        tried = newest.checkpoint_id, slots_needed(graph)
-        if self._tried != tried:
-            self._tried, self._is_fit = tried, rescaled_checkpoint(newest, graph).is_usable
-        return self._is_fit
+        if self._tried_id != newest.checkpoint_id:
+            self._tried_id, self._are_fit = newest.checkpoint_id, {}
+        tried = slots_needed(graph), len(graph.vertices)
+        if tried not in self._are_fit:
+            self._are_fit[tried] = rescaled_checkpoint(newest, graph).is_usable
+        return self._are_fit[tried]
 
     def _can_take_checkpoint(self) -> bool:
         parts = self._parts

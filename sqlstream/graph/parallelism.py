@@ -34,12 +34,16 @@ def _open_parallelism(node: PlannedNode, scaling: Scaling, found: Sequence[int])
     return max(forward) if keeps_order or len(set(forward)) == 1 else 1
 
 
-def edges_of(scaling: Scaling, place: int, parallelism: Sequence[int]) -> Iterator[StreamEdge]:
+def edges_of(
+    scaling: Scaling, place: int, parallelism: Sequence[int], alike: Sequence[int] | None = None
+) -> Iterator[StreamEdge]:
     """The inputs of one operator, unions resolved. FORWARD needs equal parallelism and is a REBALANCE otherwise. Between single
-    subtasks every exchange is a FORWARD."""
+    subtasks every exchange is a FORWARD, or, with `alike`, what it is at that parallelism."""
     for ordinal, planned in enumerate(scaling.nodes[place].inputs):
         for source in _without_unions(scaling, planned.source):
-            exchange = _exchange(planned.exchange, parallelism[source], parallelism[place])
+            is_single = parallelism[source] == parallelism[place] == 1
+            counts = alike if alike is not None and is_single else parallelism
+            exchange = _exchange(planned.exchange, counts[source], counts[place])
             yield StreamEdge(scaling.nodes[source].operator, ordinal, exchange)
 
 
@@ -185,10 +189,11 @@ def _edges_of_vertex(
 _FOR_TABLES = "table.exec.resource.default-parallelism"
 
 
-def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
+def rescaled_job_graph(job: JobGraph, parallelism: int, *, is_chained_as_many: bool = False) -> JobGraph:
     """Operators keep their ids and uids, and with them their state; those of a fixed parallelism keep that. The number of key
-    groups stays what it was when the job was planned. UserError SS6230 for a job that has no other parallelism, SS6231 for
-    more subtasks than key groups."""
+    groups stays what it was when the job was planned. `is_chained_as_many`: at the parallelism 1 the vertices are those of two
+    subtasks, so that rows that were in flight between many have an edge. UserError SS6230 for a job that has no other
+    parallelism, SS6231 for more subtasks than key groups."""
     if parallelism < 1:
         raise UserError("SS6231", f"a job cannot have the parallelism {parallelism}", hint="give 1 or more")
     scaling = _scaling(job)
@@ -201,6 +206,7 @@ def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
             f'job "{job.name}" has {key_groups} key groups, so that {parallelism} subtasks cannot share its keys',
             hint="give a lower parallelism; 'pipeline.max-parallelism' is set before a job is started",
         )
+    alike = parallelism_of(replace(scaling, parallelism=2)) if is_chained_as_many else None
     operators = {o.id: o for v in job.vertices for o in v.operators}
     groups = {o.id: v.slot_sharing_group for v in job.vertices for o in v.operators}
     nodes = []
@@ -214,7 +220,7 @@ def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
                 uid=operator.uid,
                 name=operator.name,
                 spec=operator.spec,
-                inputs=tuple(edges_of(wanted, place, counts)),
+                inputs=tuple(edges_of(wanted, place, counts, alike)),
                 output_schema=operator.output_schema,
                 output_mode=operator.output_mode,
                 parallelism=counts[place],

@@ -39,7 +39,7 @@ _CHECKPOINTS = (
                  choices=("EXACTLY_ONCE", "AT_LEAST_ONCE")),
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
-                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only.",
+                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same statement only.",
                  deprecated=("execution.checkpointing.unaligned",)),
     ConfigOption("execution.checkpointing.aligned-checkpoint-timeout", _D, "0 ms",
                  "With execution.checkpointing.unaligned.enabled: how long the barriers of a checkpoint wait behind rows before "

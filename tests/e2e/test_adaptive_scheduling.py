@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
-import psutil
 import pytest
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
@@ -14,6 +12,7 @@ from standalone_harness import (
     Worker,
     free_port,
     join_address,
+    runs_with,
     slots,
     start_copy,
     workers,
@@ -25,26 +24,6 @@ ROWS = 8_000
 JOINED = "SELECT a.n FROM g AS a JOIN g AS b ON a.n = b.n"
 """Each row of a source that came twice would be there twice, or four times. A table has one split here, since the job begins with
 one reader: the join alone runs with others."""
-
-
-def parallelism(server: RunningServer, job: str) -> int:
-    return max(int(vertex["parallelism"]) for vertex in server.get(f"/jobs/{job}")["vertices"])
-
-
-def runs_with(server: RunningServer, job: str, count: int) -> bool:
-    """Whether all tasks run, at this parallelism."""
-    found = server.get(f"/jobs/{job}")
-    states = {vertex["status"] for vertex in found["vertices"]}
-    return parallelism(server, job) == count and states == {"RUNNING"}
-
-
-def kill(worker: Worker) -> None:
-    """As a host that vanishes: nobody starts another."""
-    child = worker.child
-    worker.process.kill()
-    if child is not None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
 
 
 @pytest.mark.timeout(300)
@@ -72,7 +51,7 @@ def test_a_job_doubles_with_a_second_task_manager_and_halves_without_it(tmp_path
         count = len(written(tmp_path))
         wait_until(lambda: len(written(tmp_path)) > count)
 
-        kill(joined[1])
+        joined[1].vanish()
         wait_until(lambda: runs_with(server, job, 1))
         server.wait_for(job, "FINISHED")
         assert written(tmp_path) == list(range(1, ROWS + 1))

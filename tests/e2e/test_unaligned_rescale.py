@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
+from standalone_harness import STANDALONE, Worker, free_port, join_address, runs_with, slots, workers
 
 ROWS = 6_000_000
 KEYS = 1_000
@@ -28,9 +29,15 @@ def newest(directory: Path) -> tuple[Path, dict[str, Any]] | None:
 
 def rows_in_flight(directory: Path) -> int:
     found = newest(directory)
-    if found is None:
+    return rows_in_flight_of(found[0]) if found is not None else 0
+
+
+def rows_in_flight_of(checkpoint: Path) -> int:
+    try:
+        manifest = json.loads((checkpoint / "_metadata").read_bytes())["checkpoint"]
+    except (OSError, ValueError):
         return 0
-    states = [state for vertex in found[1]["vertices"] for state in vertex["subtasks"]]
+    states = [state for vertex in manifest["vertices"] for state in vertex["subtasks"]]
     items = [item for state in states for each in state["in_flight"] for item in each["items"]]
     return sum(item for item in items if isinstance(item, int))
 
@@ -90,5 +97,56 @@ def test_rows_under_way_go_on_at_another_parallelism(tmp_path: Path) -> None:
         job = server.insert(session, INSERT)
         server.wait_for(job, "FINISHED", timeout_s=200)
         assert server.get(f"/jobs/{job}/checkpoints")["latest"]["restored"]["id"] == int(found[0].name[4:])
+    check_rows(tmp_path)
+
+
+def check_rows(directory: Path) -> None:
     each = {k: range(k or KEYS, ROWS + 1, KEYS) for k in range(KEYS)}
-    assert table_of(tmp_path / "out") == Counter((k, len(ns), sum(ns)) for k, ns in each.items())
+    assert table_of(directory / "out") == Counter((k, len(ns), sum(ns)) for k, ns in each.items())
+
+
+ADAPTIVE = (
+    "SET 'jobmanager.scheduler' = 'Adaptive'",
+    "SET 'execution.checkpointing.num-retained' = '1000'",
+    "SET 'jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout' = '300 ms'",
+    "SET 'jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling' = '300 ms'",
+    "SET 'restart-strategy.type' = 'fixed-delay'",
+    "SET 'restart-strategy.fixed-delay.attempts' = '100'",
+    "SET 'restart-strategy.fixed-delay.delay' = '100 ms'",
+)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("left", [1, 2])
+def test_an_adaptive_job_goes_on_from_rows_under_way_with_the_slots_that_are_left(
+    tmp_path: Path, left: int
+) -> None:
+    """Hosts vanish until the job has gone on from rows under way with fewer slots; each time others take their place."""
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", "-D", "heartbeat.timeout=3 s")
+    checkpoints = tmp_path / "checkpoints"
+    with (
+        RunningServer(tmp_path / "data", *words) as server,
+        workers(tmp_path, join_address(server), 3) as joined,
+    ):
+        wait_until(lambda: slots(server) == 3)
+        session = server.open_session()
+        for text in (*ADAPTIVE, *statements(tmp_path, 3)):
+            server.execute(session, text)
+        job = server.insert(session, INSERT)
+        for attempt in range(10):
+            wait_until(lambda: runs_with(server, job, 3))
+            wait_until(lambda: rows_in_flight(checkpoints) > 0)
+            for worker in joined[-(3 - left) :]:
+                worker.vanish()
+            wait_until(lambda: runs_with(server, job, left))
+            restored = server.get(f"/jobs/{job}/checkpoints")["latest"]["restored"]["id"]
+            if rows_in_flight_of(checkpoints / job / f"chk-{restored}"):
+                break
+            token = ("--token-file", str(tmp_path / "join-token"))
+            for number in range(3 - left):
+                place = tmp_path / f"next{attempt}-{number}"
+                joined.append(Worker(place, join_address(server), *token))
+        else:
+            raise AssertionError("no checkpoint with rows under way was gone on from")
+        server.wait_for(job, "FINISHED", timeout_s=200)
+    check_rows(tmp_path)

@@ -50,6 +50,23 @@ def test_it_is_the_graph_that_planning_makes_for_that_parallelism(sql: str, para
 
 
 @pytest.mark.parametrize("sql", STATEMENTS.values(), ids=STATEMENTS.keys())
+def test_a_single_subtask_may_have_the_vertices_of_many(sql: str) -> None:
+    many = planned(sql, 2)
+    single = rescaled_job_graph(many, 1, is_chained_as_many=True)
+    fixed = {v.id for v in planned(sql, 1).vertices if v.parallelism > 1}
+    assert {v.parallelism for v in single.vertices if v.id not in fixed} == {1}
+    assert is_one_job(single, many)
+    operators = [[o.uid for o in v.operators] for v in many.vertices]
+    if not fixed:
+        assert [[o.uid for o in v.operators] for v in single.vertices] == operators
+        assert [(e.source, e.target, e.exchange) for e in single.edges] == [
+            (e.source, e.target, e.exchange) for e in many.edges
+        ]
+    assert rescaled_job_graph(single, 2) == many
+    assert rescaled_job_graph(single, 1) == planned(sql, 1)
+
+
+@pytest.mark.parametrize("sql", STATEMENTS.values(), ids=STATEMENTS.keys())
 def test_a_rescaled_graph_is_of_the_same_job_and_that_of_another_statement_is_not(sql: str) -> None:
     graph = planned(sql, 3)
     assert is_one_job(rescaled_job_graph(graph, 1), graph)

@@ -12,11 +12,11 @@ from plan_harness import compile_script
 
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.checkpoint import InFlightItems
+from sqlstream.messages.checkpoint import InFlightItems, StateSegment
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rescale import RescaleStep
-from sqlstream.messages.rpc import SlotOffer, TriggerCheckpoint
+from sqlstream.messages.rpc import DeployTask, SlotOffer, TriggerCheckpoint
 from sqlstream.runtime.jobmanager.adaptive_scheduling import Fitting, adaptive_settings
 from sqlstream.runtime.jobmanager.dispatcher import Dispatcher, check_can_be_rescaled
 from sqlstream.runtime.jobmanager.events import (
@@ -290,15 +290,24 @@ def test_slots_beside_those_of_its_tasks_that_are_lost_are_requested_again() -> 
     assert job.running == (JobPhase.RUNNING, 2)
 
 
-def with_rows_in_flight(job: Adaptive) -> KeptCheckpoint:
+NO_EDGE = InFlightItems(True, 7, 0, (3,))
+"""Rows that no channel of a job at another parallelism brings."""
+
+BY_HASH = InFlightItems(True, 0, 0, (3,), (StateSegment("shared/x-1.arrow", 0, 100, 7, 3),))
+"""Rows that a source has queued for the first subtask behind it."""
+
+
+def with_rows_in_flight(job: Adaptive, items: InFlightItems = NO_EDGE) -> KeptCheckpoint:
     """The next checkpoint of the job."""
     job.handle(SavepointRequested("j1", "c", CheckpointKind.CHECKPOINT))
     job.tick()
     (checkpoint_id,) = {m.checkpoint_id for m in job.taken(TriggerCheckpoint)}
-    items = InFlightItems(True, 7, 0, (3,))
-    for execution in list(job.master.graph.executions()):
-        state = replace(state_of(execution.execution_id, checkpoint_id), in_flight=(items,))
-        job.acknowledge(execution.execution_id, checkpoint_id, state=state)
+    graph = job.master.job_graph
+    for vertex_id, subtasks in list(job.master.graph.vertices.items()):
+        in_flight = () if items is BY_HASH and graph.inputs_of(vertex_id) else (items,)
+        for execution in [s.execution for s in subtasks]:
+            state = replace(state_of(execution.execution_id, checkpoint_id), in_flight=in_flight)
+            job.acknowledge(execution.execution_id, checkpoint_id, state=state)
     kept = job.manifest()
     job.stored(checkpoint_id)
     return kept
@@ -335,6 +344,43 @@ def test_another_job_manager_begins_at_the_parallelism_of_rows_in_flight() -> No
     next_one.checkpoint()
     next_one.settle(500)
     assert next_one.running == (JobPhase.RUNNING, 4)
+
+
+def arriving(job: Adaptive) -> list[int]:
+    """How many rows in flight each attempt is deployed with, that takes part of them."""
+    deployed = [m.descriptor.restore.arrivals for m in job.taken(DeployTask) if m.descriptor.restore]
+    return [
+        sum(sum(each.rows) for each in arrivals.rows) for arrivals in deployed if arrivals and arrivals.rows
+    ]
+
+
+def test_rows_in_flight_by_key_go_on_with_the_slots_that_are_left() -> None:
+    job = Adaptive(planned(4))
+    job.offer("a", 2)
+    job.offer("b", 2)
+    job.settle(200)
+    with_rows_in_flight(job, BY_HASH)
+    job.taken(DeployTask)
+    job.lose("b")
+    job.settle(30_000)
+    assert job.running == (JobPhase.RUNNING, 2)
+    assert {e.restored_id for e in job.master.graph.executions()} == {1}
+    # Each of the two takes those of the 4 x 3 rows that have its keys.
+    assert arriving(job) == [12, 12]
+
+
+@pytest.mark.parametrize("slots", [1, 3, 4])
+def test_another_job_manager_begins_with_what_it_finds_behind_rows_in_flight_by_key(slots: int) -> None:
+    job = Adaptive(planned(4))
+    job.offer("a", 2)
+    job.settle(11_000)
+    kept = with_rows_in_flight(job, BY_HASH)
+    Dispatcher(JobMasterConfig(checkpoint_directory=ROOT)).check_submission(planned(4), (kept,))
+    next_one = Adaptive(planned(4), (kept,))
+    next_one.offer("a", slots)
+    next_one.settle(11_000)
+    assert next_one.running == (JobPhase.RUNNING, slots)
+    assert arriving(next_one) == [6] * slots
 
 
 def test_another_job_manager_begins_with_what_it_finds() -> None:
