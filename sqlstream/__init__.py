@@ -25,14 +25,21 @@ _DBAPI_NAMES = (
 
 _FUNCTION_NAMES = ("AggregateFunction", "udaf", "udf", "udtf")
 
-__all__ = ["__version__", *_DBAPI_NAMES, *_FUNCTION_NAMES]
+_PROCESS_NAMES = (
+    *("ProcessTableFunction", "TableArgument", "ScalarArgument", "ValueState", "ListState", "MapState"),
+    *("ROW_SEMANTIC_TABLE", "SET_SEMANTIC_TABLE", "OPTIONAL_PARTITION_BY", "PASS_COLUMNS_THROUGH"),
+)
+
+__all__ = ["__version__", *_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES]
 
 
 def __getattr__(name: str) -> Any:
-    """The names of the database module and of the decorators of functions, loaded when one is used: this package imports none of
+    """The names of the database module and of those for writing functions, loaded when one is used: this package imports none of
     the others, and every process of a cluster imports this package."""
     if name in _FUNCTION_NAMES:
         module = "sqlstream.python_functions"
+    elif name in _PROCESS_NAMES:
+        module = "sqlstream.process_functions"
     elif name in _DBAPI_NAMES:
         module = "sqlstream.client.dbapi"
     else:
@@ -43,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DBAPI_NAMES, *_FUNCTION_NAMES})
+    return sorted({*globals(), *_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES})

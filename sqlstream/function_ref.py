@@ -16,6 +16,7 @@ class FunctionKind(enum.Enum):
     SCALAR = "SCALAR"
     TABLE = "TABLE"
     AGGREGATE = "AGGREGATE"
+    PROCESS_TABLE = "PROCESS_TABLE"
 
 
 class FunctionMode(enum.Enum):
@@ -27,12 +28,45 @@ class FunctionMode(enum.Enum):
     ASYNC = "async"
 
 
+class StateShape(enum.Enum):
+    VALUE = "VALUE"
+    LIST = "LIST"
+    MAP = "MAP"
+
+
+DEFAULT_TTL = -1
+"""The time to live of a state that declares none: `table.exec.state.ttl` holds."""
+
+
+class DeclaredTable(msgspec.Struct, frozen=True):
+    """A table argument of a process table function, with the names of its `traits` (process_functions.ArgumentTrait)."""
+
+    name: str
+    traits: tuple[str, ...]
+
+
+class DeclaredState(msgspec.Struct, frozen=True):
+    """A state of a process table function. `type` is SQL text: of a LIST an ARRAY, of a MAP a MAP."""
+
+    name: str
+    shape: StateShape
+    type: str
+    ttl_ms: int = DEFAULT_TTL
+
+
+class DeclaredProcess(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a process table function has besides a result and arguments."""
+
+    tables: tuple[DeclaredTable, ...]
+    states: tuple[DeclaredState, ...] = ()
+
+
 class InspectedFunction(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a Python object that a decorator of `sqlstream` made says of itself. Types are SQL text: who has a parser reads them.
 
     `argument_types` has an entry per parameter, empty for one that takes any type; `is_variadic`: the last stands for any
     number of arguments, also none. `optional` is how many of the parameters have a default. `methods` are those of an
-    aggregate."""
+    aggregate or a process table function, of whose `parameters` some are tables."""
 
     kind: FunctionKind
     mode: FunctionMode
@@ -45,6 +79,7 @@ class InspectedFunction(msgspec.Struct, frozen=True, omit_defaults=True):
     accumulator_type: str = ""
     methods: tuple[str, ...] = ()
     comment: str = ""
+    process: DeclaredProcess | None = None
 
 
 class FunctionRef(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +87,8 @@ class FunctionRef(msgspec.Struct, frozen=True, omit_defaults=True):
     the plan, so that state outlives a corrected function.
 
     `path` is the function's name in SQL, for messages. An argument whose type is None takes any type; NULL for an argument that
-    is NOT NULL makes the result NULL without a call. A TABLE function's `result_type` is the ROW of its columns."""
+    is NOT NULL makes the result NULL without a call. The `result_type` of a TABLE or PROCESS_TABLE function is the ROW of its
+    columns. `state_types` are those of the states of `process`, in their order."""
 
     path: str
     module: str
@@ -67,6 +103,8 @@ class FunctionRef(msgspec.Struct, frozen=True, omit_defaults=True):
     is_deterministic: bool = True
     accumulator_type: LogicalType | None = None
     methods: tuple[str, ...] = ()
+    process: DeclaredProcess | None = None
+    state_types: tuple[LogicalType, ...] = ()
 
     @property
     def name(self) -> str:

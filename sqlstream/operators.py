@@ -101,6 +101,11 @@ OPERATORS: list[OperatorEntry] = [
         "match.match_recognize:MatchRecognize",
         "match_recognize:plan_match_recognize",
     ),
+    OperatorEntry(
+        "process_table:ProcessTableSpec",
+        "process.process_table:ProcessTable",
+        "process_table:plan_process_table",
+    ),
     OperatorEntry("rank:TemporalSortSpec", "order.sort:TemporalSort", "sort:plan_sort"),
     OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),
     OperatorEntry("calc:MarkChangesSpec", "compare_rows:MarkChanges", "sink:plan_sink"),

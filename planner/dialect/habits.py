@@ -302,6 +302,11 @@ _TABLE_FUNCTIONS_HINT = (
 )
 
 
+def refused_table_function(name: str) -> bool:
+    """Whether another dialect, or Flink, has a table function of this name."""
+    return name.upper() in _FLINK_TABLE_FUNCTIONS or bool(foreign_table_function(name.upper()))
+
+
 def unknown_table_function(name: str, span: Span | None, own: tuple[str, ...] = ()) -> UserError:
     """The error for a table function that there is not, to be raised: SS1003 where Flink has it, else SS2005 with the nearest
     name, also of a user's `own`."""

@@ -206,6 +206,20 @@ class SnapshotFunction(exp.Expression):
     }
 
 
+class TableCall(exp.Expression):
+    """A call with tables of a user's function: `this` is its upper-case name, as in a FunctionCall, and `expressions` are its
+    CallArguments."""
+
+    arg_types = {"this": True, "expressions": True, "alias": False}
+
+
+class CallArgument(exp.Expression):
+    """An argument of a TableCall: a `kind` of TABLE, DESCRIPTOR (of a column), DEFAULT or VALUE. `name` is an Identifier, or
+    there is none. A TABLE has `partition_by` and `order`."""
+
+    arg_types = {"kind": True, "this": False, "name": False, "partition_by": False, "order": False}
+
+
 class Quantified(exp.Expression):
     """ANY (…), SOME (…) or ALL (…) behind a comparison: `this` is a query, or there are `expressions`."""
 
@@ -365,6 +379,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
             *(IntervalLiteral, DateTimeLiteral, WindowTvf, SystemTime),
             ChangelogFunction,
             SnapshotFunction,
+            *(TableCall, CallArgument),
             Pivot,
             Unpivot,
             *(QueryHints, FilePath, Quantified, MatchRecognize, JoinedTables),

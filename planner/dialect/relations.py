@@ -7,10 +7,15 @@ from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
 
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.functions import can_be_called
-from sqlstream.planner.dialect.habits import join_hint, sample_hint, unknown_table_function
+from sqlstream.planner.dialect.habits import (
+    join_hint,
+    refused_table_function,
+    sample_hint,
+    unknown_table_function,
+)
 from sqlstream.planner.dialect.match_recognize import MatchParser
 from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.statements import Option
@@ -294,7 +299,13 @@ class RelationParser(PivotParser):
             return node
         if is_word(token) and word(self.peek(1)) == "(":
             return self._table_function()
+        if self._at_qualified_call():
+            return self._table_call()
         return self._file_path() if self.at_string() else self._table()
+
+    def _at_qualified_call(self) -> bool:
+        dots = [word(self.peek(1)), word(self.peek(3))]
+        return dots[0] == "." and (dots[1] == "(" or (dots[1] == "." and word(self.peek(5)) == "("))
 
     def _derived_table(self) -> exp.Expression:
         start = self.expect("(").start
@@ -423,12 +434,15 @@ class RelationParser(PivotParser):
                 can_be_called(name)
                 and word(self.peek(2)) not in ("TABLE", "DESCRIPTOR")
                 and word(self.peek(3)) != "=>"
+                and not self._passes_table()
             ):
                 lateral = self.mark(exp.Lateral(this=self._called_function()), name.start)
                 lateral.this.meta["written"] = name.text
                 return lateral
-            self.advance()
-            raise unknown_table_function(name.text, span(name))
+            if refused_table_function(name.text):
+                self.advance()
+                raise unknown_table_function(name.text, span(name))
+            return self._table_call()
         self.advance()
         self.expect("(")
         node = nodes.WindowTvf(kind=kind)
@@ -437,6 +451,56 @@ class RelationParser(PivotParser):
         self.mark(node, name.start)
         _check_window(node, name)
         return node
+
+    def _passes_table(self) -> bool:
+        """Whether an argument of the call that comes next begins with TABLE."""
+        depth = 0
+        for ahead in range(1, self._tokens_size - self._index):
+            text = word(self.peek(ahead))
+            depth += (text in ("(", "[")) - (text in (")", "]"))
+            if depth == 0:
+                break
+            if depth == 1 and text in ("(", ",") and word(self.peek(ahead + 1)) == "TABLE":
+                return True
+        return False
+
+    def _table_call(self) -> exp.Expression:
+        """Read `[catalog.][database.]function(input => TABLE t PARTITION BY k, …)`."""
+        first, parts = self.token, [self.advance()]
+        while self.accept("."):
+            parts.append(self.advance())
+        node = nodes.TableCall(this=parts[-1].text.upper())
+        node.meta["written"] = parts[-1].text
+        node.meta["name_span"] = Span(first.start, parts[-1].end + 1)
+        if len(parts) > 1:
+            node.meta["qualifier"] = tuple(part.text for part in parts[:-1])
+        self.expect("(")
+        node.set("expressions", self._parse_csv(self._call_argument))
+        self.expect(")")
+        return self.mark(node, first.start)
+
+    def _call_argument(self) -> nodes.CallArgument:
+        start = self.token.start
+        name = None
+        if word(self.peek(1)) == "=>":
+            # It may be a reserved word.
+            token = self.advance()
+            name = self.mark(exp.Identifier(this=token.text), start)
+            self.expect("=>")
+        if self.at("TABLE"):
+            node = nodes.CallArgument(kind="TABLE", this=self._table_argument())
+            if self.accept("PARTITION"):
+                node.set("partition_by", self._partition_keys())
+        elif self.accept("DESCRIPTOR"):
+            self.expect("(")
+            node = nodes.CallArgument(kind="DESCRIPTOR", this=self.name("a column name"))
+            self.expect(")", hint="write one column")
+        elif self.accept("DEFAULT"):
+            node = nodes.CallArgument(kind="DEFAULT")
+        else:
+            node = nodes.CallArgument(kind="VALUE", this=self.value())
+        node.set("name", name)
+        return self.mark(node, start)
 
     def _window_arguments(self, node: nodes.WindowTvf, name: Token) -> None:
         positional = ("this", "time_column", *_WINDOW_SIZES[str(node.args["kind"])])
@@ -558,9 +622,11 @@ class RelationParser(PivotParser):
         return source
 
     def _at_argument(self) -> bool:
-        """Whether the comma that comes next ends PARTITION BY: DESCRIPTOR(…) or a named argument follows."""
-        is_descriptor = word(self.peek(1)) == "DESCRIPTOR" and word(self.peek(2)) == "("
-        return is_descriptor or word(self.peek(2)) == "=>"
+        """Whether the comma that comes next ends PARTITION BY: what follows is no name of a column, or a named argument."""
+        is_call = word(self.peek(2)) == "("
+        is_constant = self.peek(1).token_type in (TokenType.NUMBER, TokenType.STRING)
+        is_word = word(self.peek(1)) in ("TABLE", "DEFAULT", "INTERVAL", "TRUE", "FALSE", "NULL", "-")
+        return is_call or is_constant or is_word or word(self.peek(2)) == "=>"
 
 
 def _check_window(node: nodes.WindowTvf, name: Token) -> None:

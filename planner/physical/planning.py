@@ -39,6 +39,8 @@ class Planning:
         self.shared = shared
         self.is_reuse_enabled = bool(self.setting("table.optimizer.reuse-sub-plan-enabled"))
         self.state_ttl_ms = int(self.setting("table.exec.state.ttl"))
+        self.process_uids: dict[str, object] = {}
+        """The relational nodes of process table functions by their uid."""
         self._interned: dict[str, PhysicalNode] = {}
         self._made = 0
 

@@ -33,6 +33,7 @@ from sqlstream.planner.physical.row_meanings import (
     pairing_meaning,
     reading_spec,
     row_meaning,
+    type_text,
     window_meaning,
 )
 from sqlstream.schema import Schema
@@ -118,6 +119,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
             return True
         case specs.MarkChangesSpec() | specs.FromChangelogSpec() | specs.ToChangelogSpec():
             return True
+        case specs.ProcessTableSpec() as spec:
+            return not spec.inputs[0].has_set_semantics
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
             return spec.phase is specs.AggregatePhase.LOCAL
         case specs.RankSpec() | specs.DeduplicateSpec() as spec:
@@ -189,6 +192,12 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             signed = [] if _is_insert_only(node, 0) else ["retracting"]
             columns = sorted(inputs[0].columns)
             return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), columns, *signed)
+        case specs.ProcessTableSpec() as spec:
+            # As Flink: the call has a name, and what is around it may change.
+            types = node.inputs[0].node.schema.types
+            return digest_of(
+                "process_table", spec.uid, [type_text(types[k]) for k in spec.inputs[0].partition_keys]
+            )
         case specs.SortSpec() | specs.TemporalSortSpec():
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
@@ -327,6 +336,8 @@ def _title(node: PhysicalNode) -> str:
             return f"the rows of table {spec.table}"
         case specs.WatermarkAssignerSpec() as spec:
             return f"WATERMARK FOR {', '.join(watermark_columns(spec, node.schema))} of table {_table(node)}"
+        case specs.ProcessTableSpec() as spec:
+            return spec.ref.name if spec.uid == spec.ref.name else f"{spec.ref.name}(…, uid => '{spec.uid}')"
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate(node)
         case (

@@ -24,6 +24,7 @@ from sqlstream.planner.relational.node import (
     rewrite,
     walk_nodes,
 )
+from sqlstream.planner.relational.process_table import ProcessTable
 from sqlstream.planner.relational.rank import Rank
 from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sink import Sink
@@ -47,6 +48,7 @@ __all__ = [
     "LateRows",
     "LookupJoin",
     "MatchRecognize",
+    "ProcessTable",
     "Project",
     "Rank",
     "RelationalNode",

@@ -12,7 +12,14 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
+from sqlstream.function_ref import (
+    DEFAULT_TTL,
+    DeclaredState,
+    FunctionKind,
+    FunctionRef,
+    InspectedFunction,
+    StateShape,
+)
 from sqlstream.functions.user import skips_null
 from sqlstream.planner.bind.context import BindContext, check_database, suggest
 from sqlstream.planner.bind.expressions.calls import is_builtin
@@ -133,6 +140,12 @@ def _extended(found: catalog.CatalogFunction) -> list[tuple[str, str | None]]:
         of_aggregate = ref.kind is FunctionKind.AGGREGATE
         meaning = "its row is skipped" if of_aggregate else "the result is NULL"
         rows.append(("NULL", f"NULL for an argument that is NOT NULL is not passed: {meaning}"))
+    if ref.process is not None:
+        for table in ref.process.tables:
+            rows.append((f"table {table.name}", ", ".join(table.traits)))
+        for state, t in zip(ref.process.states, ref.state_types, strict=True):
+            ttl = "" if state.ttl_ms == DEFAULT_TTL else f", ttl {state.ttl_ms} ms"
+            rows.append((f"state {state.name}", f"{state.shape.value} {t}{ttl}"))
     if ref.kind is FunctionKind.AGGREGATE:
         rows += [
             ("accumulator", str(ref.accumulator_type)),
@@ -232,10 +245,15 @@ def function_ref(path: str, module: str, attribute: str, declared: InspectedFunc
         declared.is_deterministic,
         _type(declared.accumulator_type, "the accumulator") if declared.accumulator_type else None,
         declared.methods,
+        declared.process,
+        () if declared.process is None else tuple(_state_type(state) for state in declared.process.states),
     )
+    if ref.kind is FunctionKind.PROCESS_TABLE and ref.result_type.root is not TypeRoot.ROW:
+        # Flink's name of the only column of a row.
+        ref = replace(ref, result_type=sql.row(("EXPR$0", ref.result_type)))
     if ref.kind is FunctionKind.TABLE and ref.result_type.root is not TypeRoot.ROW:
         raise UserError("SS2032", "the rows of a table function are of a ROW type")
-    if ref.kind is FunctionKind.TABLE:
+    if ref.kind in (FunctionKind.TABLE, FunctionKind.PROCESS_TABLE):
         names = [f.name for f in ref.result_type.fields]
         repeated = next((n for n in names if names.count(n) > 1), None)
         if repeated is not None:
@@ -244,6 +262,14 @@ def function_ref(path: str, module: str, attribute: str, declared: InspectedFunc
         # An aggregate of no rows may be NULL, whatever it is of rows.
         ref = replace(ref, result_type=ref.result_type.with_nullable(True))
     return ref
+
+
+def _state_type(state: DeclaredState) -> LogicalType:
+    found = _type(state.type, f'state "{state.name}"')
+    if state.shape is StateShape.MAP and found.parts[0].root in sql.CONSTRUCTED_ROOTS:
+        hint = "write a simple type, or a text that stands for the value"
+        raise UserError("SS2032", f'a key of the map "{state.name}" is no {found.parts[0]}', hint=hint)
+    return found
 
 
 def _type(text: str, what: str) -> LogicalType:

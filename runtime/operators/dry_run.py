@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema, with_row_kinds
+from sqlstream.arrow import to_arrow_schema, to_arrow_type, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
-from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.operators.equal_values import key_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.process.row_states import make_state
+from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, places_of
 from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
-from sqlstream.types import TypeRoot
+from sqlstream.specs.process_table import ProcessTableSpec
+from sqlstream.types import LogicalType, TypeRoot
 
 ROWS = 12_288
 """Three quarters of a power of two: tables that double are then as full as they are on average."""
@@ -67,7 +71,42 @@ def _opened(chained: ChainedOperator, config: Mapping[str, str]) -> Operator[Any
         chained.output_mode,
         config=dict(config),
     )
+    if isinstance(chained.spec, ProcessTableSpec):
+        return _StatesAlone(chained.spec, context)
     return make_operator(chained.spec, context)
+
+
+class _StatesAlone(Operator[ProcessTableSpec]):
+    """The states of a user's function, of which nothing is called: a value for each key."""
+
+    def __init__(self, spec: ProcessTableSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._places = places_of(spec, context)
+        assert spec.ref.process is not None
+        self._states = [
+            make_state(declared, state_type, None, spec.ttl_of(declared.ttl_ms), self._places, None)
+            for declared, state_type in zip(spec.ref.process.states, spec.ref.state_types, strict=True)
+        ]
+        for state in self._states:
+            context.state.add(state.table)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        keys = self.spec.inputs[input_index].partition_keys
+        _, first_rows, columns = key_groups(batch, keys)
+        found = KeySet(self._places.keys.names, columns, len(first_rows))
+        groups = np.arange(len(found))
+
+        def made(t: LogicalType) -> pa.Array:
+            return made_up(to_arrow_type(t), 0).slice(0, len(found))
+
+        for state in self._states:
+            match state:
+                case KeyedValue():
+                    state.put(found, made(state.logical))
+                case KeyedList():
+                    state.append(found, groups, made(state.element))
+                case KeyedMap():
+                    state.put(found, groups, made(state.key_type), made(state.element))
 
 
 def _feed(operator: Operator[Any], number: int, first: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 import threading
 import traceback
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import sqlstream
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
-from sqlstream.python_functions import UserFunction
+from sqlstream.python_functions import DeclarationError, UserFunction
 from sqlstream.runtime.python.environment import import_object
 
 
@@ -20,7 +21,8 @@ def load_target(ref: FunctionRef) -> Any:
     declared otherwise than when CREATE FUNCTION was run."""
     found = load_function(ref.module, ref.attribute, "SS5132")
     now = found.declared
-    if (now.kind, now.mode, now.parameters, now.methods) != (ref.kind, ref.mode, ref.parameters, ref.methods):
+    was = (ref.kind, ref.mode, ref.parameters, ref.methods, ref.process)
+    if (now.kind, now.mode, now.parameters, now.methods, now.process) != was:
         raise UserError(
             "SS5132",
             f'Python object "{ref.module}.{ref.attribute}" has changed since function {ref.name} was created',
@@ -51,10 +53,28 @@ def load_function(module: str, attribute: str, code: str) -> UserFunction:
     except BaseException as error:
         raise_interrupt(error)
         raise _failed(name, error, code) from error
+    if isinstance(found, type) and _is_process(found):
+        found = _declared(found, name, code)
     if not isinstance(found, UserFunction):
         hint = "decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function"
         raise UserError(code, f'Python object "{name}" is no function of sqlstream', hint=hint)
     return found
+
+
+def _is_process(found: type) -> bool:
+    # A class that derives from it has imported its module.
+    module = sys.modules.get("sqlstream.process_functions")
+    return module is not None and issubclass(found, module.ProcessTableFunction)
+
+
+def _declared(found: Any, name: str, code: str) -> UserFunction:
+    from sqlstream.process_functions import declared_function
+
+    try:
+        return declared_function(found)
+    except DeclarationError as error:
+        hint = "correct the class: the page of process table functions says what it declares"
+        raise UserError(code, f'Python class "{name}" is declared wrongly: {error}', hint=hint) from None
 
 
 def _failed(name: str, error: BaseException, code: str) -> UserError:

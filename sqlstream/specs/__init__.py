@@ -30,6 +30,7 @@ from sqlstream.specs.join import (
     WindowJoinSpec,
 )
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
+from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
 from sqlstream.specs.rank import (
     DeduplicateSpec,
     Keep,
@@ -89,6 +90,8 @@ __all__ = [
     "OverCall",
     "OverSpec",
     "OverTiming",
+    "ProcessInput",
+    "ProcessTableSpec",
     "RankPhase",
     "RankSpec",
     "RetryOnMiss",

@@ -59,6 +59,8 @@ CREATE VIEW w AS SELECT 1 AS a; ALTER VIEW w AS SELECT 2 AS a; SELECT * FROM w;
 CREATE DATABASE d; ALTER DATABASE d SET ('k' = 'v');
 -- : ALTER CATALOG
 CREATE CATALOG c WITH ('type' = 'generic_in_memory'); ALTER CATALOG c SET ('default-database' = 'd'); ALTER CATALOG c COMMENT 'mine'; DESCRIBE CATALOG EXTENDED c;
+-- : CREATE FUNCTION of a process table function
+CREATE FUNCTION numbered AS 'functions.Numbered' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM numbered(input => TABLE emp PARTITION BY dept, uid => 'numbers');
 -- : ALTER FUNCTION
 ALTER FUNCTION f AS 'com.example.F';
 -- : DROP TABLE, DROP VIEW

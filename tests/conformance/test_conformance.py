@@ -133,7 +133,7 @@ CREATE TABLE sink (id INT, s STRING) WITH ('connector' = 'blackhole');
 
 FUNCTIONS = """from collections.abc import Iterator
 
-from sqlstream import udf, udtf
+from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState, udf, udtf
 
 
 @udf
@@ -144,6 +144,16 @@ def initial(name: str) -> str:
 @udtf
 def letters(text: str) -> Iterator[str]:
     yield from text
+
+
+class Numbered(ProcessTableFunction):
+    result_type = "ROW<n BIGINT>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    count = ValueState("BIGINT", default=0)
+
+    def eval(self, ctx, row):
+        self.count.value += 1
+        yield self.count.value
 """
 
 

@@ -58,6 +58,10 @@ CREATE VIEW versioned AS SELECT k, MOD(v, 5) AS v, id, rt FROM (
 CREATE VIEW ending AS SELECT * FROM versioned WHERE v > 1;
 CREATE TEMPORARY FUNCTION mean AS 'python_functions.Mean' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION seen AS 'python_functions.Seen' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION numbered AS 'process_functions.Numbered' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION remembered AS 'process_functions.RememberedByRow' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION remembered_in_batches AS 'process_functions.Remembered' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION paired AS 'process_functions.Paired' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
 """`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""

@@ -215,7 +215,7 @@ class ScalarBinder:
         if node.args.get("over") is not None:
             return self.bind_over(node)
         user = user_function(node, self.namespace)
-        if user is not None and user.ref.kind is FunctionKind.TABLE:
+        if user is not None and user.ref.kind in (FunctionKind.TABLE, FunctionKind.PROCESS_TABLE):
             raise refuse_kind(user, self.span(node))
         if is_aggregate(name) if user is None else user.ref.kind is FunctionKind.AGGREGATE:
             return self.bind_aggregate(node)

@@ -74,7 +74,7 @@ def resolve_functions(query: exp.Expr, namespace: Namespace) -> None:
             node.meta[_RESOLVED] = namespace.number
 
 
-def user_function(node: nodes.FunctionCall, namespace: Namespace) -> CatalogFunction | None:
+def user_function(node: nodes.FunctionCall | nodes.TableCall, namespace: Namespace) -> CatalogFunction | None:
     """The user's function that is called; None for a built-in one."""
     if _FOUND in node.meta:
         return noted_function(node)
@@ -93,7 +93,7 @@ def is_user_aggregate(node: exp.Expr) -> bool:
     return found is not None and found.ref.kind is FunctionKind.AGGREGATE
 
 
-def _find(node: nodes.FunctionCall, namespace: Namespace) -> CatalogFunction | None:
+def _find(node: nodes.FunctionCall | nodes.TableCall, namespace: Namespace) -> CatalogFunction | None:
     qualifier: tuple[str, ...] = node.meta.get("qualifier", ())
     parts = (*qualifier, str(node.this))
     functions = FunctionCatalog(namespace.context.catalog, namespace.context.installed)
@@ -130,6 +130,13 @@ def bind_user_call(function: CatalogFunction, args: tuple[Expression, ...], span
 def refuse_kind(function: CatalogFunction, span: Span | None) -> UserError:
     """SS2030, to be raised, for a table function that stands where a value is wanted."""
     name = function.path.name
+    if function.ref.kind is FunctionKind.PROCESS_TABLE:
+        return UserError(
+            "SS2030",
+            f"process table function {name} has no place here: it reads tables",
+            span=span,
+            hint=f"write FROM {function.ref.usage}",
+        )
     return UserError(
         "SS2030",
         f"table function {name} has no place here: it returns rows",

@@ -11,6 +11,7 @@ from sqlstream.planner.bind.relations.hints import LookupHint, StateTtl, check_h
 from sqlstream.planner.bind.relations.joins import apply_lateral, bind_join
 from sqlstream.planner.bind.relations.match_recognize import bind_match_recognize
 from sqlstream.planner.bind.relations.pivot import bind_pivot, bind_unpivot
+from sqlstream.planner.bind.relations.process_table import bind_process_table
 from sqlstream.planner.bind.relations.snapshot_join import bind_snapshot_join
 from sqlstream.planner.bind.relations.table_functions import (
     bind_join_table_function,
@@ -155,6 +156,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             # It has read its alias.
             row = FromItem(single_row(namespace.span(node)), Scope())
             return bind_table_function(node, row, False, namespace)
+        case nodes.TableCall():
+            item = bind_process_table(node, namespace, bind_item)
         case exp.Lateral(this=nodes.SnapshotFunction()):
             raise UserError(
                 "SS3499",

@@ -14,7 +14,12 @@ from sqlstream.function_ref import FunctionKind
 from sqlstream.planner.bind.expressions.calls import bind_call, is_aggregate, is_builtin
 from sqlstream.planner.bind.expressions.over import append_columns
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
-from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog, bind_user_call, user_function
+from sqlstream.planner.bind.expressions.user_functions import (
+    FunctionCatalog,
+    bind_user_call,
+    refuse_kind,
+    user_function,
+)
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn, column_aliases
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.habits import foreign_table_function, unknown_table_function
@@ -33,7 +38,9 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
     span = namespace.span(call)
     found = user_function(call, namespace)
     if found is None:
-        raise _unknown(call, namespace)
+        raise unknown_call(call, namespace)
+    if found.ref.kind is FunctionKind.PROCESS_TABLE:
+        raise refuse_kind(found, span)
     if found.ref.kind is not FunctionKind.TABLE:
         kind = "an aggregate" if found.ref.kind is FunctionKind.AGGREGATE else "a scalar function"
         message = f"{found.path.name} is {kind}, and makes no rows"
@@ -57,9 +64,11 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
     return FromItem(dataclasses.replace(unnest, span=span), scope)
 
 
-def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
+def unknown_call(call: nodes.FunctionCall | nodes.TableCall, namespace: Namespace) -> UserError:
     """The error for a call that is none of a user's function, to be raised."""
     name, span = str(call.this), namespace.span(call)
+    if namespace.fixed_span is None:
+        span = call.meta.get("name_span", span)
     if is_builtin(name) and not foreign_table_function(name):
         kind = "an aggregate" if is_aggregate(name) else "a scalar function"
         hint = (
@@ -68,7 +77,7 @@ def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
         return UserError("SS2030", f"{name} is {kind}, and makes no rows", span=span, hint=hint)
     context = namespace.context
     own = FunctionCatalog(context.catalog, None).visible(context.current_catalog, context.current_database)
-    tables = tuple(f.path.name for f in own if f.ref.kind is FunctionKind.TABLE)
+    tables = tuple(f.path.name for f in own if f.ref.kind in (FunctionKind.TABLE, FunctionKind.PROCESS_TABLE))
     return unknown_table_function(str(call.meta.get("written", name)), span, tables)
 
 

@@ -86,6 +86,12 @@ class KeyedTable(SavedByChanges):
                 self._changes.created(slots[is_new])
             return slots, is_new
 
+    def find(self, key_columns: Sequence[pa.Array]) -> Array:
+        """int64[n]: the entry of each row's key, -1 where there is none."""
+        if self._index is None:
+            return np.array([0 if self._has_only_entry else -1])
+        return self._index.get(key_columns)
+
     def _resize(self, slots: int) -> None:
         if slots > self._slot_count:
             self._slot_count = slots

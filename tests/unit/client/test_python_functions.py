@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from session_runs import refused, run
 
-from sqlstream.arrow import is_changelog
 from sqlstream.catalog import CatalogManager
 from sqlstream.client.catalog.file_catalog import open_file_catalog
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
-from sqlstream.client.sessions.outcomes import Job, Rows
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.statements.explain import explain_plan_of
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_statements
 
 MODULE = (Path(__file__).parents[2] / "python_functions.py").read_text()
@@ -42,37 +39,6 @@ def session(cluster: LocalClusterClient, path: Path) -> Session:
     for sql in ("add_one", "repeated", "fetched", "failing", "draw", "words", "Mean", "Seen"):
         run(made, f"CREATE FUNCTION {sql.upper()} AS 'shipped.{sql}' LANGUAGE PYTHON")
     return made
-
-
-def run(session: Session, text: str) -> list[tuple[Any, ...]]:
-    """The rows of the last statement."""
-    found: list[tuple[Any, ...]] = []
-    for statement in parse_statements(text):
-        outcome = session.execute(statement)
-        batches = (
-            outcome.batches
-            if isinstance(outcome, Rows)
-            else list(outcome.rows())
-            if isinstance(outcome, Job)
-            else ()
-        )
-        found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-        if isinstance(outcome, Job):
-            status, error = outcome.wait(60)
-            if error is not None:
-                raise error.to_error()
-            assert status is JobStatus.FINISHED
-            assert not any(map(is_changelog, batches)) or outcome.is_updating
-    return found
-
-
-def refused(session: Session, text: str) -> tuple[str, str, str]:
-    """Code, message and underlined text of the error."""
-    with pytest.raises(SqlStreamError) as caught:
-        run(session, text)
-    error = caught.value
-    span = getattr(error, "span", None)
-    return error.code, error.message, text[span.start : span.end] if span is not None else ""
 
 
 def test_functions_are_called_as_any_other(session: Session) -> None:

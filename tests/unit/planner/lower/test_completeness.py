@@ -119,7 +119,13 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
     *_, lower = ENGINES[engine]
     plain = planner()
     abstract = {nodes.RelationalNode, nodes.SingleInputNode, nodes.SameColumnsNode, nodes.TwoInputNode}
-    refused = {nodes.MatchRecognize, nodes.FromChangelog, nodes.ToChangelog, nodes.LateRows}
+    refused = {
+        nodes.MatchRecognize,
+        nodes.FromChangelog,
+        nodes.ToChangelog,
+        nodes.LateRows,
+        nodes.ProcessTable,
+    }
     assert QUERIES.keys() | abstract | refused | {nodes.Rank, nodes.Sink} == classes(nodes.RelationalNode)
     for kind, query in QUERIES.items():
         bound = plain.bind(query)

@@ -1,0 +1,234 @@
+"""f(input => TABLE t PARTITION BY k, n => 1): the rows that a user's process table function makes of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogFunction
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, inputs_of
+from sqlstream.function_ref import DeclaredTable, FunctionKind, FunctionRef
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.bind.context import suggest
+from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain, require_key
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.expressions.user_functions import user_function
+from sqlstream.planner.bind.relations.table_functions import unknown_call
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import ProcessTable
+from sqlstream.planner.relational.process_table import output_fields
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.process_table import ProcessInput
+
+ON_TIME, UID = "on_time", "uid"
+UID_CHARACTERS_MAX = 100
+
+BindItem = Callable[[exp.Expr, Namespace], FromItem]
+
+
+def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: BindItem) -> FromItem:
+    """UserError SS2005 for a function that there is none of, SS2030 for one that reads no tables, SS3430 to SS3432 for arguments
+    that do not fit."""
+    span = namespace.span(node)
+    found = user_function(node, namespace)
+    if found is None:
+        raise unknown_call(node, namespace)
+    ref = found.ref
+    if ref.kind is not FunctionKind.PROCESS_TABLE or ref.process is None:
+        kind = ref.kind.value.lower()
+        hint = f"write {'LATERAL TABLE(' if ref.kind is FunctionKind.TABLE else ''}{ref.usage}"
+        raise UserError(
+            "SS2030",
+            f"{found.path.name} is a function of kind {kind}, and reads no table",
+            span=span,
+            hint=hint,
+        )
+    given = _arguments(node, found, namespace)
+    inputs, sources = [], []
+    for table in ref.process.tables:
+        argument = given.get(table.name)
+        if argument is None:
+            raise _refusal(f'{ref.name} needs its table "{table.name}"', span, f"write {_usage(ref)}")
+        source = bind_item(argument.this, namespace)
+        inputs.append(_input(argument, table, source, namespace))
+        sources.append(source)
+    _check_keys(ref, inputs, sources, span)
+    arguments = tuple(_scalar(ref, place, given, namespace, span) for place in _scalar_places(ref))
+    result = ref.result_type
+    own = tuple(Field(f.name, f.type) for f in result.fields)
+    schema = Schema((*output_fields(tuple(inputs), [s.node.schema for s in sources]), *own))
+    if ON_TIME in given:
+        raise _refusal("on_time is not supported yet", namespace.span(given[ON_TIME]), "leave it out")
+    made = ProcessTable(
+        tables=tuple(s.node for s in sources),
+        ref=ref,
+        reads=tuple(inputs),
+        arguments=arguments,
+        uid=_uid(given.get(UID), namespace),
+        schema=schema,
+        span=span,
+    )
+    return FromItem(made, Scope.of(schema))
+
+
+def _usage(ref: FunctionRef) -> str:
+    assert ref.process is not None
+    tables = {table.name: table for table in ref.process.tables}
+    shown = []
+    for name in ref.parameters[: ref.args_min]:
+        table = tables.get(name)
+        keys = " PARTITION BY k" if table is not None and "SET_SEMANTIC_TABLE" in table.traits else ""
+        shown.append(f"{name} => {'…' if table is None else f'TABLE t{keys}'}")
+    return f"{ref.name}({', '.join(shown)})"
+
+
+def _refusal(message: str, span: Span | None, hint: str = "") -> UserError:
+    return UserError("SS3430", message, span=span, hint=hint)
+
+
+def _arguments(
+    node: nodes.TableCall, found: CatalogFunction, namespace: Namespace
+) -> dict[str, nodes.CallArgument]:
+    """What is written for each parameter, and for `on_time` and `uid`, which each function has."""
+    ref = found.ref
+    names = (*ref.parameters, ON_TIME, UID)
+    tables = {table.name for table in ref.process.tables} if ref.process is not None else set()
+    given: dict[str, nodes.CallArgument] = {}
+    is_named = False
+    for place, argument in enumerate(node.expressions):
+        span = namespace.span(argument)
+        written = argument.args.get("name")
+        if written is None and is_named:
+            raise _refusal("an argument without a name stands behind one with a name", span, "name it")
+        if written is None and place >= len(names):
+            raise _refusal(f"{ref.name} takes at most {len(names)} arguments", span, f"write {_usage(ref)}")
+        is_named = written is not None
+        name = names[place] if written is None else str(written.name)
+        if name not in names:
+            raise _refusal(
+                f'{ref.name} has no argument "{name}"', span, suggest(name, list(names), "arguments")
+            )
+        if name in given:
+            raise UserError("SS1001", f'argument "{name}" is given twice', span=span)
+        kind = str(argument.args["kind"])
+        wanted = "TABLE" if name in tables else "DESCRIPTOR" if name == ON_TIME else "VALUE"
+        if kind == "DEFAULT":
+            continue
+        if kind != wanted:
+            shown = {"TABLE": "a table", "DESCRIPTOR": "a DESCRIPTOR", "VALUE": "a value"}
+            hint = f"write {name} => {'TABLE t' if wanted == 'TABLE' else 'DESCRIPTOR(ts)' if wanted == 'DESCRIPTOR' else '…'}"
+            raise _refusal(
+                f'argument "{name}" of {ref.name} is {shown[wanted]}, not {shown[kind]}', span, hint
+            )
+        given[name] = argument
+    return given
+
+
+def _input(
+    argument: nodes.CallArgument, table: DeclaredTable, source: FromItem, namespace: Namespace
+) -> ProcessInput:
+    span = namespace.span(argument)
+    binder = ScalarBinder(namespace, source.scope, f'table "{table.name}"')
+    keys: list[int] = []
+    for key in argument.args.get("partition_by") or ():
+        bound = binder.bind(key)
+        require_key(bound, "PARTITION BY", binder.span(key))
+        if not isinstance(bound, InputRef):
+            raise _refusal("PARTITION BY takes columns of its table", binder.span(key))
+        if bound.index not in keys:
+            keys.append(bound.index)
+    is_set = "SET_SEMANTIC_TABLE" in table.traits
+    if keys and not is_set:
+        hint = "leave it out, or declare the table as SET_SEMANTIC_TABLE"
+        raise UserError(
+            "SS3431",
+            f'table "{table.name}" has row semantics, and takes no PARTITION BY',
+            span=span,
+            hint=hint,
+        )
+    if is_set and not keys and "OPTIONAL_PARTITION_BY" not in table.traits:
+        hint = (
+            f"write {table.name} => TABLE t PARTITION BY k, or declare the table with OPTIONAL_PARTITION_BY"
+        )
+        raise UserError(
+            "SS3431", f'table "{table.name}" has set semantics, and needs PARTITION BY', span=span, hint=hint
+        )
+    return ProcessInput(
+        table.name, source.node.schema.names, tuple(keys), is_set, "PASS_COLUMNS_THROUGH" in table.traits
+    )
+
+
+def _check_keys(
+    ref: FunctionRef, inputs: list[ProcessInput], sources: list[FromItem], span: Span | None
+) -> None:
+    """Rows of several tables meet by keys of the same types."""
+    types = [
+        tuple(plain(source.node.schema.types[k]) for k in read.partition_keys)
+        for read, source in zip(inputs, sources, strict=True)
+    ]
+    for read, own in zip(inputs, types, strict=True):
+        if own != types[0]:
+            shown = " and ".join(f"({', '.join(map(str, t))})" for t in (types[0], own))
+            raise UserError(
+                "SS3431",
+                f'the keys of "{inputs[0].name}" and "{read.name}" have the types {shown}',
+                span=span,
+                hint="partition all tables by as many columns of the same types: CAST them in a subquery",
+            )
+
+
+def _scalar_places(ref: FunctionRef) -> list[int]:
+    assert ref.process is not None
+    tables = {table.name for table in ref.process.tables}
+    return [place for place, name in enumerate(ref.parameters) if name not in tables]
+
+
+def _scalar(
+    ref: FunctionRef,
+    place: int,
+    given: dict[str, nodes.CallArgument],
+    namespace: Namespace,
+    span: Span | None,
+) -> Expression | None:
+    """The constant; None for the default that the class has."""
+    name = ref.parameters[place]
+    argument, wanted = given.get(name), ref.argument_types[place]
+    assert wanted is not None
+    if argument is None:
+        if place < ref.args_min:
+            raise _refusal(
+                f'{ref.name} needs its argument "{name}"', span, f"write {name} => …, of type {wanted}"
+            )
+        return None
+    own = namespace.span(argument)
+    bound = ScalarBinder(namespace, Scope(), f'argument "{name}"').bind(argument.this)
+    if inputs_of(bound) or not is_deterministic(bound):
+        raise UserError(
+            "SS3432", f'argument "{name}" of {ref.name} is a constant', span=own, hint="write a literal"
+        )
+    if bound.type.root is not sql.NULL.root and not can_cast_implicitly(bound.type, wanted):
+        hint = f"write CAST(… AS {wanted.with_nullable(True)})"
+        raise UserError(
+            "SS3432",
+            f'argument "{name}" of {ref.name} is of type {plain(wanted)}, not {plain(bound.type)}',
+            span=own,
+            hint=hint,
+        )
+    if bound.type.nullable and not wanted.nullable:
+        raise UserError("SS3432", f'argument "{name}" of {ref.name} is not NULL', span=own)
+    return cast_to(bound, wanted, own)
+
+
+def _uid(argument: nodes.CallArgument | None, namespace: Namespace) -> str:
+    if argument is None:
+        return ""
+    written = argument.this
+    text = str(written.this) if isinstance(written, exp.Literal) and written.is_string else ""
+    if not text or len(text) > UID_CHARACTERS_MAX:
+        message = f"uid is a text of 1 to {UID_CHARACTERS_MAX} characters"
+        raise _refusal(message, namespace.span(argument), "write uid => 'name'")
+    return text

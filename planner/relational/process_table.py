@@ -1,0 +1,121 @@
+"""A user's process table function over its tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlstream.errors import UserError
+from sqlstream.expressions import Expression
+from sqlstream.function_ref import FunctionRef
+from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton
+from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ProcessTable(base.RelationalNode):
+    """The rows that the function makes of `tables`, which it reads as `reads` says: see ProcessTableSpec. A function sees all
+    columns of its tables, so none is pruned."""
+
+    tables: tuple[base.RelationalNode, ...]
+    ref: FunctionRef
+    reads: tuple[ProcessInput, ...]
+    arguments: tuple[Expression | None, ...]
+    uid: str = ""
+
+    @property
+    def inputs(self) -> tuple[base.RelationalNode, ...]:
+        return self.tables
+
+    def with_inputs(self, inputs: tuple[base.RelationalNode, ...]) -> base.RelationalNode:
+        return dataclasses.replace(self, tables=inputs)
+
+    def describe(self) -> str:
+        keys = [f"{r.name}=[{base.columns_text(r.partition_keys)}]" for r in self.reads if r.partition_keys]
+        return base.join_parts(
+            f"function=[{self.ref.path}]",
+            f"partition=[{', '.join(keys)}]" if keys else "",
+            f"uid=[{self.uid}]" if self.uid else "",
+        )
+
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
+        copied = self.reads[0].copied
+        is_copy = len(self.tables) == 1 and column < len(copied)
+        return (self.tables[0], copied[column]) if is_copy else None
+
+
+def output_fields(reads: tuple[ProcessInput, ...], schemas: Sequence[Schema]) -> tuple[Field, ...]:
+    """The columns of tables that the output begins with; of equal names the later ones have a number behind them, as Flink's."""
+    names: set[str] = set()
+    fields = []
+    for read, schema in zip(reads, schemas, strict=True):
+        for column in read.copied:
+            field = schema.fields[column]
+            name, number = read.columns[column], 0
+            while name in names:
+                name, number = f"{read.columns[column]}{number}", number + 1
+            names.add(name)
+            fields.append(Field(name, field.type.without_time_attribute()))
+    return tuple(fields)
+
+
+def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -> PhysicalNode:
+    """Rows of a key meet in one subtask; a table with row semantics stays where it is."""
+    sources = tuple(inputs)
+    edges = []
+    for read, source in zip(node.reads, sources, strict=True):
+        require_insert_only(
+            source, f"{node.ref.name}", node.span, "let the function read a table that only grows"
+        )
+        exchange = hash_or_singleton(read.partition_keys) if read.has_set_semantics else FORWARD
+        edges.append(PhysicalInput(source, exchange))
+    is_single = node.reads[0].has_set_semantics and not node.reads[0].partition_keys
+    spec = ProcessTableSpec(
+        node.ref,
+        node.uid or node.ref.name,
+        node.reads,
+        node.arguments,
+        planning.state_ttl_ms,
+    )
+    _check_uid(planning, spec, node)
+    partitions = [
+        f"{read.name}=[{', '.join(read.columns[k] for k in read.partition_keys)}]"
+        for read in node.reads
+        if read.partition_keys
+    ]
+    return planning.node(
+        "ProcessTableFunction",
+        spec,
+        tuple(edges),
+        node.schema,
+        Traits(is_bounded=all(s.traits.is_bounded for s in sources)),
+        describe(
+            "ProcessTableFunction",
+            function=node.ref.path,
+            partitionBy=f"[{', '.join(partitions)}]" if partitions else "",
+            uid=spec.uid,
+        ),
+        node.span,
+        parallelism=1 if is_single else 0,
+    )
+
+
+def _check_uid(planning: Planning, spec: ProcessTableSpec, node: ProcessTable) -> None:
+    """UserError SS3433 for two calls whose states could not be told apart."""
+    if not any(read.has_set_semantics for read in node.reads):
+        return
+    other = planning.process_uids.setdefault(spec.uid, node)
+    if other is not node and other != node:
+        raise UserError(
+            "SS3433",
+            f'two calls of process table functions have the uid "{spec.uid}"',
+            span=node.span,
+            hint=f"give each one of its own: {node.ref.name}(…, uid => '{spec.uid}_2')",
+        )

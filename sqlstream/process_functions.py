@@ -1,0 +1,415 @@
+"""The public API of process table functions: functions over tables with state, in Python (Flink: ProcessTableFunction).
+
+    from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState
+
+    class Numbered(ProcessTableFunction):
+        result_type = "ROW<n BIGINT>"
+        input = TableArgument(SET_SEMANTIC_TABLE)
+        count = ValueState("BIGINT", default=0)
+
+        def on_batch(self, ctx, batch):
+            before = self.count.get(ctx.keys).to_numpy()
+            self.count.put(ctx.keys, before + ctx.row_counts)
+            return {"n": before[ctx.groups] + ctx.row_numbers + 1}
+
+CREATE FUNCTION names the class by its module; `SELECT * FROM numbered(TABLE clicks PARTITION BY user)` calls it. The class is
+the declaration; the engine makes an instance of it in each subtask, in which the names of states and arguments have their values.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.config_option import parse_duration_ms
+from sqlstream.function_ref import (
+    DEFAULT_TTL,
+    DeclaredProcess,
+    DeclaredState,
+    DeclaredTable,
+    FunctionKind,
+    FunctionMode,
+    InspectedFunction,
+    StateShape,
+)
+from sqlstream.python_functions import DeclarationError, TypeText, UserFunction
+
+Array = np.ndarray[Any, Any]
+Values: TypeAlias = "pa.Array | Array | Sequence[Any]"
+
+
+class ArgumentTrait(enum.Enum):
+    """What a table argument is (Flink: ArgumentTrait)."""
+
+    ROW_SEMANTIC_TABLE = "ROW_SEMANTIC_TABLE"
+    """Each row is for itself: no PARTITION BY, no state."""
+    SET_SEMANTIC_TABLE = "SET_SEMANTIC_TABLE"
+    """The rows of a key belong together: PARTITION BY, and state by key."""
+    OPTIONAL_PARTITION_BY = "OPTIONAL_PARTITION_BY"
+    """Without PARTITION BY all rows have one key, in one subtask."""
+    PASS_COLUMNS_THROUGH = "PASS_COLUMNS_THROUGH"
+    """The output begins with all columns of the table, and not only with those of PARTITION BY."""
+
+
+ROW_SEMANTIC_TABLE = ArgumentTrait.ROW_SEMANTIC_TABLE
+SET_SEMANTIC_TABLE = ArgumentTrait.SET_SEMANTIC_TABLE
+OPTIONAL_PARTITION_BY = ArgumentTrait.OPTIONAL_PARTITION_BY
+PASS_COLUMNS_THROUGH = ArgumentTrait.PASS_COLUMNS_THROUGH
+
+_RESERVED = ("on_time", "uid")
+_NOTHING: Any = object()
+
+
+class _Declared:
+    """What a class body assigns to a name: an argument or a state."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class TableArgument(_Declared):
+    """A table that the function reads: `f(name => TABLE t PARTITION BY k)`."""
+
+    def __init__(self, *traits: ArgumentTrait) -> None:
+        self.traits = traits or (SET_SEMANTIC_TABLE,)
+
+
+class ScalarArgument(_Declared):
+    """A constant that the call gives: `f(…, name => 100)`. In the function `self.name` is its value; without one, `default`."""
+
+    def __init__(self, type: TypeText, *, default: Any = _NOTHING) -> None:
+        self.type = str(type).strip()
+        self.default = default
+
+    @property
+    def is_optional(self) -> bool:
+        return self.default is not _NOTHING
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        # The engine puts the value of the call into the instance.
+        return self if instance is None else self.default
+
+
+class Keys(Protocol):
+    """Distinct keys, by which states are read and written: those of a batch (`ctx.keys`), or a part of them."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def columns(self) -> Mapping[str, pa.Array]:
+        """The values of the PARTITION BY columns, by the names that these have in the first table."""
+
+    def take(self, rows: Array) -> Keys:
+        """Those at these positions (whole numbers, none twice) or where these truth values are true."""
+
+
+class _State(_Declared):
+    shape: StateShape
+
+    def __init__(self, type: str, ttl: str | int | datetime.timedelta | None) -> None:
+        self.type = type
+        self.ttl = ttl
+
+    @property
+    def ttl_ms(self) -> int:
+        """DEFAULT_TTL where the class says nothing."""
+        if self.ttl is None:
+            return DEFAULT_TTL
+        if isinstance(self.ttl, datetime.timedelta):
+            return int(self.ttl.total_seconds() * 1000)
+        try:
+            return parse_duration_ms(str(self.ttl))
+        except ValueError as error:
+            raise DeclarationError(f'ttl of state "{self.name}" is no duration: {error}') from None
+
+    def clear(self, keys: Keys | None = None) -> None:
+        """Forget what these keys have; in the per-row form, without keys, what the row's key has."""
+        raise self._unbound()
+
+    def _unbound(self) -> Exception:
+        return RuntimeError(f'state "{self.name}" is there while the engine calls the function')
+
+
+class ValueState(_State):
+    """A value per key, `default` until one was put. `ttl` (such as "1 h"): a value that was not written for so long is
+    forgotten; without it `table.exec.state.ttl` holds, and 0 is never."""
+
+    shape = StateShape.VALUE
+
+    def __init__(
+        self, type: TypeText, *, default: Any = None, ttl: str | int | datetime.timedelta | None = None
+    ) -> None:
+        super().__init__(str(type).strip(), ttl)
+        self.default = default
+
+    def get(self, keys: Keys) -> pa.Array:
+        """The value of each key."""
+        raise self._unbound()
+
+    def put(self, keys: Keys, values: Values) -> None:
+        """Set the value of each key; NULL is the default again."""
+        raise self._unbound()
+
+    @property
+    def value(self) -> Any:
+        """In the per-row form: the value of the row's key."""
+        raise self._unbound()
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        raise self._unbound()
+
+
+class ListState(_State):
+    """A list of values of `type` per key, to which is added at the cost of what is added. In the per-row form it is iterated."""
+
+    shape = StateShape.LIST
+
+    def __init__(self, type: TypeText, *, ttl: str | int | datetime.timedelta | None = None) -> None:
+        super().__init__(f"ARRAY<{str(type).strip()}>", ttl)
+
+    def get(self, keys: Keys) -> pa.ListArray:
+        """The list of each key, empty for one without."""
+        raise self._unbound()
+
+    def append(self, keys: Keys, groups: Array, values: Values) -> None:
+        """Add values: `groups` has the position in `keys` of the key of each. With `ctx.keys` and `ctx.groups`, a column of the
+        batch."""
+        raise self._unbound()
+
+    def put(self, keys: Keys, lists: pa.ListArray) -> None:
+        """Set the list of each key."""
+        raise self._unbound()
+
+    def add(self, value: Any) -> None:
+        """In the per-row form: add a value to the list of the row's key."""
+        raise self._unbound()
+
+    def update(self, values: Iterable[Any]) -> None:
+        """In the per-row form: set the list of the row's key."""
+        raise self._unbound()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self._unbound()
+
+    def __len__(self) -> int:
+        raise self._unbound()
+
+
+class MapState(_State):
+    """A map per key, each entry of which is found, written and forgotten by itself. Its keys are of a simple type."""
+
+    shape = StateShape.MAP
+
+    def __init__(
+        self, key_type: TypeText, type: TypeText, *, ttl: str | int | datetime.timedelta | None = None
+    ) -> None:
+        super().__init__(f"MAP<{str(key_type).strip()}, {str(type).strip()}>", ttl)
+
+    def get(self, keys: Keys, groups: Array, map_keys: Values) -> pa.Array:
+        """The value of each entry, NULL for one that is not there: `groups` has the position in `keys` of the key of each."""
+        raise self._unbound()
+
+    def put(self, keys: Keys, groups: Array, map_keys: Values, values: Values) -> None:
+        """Set entries; of equal ones the last counts."""
+        raise self._unbound()
+
+    def remove(self, keys: Keys, groups: Array, map_keys: Values) -> None:
+        """Forget entries."""
+        raise self._unbound()
+
+    def entries(self, keys: Keys) -> tuple[Array, pa.Array, pa.Array]:
+        """(position in `keys`, map key, value) of all entries of these keys, in any order."""
+        raise self._unbound()
+
+    def __getitem__(self, map_key: Any) -> Any:
+        """In the per-row form: the value of an entry of the row's key; KeyError where there is none."""
+        raise self._unbound()
+
+    def __setitem__(self, map_key: Any, value: Any) -> None:
+        raise self._unbound()
+
+    def __delitem__(self, map_key: Any) -> None:
+        raise self._unbound()
+
+    def __contains__(self, map_key: Any) -> bool:
+        raise self._unbound()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self._unbound()
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        raise self._unbound()
+
+
+class Context(Protocol):
+    """What a call is told, and where it puts rows. `groups`, `row_numbers` and `row_counts` are of `on_batch`, `key` of the
+    per-row form."""
+
+    @property
+    def table(self) -> str:
+        """The name of the argument whose rows these are."""
+
+    @property
+    def keys(self) -> Keys:
+        """The distinct keys of the batch, in order of their first rows."""
+
+    @property
+    def groups(self) -> Array:
+        """int64 per row of the batch: the position of its key in `keys`."""
+
+    @property
+    def row_numbers(self) -> Array:
+        """int64 per row of the batch: how many rows of its key are before it in the batch."""
+
+    @property
+    def row_counts(self) -> Array:
+        """int64 per key: how many rows of the batch it has."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The values of the PARTITION BY columns of the row."""
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark in milliseconds; None before there is one."""
+
+    @property
+    def now_ms(self) -> int:
+        """The processing time in milliseconds."""
+
+    def emit(self, columns: Any, *, rows: Array | None = None, keys: Keys | None = None) -> None:
+        """Put out rows: a mapping of names to columns, a record batch, or a list of columns. Each belongs to the row of the batch
+        at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`."""
+
+    def clear_all(self, keys: Keys | None = None) -> None:
+        """Forget all that these keys have in all states; in the per-row form, without keys, what the row's key has."""
+
+
+class ProcessTableFunction:
+    """A function over tables with state: subclass it, and name the class in CREATE FUNCTION.
+
+    A class body declares `result_type` (a ROW of the output's columns, or the type of the only one), arguments and states, and
+    either `on_batch` or `eval`. The class is made without arguments.
+    """
+
+    result_type: TypeText = ""
+    deterministic = True
+
+    def open(self) -> None:
+        """Called once in each subtask before the first rows: load what the function needs."""
+
+    def on_batch(self, ctx: Context, batch: pa.RecordBatch) -> Any:
+        """The rows of a table, of many keys: what it returns is put out as by `ctx.emit`."""
+        raise NotImplementedError
+
+    def eval(self, ctx: Context, row: dict[str, Any]) -> Iterable[Any] | None:
+        """One row; a generator or a list of the rows to put out: values of one column, tuples or dicts."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called once when the subtask ends, also after a failure."""
+
+
+# -- what a class declares ---------------------------------------------------------------------------
+
+
+def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
+    """The function that a class declares. DeclarationError for one that has no meaning."""
+    members = _members(cls)
+    tables = [m for m in members if isinstance(m, TableArgument)]
+    arguments = [m for m in members if isinstance(m, TableArgument | ScalarArgument)]
+    states = [m for m in members if isinstance(m, _State)]
+    for member in members:
+        if member.name in _RESERVED or hasattr(ProcessTableFunction, member.name):
+            raise DeclarationError(f'"{member.name}" has a meaning of its own: give it another name')
+    if not tables:
+        raise DeclarationError(
+            f"{cls.__name__} reads no table: write input = TableArgument(SET_SEMANTIC_TABLE)"
+        )
+    for table in tables:
+        _check_traits(table)
+    is_set = [SET_SEMANTIC_TABLE in t.traits for t in tables]
+    if len(tables) > 1 and not all(is_set):
+        raise DeclarationError("of several tables each has SET_SEMANTIC_TABLE: their rows meet by key")
+    if len(tables) > 1 and any(PASS_COLUMNS_THROUGH in t.traits for t in tables):
+        raise DeclarationError("PASS_COLUMNS_THROUGH is for the table of a function that reads one")
+    if states and not all(is_set):
+        raise DeclarationError("a function with state reads its tables as SET_SEMANTIC_TABLE")
+    if not str(cls.result_type).strip():
+        raise DeclarationError(f'{cls.__name__} declares no result_type: write result_type = "ROW<n BIGINT>"')
+    methods = tuple(
+        m for m in ("on_batch", "eval") if getattr(cls, m) is not getattr(ProcessTableFunction, m)
+    )
+    if len(methods) != 1:
+        raise DeclarationError(f"{cls.__name__} has either on_batch or eval")
+    required = [isinstance(a, TableArgument) or not a.is_optional for a in arguments]
+    if sorted(required, reverse=True) != required:
+        raise DeclarationError("arguments with a default stand behind the others")
+    process = DeclaredProcess(
+        tuple(DeclaredTable(t.name, tuple(trait.value for trait in t.traits)) for t in tables),
+        tuple(DeclaredState(s.name, s.shape, s.type, s.ttl_ms) for s in states),
+    )
+    declared = InspectedFunction(
+        FunctionKind.PROCESS_TABLE,
+        FunctionMode.ARROW if methods == ("on_batch",) else FunctionMode.GENERAL,
+        tuple(a.name for a in arguments),
+        tuple("" if isinstance(a, TableArgument) else a.type for a in arguments),
+        str(cls.result_type).strip(),
+        optional=len(required) - sum(required),
+        is_deterministic=cls.deterministic,
+        methods=methods,
+        comment=" ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())[:1000],
+        process=process,
+    )
+    return UserFunction(cls, declared)
+
+
+def _members(cls: type) -> list[Any]:
+    """The declarations of the class and of those that it inherits from, these first."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, _Declared):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    return list(found.values())
+
+
+def _check_traits(table: TableArgument) -> None:
+    traits = set(table.traits)
+    if not traits <= set(ArgumentTrait):
+        raise DeclarationError(
+            f'a trait of table "{table.name}" is none of {", ".join(t.value for t in ArgumentTrait)}'
+        )
+    if len(traits & {ROW_SEMANTIC_TABLE, SET_SEMANTIC_TABLE}) != 1:
+        raise DeclarationError(f'table "{table.name}" has either ROW_SEMANTIC_TABLE or SET_SEMANTIC_TABLE')
+    if ROW_SEMANTIC_TABLE in traits and OPTIONAL_PARTITION_BY in traits:
+        raise DeclarationError(f'table "{table.name}" takes no PARTITION BY: leave OPTIONAL_PARTITION_BY out')
+
+
+__all__ = [
+    "OPTIONAL_PARTITION_BY",
+    "PASS_COLUMNS_THROUGH",
+    "ROW_SEMANTIC_TABLE",
+    "SET_SEMANTIC_TABLE",
+    "ArgumentTrait",
+    "Context",
+    "Keys",
+    "ListState",
+    "MapState",
+    "ProcessTableFunction",
+    "ScalarArgument",
+    "TableArgument",
+    "ValueState",
+    "declared_function",
+]

@@ -1,0 +1,60 @@
+"""Spec of the operator that calls a user's process table function."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqlstream.expressions import Expression
+from sqlstream.function_ref import FunctionRef
+from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
+
+
+class ProcessInput(msgspec.Struct, frozen=True):
+    """A table that the function reads: `columns` are the names that its columns have there, `partition_keys` those of PARTITION
+    BY. `passes_columns`: the output has all columns of the table, and not only these."""
+
+    name: str
+    columns: tuple[str, ...]
+    partition_keys: tuple[int, ...]
+    has_set_semantics: bool
+    passes_columns: bool = False
+
+    @property
+    def copied(self) -> tuple[int, ...]:
+        """The columns of its table that the output begins with."""
+        return tuple(range(len(self.columns))) if self.passes_columns else self.partition_keys
+
+
+class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
+    """Call the function `ref` with the rows of `inputs`, in their order, and with constants as its other arguments, None for the
+    default that its class has. The output is the columns of PARTITION BY, or all that are passed through, then those of the
+    function.
+
+    `state_ttl_ms` is the time to live of states that declare none. `uid` finds the state again: that of the call, or the name of
+    the function.
+    """
+
+    ref: FunctionRef
+    uid: str
+    inputs: tuple[ProcessInput, ...]
+    arguments: tuple[Expression | None, ...] = ()
+    state_ttl_ms: int = 0
+
+    def ttl_of(self, declared_ms: int) -> int:
+        return self.state_ttl_ms if declared_ms < 0 else declared_ms
+
+    def kept_state(self) -> str:
+        assert self.ref.process is not None
+        states = self.ref.process.states
+        if not states:
+            return ""
+        dropped = [until_ttl(self.ttl_of(state.ttl_ms)) for state in states]
+        of_each = [f"{state.name} {text}" for state, text in zip(states, dropped, strict=True)]
+        shown = dropped[:1] if len(set(dropped)) == 1 else of_each
+        return f"{', '.join(s.name for s in states)} of each key; dropped: {', '.join(shown)}"
+
+    def state_bound(self) -> StateBound:
+        assert self.ref.process is not None
+        times = [self.ttl_of(s.ttl_ms) for s in self.ref.process.states]
+        longest = 0 if 0 in times else max(times, default=0)
+        return keys_or_ttl(bool(self.inputs[0].partition_keys), longest)

@@ -1,0 +1,171 @@
+"""Process table functions in sessions: made, described, called and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from session_runs import refused, run
+
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements.explain import explain_plan_of
+from sqlstream.planner.dialect.parser import parse_statements
+
+MODULE = (Path(__file__).parents[2] / "process_functions.py").read_text()
+TABLES = """
+CREATE VIEW t AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS t (k, v);
+CREATE VIEW changing AS SELECT k, COUNT(*) AS v FROM t GROUP BY k;
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    path = tmp_path_factory.mktemp("functions") / "shipped_processes.py"
+    path.write_text(MODULE)
+    cluster = LocalClusterClient()
+    made = Session(cluster, {"python.files": str(path)})
+    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken"):
+        run(made, f"CREATE FUNCTION {name} AS 'shipped_processes.{name}' LANGUAGE PYTHON")
+    run(made, TABLES)
+    yield made
+    cluster.close()
+
+
+def test_calls_are_by_name_and_by_position(session: Session) -> None:
+    rows = [("a", 10), ("b", 10), ("a", 11)]
+    for call in (
+        "numbered(input => TABLE t PARTITION BY k, first => 10)",
+        "numbered(first => 5 + 5, uid => 'u', input => TABLE t PARTITION BY (k))",
+        "numbered(TABLE t PARTITION BY k, 10)",
+        "default_database.numbered(TABLE (SELECT * FROM t) PARTITION BY k, CAST(10 AS SMALLINT), DEFAULT, 'u')",
+        "TABLE(Numbered(TABLE t PARTITION BY k, 10))",
+    ):
+        assert run(session, f"SELECT * FROM {call}") == rows, call
+    assert run(session, "SELECT * FROM numbered(TABLE t, DEFAULT)") == [(1,), (2,), (3,)]
+    query = "SELECT s.x, y + 1 FROM numbered(TABLE t PARTITION BY k, v => 1) AS s (x, y)"
+    assert refused(session, query)[0] == "SS3430"
+    query = query.replace(", v => 1", "")
+    assert run(session, query) == [("a", 2), ("b", 2), ("a", 3)]
+    both = "numbered(TABLE t PARTITION BY (k, v)) AS s JOIN numbered(TABLE t PARTITION BY k, uid => '2') AS r ON s.k = r.k"
+    assert sorted(run(session, f"SELECT s.k, s.v, s.n, r.n FROM {both} WHERE s.v = 3")) == [
+        ("a", 3, 1, 1),
+        ("a", 3, 1, 2),
+    ]
+    assert run(session, "SELECT * FROM doubled(TABLE t) WHERE k = 'b'") == [
+        ("b", 2, "first"),
+        ("b", 2, "second"),
+    ]
+    pairs = run(
+        session, "SELECT * FROM paired(left => TABLE t PARTITION BY k, right => TABLE t PARTITION BY k)"
+    )
+    assert sorted(pairs, key=str) == [
+        ("a", "a", "left", None), ("a", "a", "left", None), ("a", "a", "right", 1), ("a", "a", "right", 2),
+        ("b", "b", "left", None), ("b", "b", "right", 1),
+    ]  # fmt: skip
+
+
+def test_functions_over_functions_and_views_of_them(session: Session) -> None:
+    run(session, "CREATE TEMPORARY VIEW ordered AS SELECT * FROM numbered(TABLE t PARTITION BY k, 10)")
+    nested = "WITH a AS (SELECT k, n + 1 AS m FROM ordered) SELECT * FROM wandering(TABLE a PARTITION BY k)"
+    assert refused(session, nested.replace("wandering", "numbered"))[0] == "SS3433"
+    assert refused(session, nested)[:2] == (
+        "SS5130",
+        "Python function wandering.eval failed for ({'k': 'a', 'm': 11}): KeyError: 'v'",
+    )
+    assert [k for k, _ in run(session, nested.replace("AS m", "AS v"))] == ["a", "b", "a"]
+    assert run(session, "SELECT MAX(n) FROM ordered")[-1][0] == 11
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "said", "place"),
+    [
+        ("SELECT * FROM wandering(TABLE t)", "SS3431", "needs PARTITION BY", "TABLE t"),
+        ("SELECT * FROM doubled(TABLE t PARTITION BY k)", "SS3431", "takes no PARTITION BY", "TABLE t PARTITION BY k"),
+        ("SELECT * FROM numbered(TABLE t PARTITION BY z)", "SS2003", '"z" does not exist', "z"),
+        ("SELECT * FROM numbered(TABLE t, x => 1)", "SS3430", 'no argument "x"', "x => 1"),
+        ("SELECT * FROM numbered(TABLE t, 1, DEFAULT, 'u', 5)", "SS3430", "at most 4 arguments", "5"),
+        ("SELECT * FROM numbered(input => TABLE t, 1)", "SS3430", "without a name", "1"),
+        ("SELECT * FROM numbered(TABLE t, TABLE t)", "SS3430", "is a value, not a table", "TABLE t"),
+        ("SELECT * FROM numbered(input => 1)", "SS3430", "is a table, not a value", "input => 1"),
+        ("SELECT * FROM numbered(first => 1)", "SS3430", 'needs its table "input"', ""),
+        ("SELECT * FROM numbered(TABLE t, first => 1, first => 2)", "SS1001", "given twice", "first => 2"),
+        ("SELECT * FROM numbered(TABLE t, 'x')", "SS3432", "of type BIGINT, not CHAR(1)", "'x'"),
+        ("SELECT * FROM numbered(TABLE t, NULL)", "SS3432", "is not NULL", "NULL"),
+        ("SELECT * FROM numbered(TABLE t, CAST(RAND() AS INT))", "SS3432", "is a constant", "CAST(RAND() AS INT)"),
+        ("SELECT * FROM broken(TABLE t PARTITION BY k)", "SS3430", 'needs its argument "how"', ""),
+        ("SELECT * FROM numbered(TABLE t, uid => 1)", "SS3430", "uid is a text", "uid => 1"),
+        ("SELECT * FROM numbered(TABLE t, on_time => DESCRIPTOR(v))", "SS3430", "on_time is not supported", ""),
+        ("SELECT * FROM numbered(TABLE t, on_time => v)", "SS3430", "is a DESCRIPTOR, not a value", "on_time => v"),
+        ("SELECT * FROM paired(TABLE t PARTITION BY k, TABLE t PARTITION BY v)", "SS3431", "have the types", ""),
+        ("SELECT numbered(1)", "SS2030", "it reads tables", "numbered(1)"),
+        ("SELECT * FROM numbered(1)", "SS2030", "it reads tables", "numbered(1)"),
+        ("SELECT * FROM UPPER(TABLE t)", "SS2030", "UPPER is a scalar function", "UPPER"),
+        ("SELECT * FROM nmbered(TABLE t)", "SS2005", '"nmbered" does not exist', "nmbered"),
+        ("SELECT * FROM numbered(TABLE changing PARTITION BY k)", "SS3011", "update and delete changes", ""),
+        ("SELECT * FROM numbered(TABLE t PARTITION BY k ORDER BY v)", "SS1001", "", "ORDER"),
+    ],
+)  # fmt: skip
+def test_calls_without_a_meaning_are_refused(
+    session: Session, query: str, code: str, said: str, place: str
+) -> None:
+    found = refused(session, query)
+    assert found[0] == code, found
+    assert said in found[1]
+    assert not place or found[2] == place
+
+
+def test_a_function_is_described(session: Session) -> None:
+    shown = dict(run(session, "DESCRIBE FUNCTION EXTENDED wandering"))
+    assert shown["table input"] == "SET_SEMANTIC_TABLE"
+    assert (shown["state value"], shown["state map"]) == (
+        "VALUE BIGINT",
+        "MAP MAP<BIGINT, STRING>, ttl 3600000 ms",
+    )
+    assert shown["state list"] == "LIST ARRAY<ARRAY<BIGINT>>"
+    assert shown["result"] == "ROW<`EXPR$0` STRING>"
+    ((text,),) = run(session, "SHOW CREATE FUNCTION numbered")
+    assert "shipped_processes.Numbered" in text
+
+
+def test_what_explain_says_of_the_state(session: Session) -> None:
+    (statement,) = parse_statements("SELECT * FROM numbered(TABLE t PARTITION BY k, uid => 'n')")
+    plan = explain_plan_of(statement, session)
+    assert (
+        "ProcessTableFunction(function=default_catalog.default_database.numbered, partitionBy=[input=[k]], uid=n)"
+        in plan
+    )
+
+
+def test_a_batch_is_run_as_a_stream(session: Session) -> None:
+    run(session, "SET 'execution.runtime-mode' = 'batch'")
+    assert run(session, "SELECT * FROM numbered(TABLE t PARTITION BY k)") == [("a", 1), ("b", 1), ("a", 2)]
+    run(session, "SET 'execution.batch.engine' = 'duckdb'")
+    try:
+        code, message, _ = refused(session, "SELECT * FROM numbered(TABLE t PARTITION BY k)")
+    finally:
+        run(session, "RESET 'execution.runtime-mode'; RESET 'execution.batch.engine'")
+    assert (code, "process table function numbered" in message) == ("SS3301", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("result_type = 'NONSENSE'", "is no type"),
+        ("result_type = 'ROW<a INT, a INT>'", 'field "a" is defined twice'),
+        ("m = MapState('ROW<a INT>', 'INT')", "a key of the map"),
+        ("v = ValueState('VARIANT')", "is no type for state"),
+        ("input = TableArgument(ROW_SEMANTIC_TABLE); v = ValueState('INT')", "is declared wrongly"),
+    ],
+)
+def test_a_class_without_a_meaning_is_refused(session: Session, tmp_path: Path, body: str, said: str) -> None:
+    path = tmp_path / "wrong_process.py"
+    lines = ["from sqlstream import *", "class Wrong(ProcessTableFunction):", "    result_type = 'ROW<a INT>'",
+             "    input = TableArgument(SET_SEMANTIC_TABLE)", f"    {body}", "    def eval(self, ctx, row): ...", ""]  # fmt: skip
+    path.write_text("\n".join(lines))
+    code, message, _ = refused(
+        session, f"CREATE FUNCTION wrong AS 'wrong_process.Wrong' LANGUAGE PYTHON USING FILE '{path}'"
+    )
+    assert code in ("SS2031", "SS2032")
+    assert said in message
