@@ -20,7 +20,7 @@ from sqlstream.client.connection.wire import (
     overview_of,
     session_path,
 )
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.rpc import JobOverviewEntry
 
 if TYPE_CHECKING:
@@ -30,10 +30,30 @@ if TYPE_CHECKING:
 ATTEMPTS_MAX = 3
 """How often a statement is sent whose server is lost before anything of its answer has come."""
 
-LOST_OPERATION = "SS6093"
+LOST_OPERATION, NO_OPERATION = "SS6093", "SS6021"
+
+_FATES = {
+    "FINISHED": "has been executed",
+    "ERROR": "has failed",
+    "TIMEOUT": "has failed",
+    "CANCELED": "was cancelled",
+    "CLOSED": "was closed",
+    **dict.fromkeys(("INITIALIZED", "PENDING", "RUNNING"), "is being executed"),
+    # Of one that this server has taken: it was closed when its answer could not be read.
+    NO_OPERATION: "has reached the server",
+}
 
 HEARTBEAT_S = 60.0
 """How often a session that may be idle is kept open; the server's default closes it after 10 minutes."""
+
+
+def _unread(status: str, reason: SqlStreamError) -> ExternalError:
+    """Of a statement that a server knows, and whose answer cannot be read a second time."""
+    return ExternalError(
+        "SS6174",
+        f"the statement {_FATES[status]}, but the connection broke before its answer came: {reason.message}",
+        hint="run a query again; see what another statement has done first: SHOW JOBS, SHOW TABLES",
+    )
 
 
 class HttpConnection:
@@ -70,19 +90,26 @@ class HttpConnection:
         self._check_open()
         handle, attempts = str(uuid.uuid4()), 0
         while True:
-            attempts += 1
+            attempts, is_taken = attempts + 1, False
             try:
-                return self._executed(text, handle, attempts > 1)
+                operation = self._submitted(text, handle, attempts > 1)
+                is_taken = True
+                return HttpResult(self._client, self._session, operation)
             except SqlStreamError as error:
                 if not self._client.has_several_servers:
                     raise
-                if attempts < ATTEMPTS_MAX and self._is_lost(handle, error):
+                fate = self._fate(handle, error)
+                if fate == LOST_OPERATION and attempts < ATTEMPTS_MAX:
                     continue
-                if error.code in LOST_CODES:
-                    raise unknown_outcome(error) from error
-                raise
+                if error.code not in LOST_CODES:
+                    raise
+                if fate in _FATES and (is_taken or fate != NO_OPERATION):
+                    raise _unread(fate, error) from error
+                raise unknown_outcome(error) from error
 
-    def _executed(self, text: str, handle: str, is_repeated: bool) -> HttpResult:
+    def _submitted(self, text: str, handle: str, is_repeated: bool) -> str:
+        """The handle of the statement's operation."""
+
         def body(is_sent: bool) -> dict[str, Any]:
             # Only servers that share a place know a statement that is sent again: a single one is asked as Flink's is.
             named = {"operationHandle": handle, "isRepeated": is_repeated or is_sent}
@@ -91,17 +118,20 @@ class HttpConnection:
         several = self._client.has_several_servers
         path = session_path(self._session, "/statements")
         submitted = self._client.call("POST", path, body, several)
-        return HttpResult(self._client, self._session, str(submitted["operationHandle"]))
+        return str(submitted["operationHandle"])
 
-    def _is_lost(self, handle: str, error: SqlStreamError) -> bool:
-        """Whether the operation, of whose answer nothing has come but this error, is lost with its server. One that another
-        server does not know is; where it is known, it is not repeated, since its rows may have been sent."""
+    def _fate(self, handle: str, error: SqlStreamError) -> str:
+        """What has become of the operation, of whose answer nothing has come but this error: LOST_OPERATION when it is lost with
+        its server, its status where a server knows it, else the code of the error that says neither. One that is known is not
+        repeated, since its rows may have been sent."""
         if error.code in LOST_CODES:
             try:
-                self._client.call("GET", operation_path(self._session, handle, "/status"))
+                return str(
+                    self._client.call("GET", operation_path(self._session, handle, "/status"))["status"]
+                )
             except SqlStreamError as found:
                 error = found
-        return error.code == LOST_OPERATION
+        return error.code
 
     def run(self, statement: Statement) -> HttpResult:
         try:

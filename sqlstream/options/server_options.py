@@ -43,7 +43,8 @@ _LEADERS = (
                  choices=("NONE", "filesystem", "zookeeper", "s3", "kubernetes"), scope=_SERVER,
                  deprecated=("high-availability", "high-availability.mode")),
     ConfigOption("high-availability.storageDir", _S, "",
-                 "A directory that all servers reach, or s3://bucket/path, for what is too large for their store.",
+                 "The whole path of a directory that all servers reach, or s3://bucket/path, for what is too large for their "
+                 "store.",
                  scope=_SERVER),
     ConfigOption("high-availability.secret-file", _S, "",
                  "A file with a secret that all servers of a storageDir in S3 have: with it the cluster's authority and the "

@@ -47,7 +47,7 @@ def leaders(configuration: Configuration) -> Leaders | None:
     directory: str = configuration.get("high-availability.storageDir")
     cluster_id: str = configuration.get("high-availability.cluster-id")
     in_s3 = directory.startswith("s3://")
-    bare = directory.removeprefix("file://")
+    bare = re.sub("^file:(//)?", "", directory)
     if not in_s3 and configuration.get("high-availability.secret-file"):
         raise UserError(
             "SS4002",
@@ -66,6 +66,12 @@ def leaders(configuration: Configuration) -> Leaders | None:
             f'option "high-availability.storageDir" is "{directory}", but high-availability.type is {kind}',
             hint=f"give {wanted.get(kind, 'a directory that all servers reach, or s3://bucket/path')}",
         )
+    if not in_s3 and not os.path.isabs(bare):
+        raise UserError(
+            "SS4002",
+            f'option "high-availability.storageDir" is "{directory}", which is not the same directory for all servers',
+            hint=f"give it whole: {os.path.abspath(bare)}",
+        )
     if _IDS.get(kind, _ID).fullmatch(cluster_id) is None:
         characters = "small letters, digits and -" if kind in _IDS else "letters, digits, - and _"
         raise UserError(
@@ -74,7 +80,7 @@ def leaders(configuration: Configuration) -> Leaders | None:
             hint=f"take {characters}, 64 of them at most",
         )
     place = (
-        f"{directory.rstrip('/')}/{cluster_id}" if in_s3 else os.path.join(os.path.abspath(bare), cluster_id)
+        f"{directory.rstrip('/')}/{cluster_id}" if in_s3 else os.path.join(os.path.normpath(bare), cluster_id)
     )
     return Leaders(kind, cluster_id, place, _times(configuration, kind))
 

@@ -109,4 +109,17 @@ def test_a_statement_whose_answer_is_lost_at_a_server_that_goes_on_is_not_taken_
         monkeypatch.setattr(HttpClient, "stream", lost)
         with pytest.raises(ExternalError) as caught:
             made.execute("SHOW TABLES")
+        assert caught.value.code == "SS6174"
+        assert caught.value.message.startswith(
+            "the statement has reached the server, but the connection broke"
+        )
+        # Nothing is known of one that no server can be asked about.
+        call = HttpClient.call
+
+        def unasked(client: HttpClient, method: str, path: str, *given: Any, **query: str) -> Any:
+            return lost() if path.endswith("/status") else call(client, method, path, *given, **query)
+
+        monkeypatch.setattr(HttpClient, "call", unasked)
+        with pytest.raises(ExternalError) as caught:
+            made.execute("SHOW TABLES")
         assert caught.value.code == "SS6091"

@@ -28,6 +28,10 @@ def test_what_lies_in_the_directory_of_servers_is_below_the_name_of_the_cluster(
     assert found is not None
     assert (found.type, found.place, found.directory) == ("zookeeper", "/shared/a", "/shared/a")
     assert found.times == LeaseTimes(5, 5, 1)
+    for place in ("file:/shared", "/x/../shared/"):
+        found = leaders(configured(type="filesystem", storageDir=place))
+        assert found is not None
+        assert found.place == "/shared/default"
     found = leaders(configured(type="s3", storageDir="s3://bucket/x/"))
     assert found is not None
     assert (found.place, found.directory) == ("s3://bucket/x/default", "")
@@ -43,6 +47,8 @@ def test_what_lies_in_the_directory_of_servers_is_below_the_name_of_the_cluster(
         ({"type": "filesystem", "storageDir": "s3://b/x"}, "is filesystem"),
         ({"type": "s3", "storageDir": "/shared"}, "is s3"),
         ({"type": "zookeeper", "storageDir": "hdfs://host/x"}, "is zookeeper"),
+        ({"type": "filesystem", "storageDir": "shared/x"}, "not the same directory for all servers"),
+        ({"type": "kubernetes", "storageDir": "file:x"}, "not the same directory for all servers"),
         ({"type": "filesystem", "storageDir": "/s", "cluster-id": "a/b"}, 'cluster-id" is "a/b"'),
         ({"type": "kubernetes", "storageDir": "/s", "cluster-id": "A"}, 'cluster-id" is "A"'),
         (
