@@ -30,6 +30,7 @@ JOIN_PATH = "/join"
 BODY_BYTES_MAX = REQUEST_BYTES_MAX + 4096
 
 _TIMEOUT_S = 20.0
+_LOOK_S = 3.0
 _HOST_MAX = 253
 _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 _TOKEN = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]{43})")
@@ -202,7 +203,7 @@ def _plain(address: str) -> str:
 
 def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: str) -> Admission:
     """Ask the JobManager whose door is at `address`, HOST:PORT. ExternalError SS6076 when it is not reached, UserError when it is
-    another cluster's or refuses."""
+    another cluster's, is no door, or refuses."""
     place = urlsplit(f"//{address}")
     asked = JoinRequest(token.secret, signing_request.decode(), host, __version__, PROTOCOL_VERSION)
     connection = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=_TIMEOUT_S)
@@ -213,10 +214,16 @@ def ask_to_join(address: str, token: JoinToken, signing_request: bytes, host: st
             reply = connection.getresponse()
             data = reply.read(1 << 20)
     except ssl.SSLError as error:
+        if _speaks_http(place.hostname or "", place.port or 0):
+            raise UserError(
+                "SS6166",
+                f"what listens at {address} speaks HTTP without TLS, and is no door of a cluster",
+                hint=_RIGHT_PORT,
+            ) from error
         raise ExternalError(
             "SS6076",
             f"what listens at {address} is no door of a cluster: {_reason(error)}",
-            hint="give the server's jobmanager.join.port (6124), which is not the port of its clients",
+            hint=_RIGHT_PORT,
         ) from error
     except (OSError, http.client.HTTPException) as error:
         raise ExternalError(
@@ -253,9 +260,24 @@ def _believed(plain: socket.socket, token: JoinToken, address: str) -> ssl.SSLSo
         raise UserError(
             "SS4083",
             f"what listens at {address} is not the cluster of this token: it shows another certificate",
-            hint=f"check the address; a cluster whose directory is new has a new token: {_NEW_TOKEN}",
+            hint=f"check the address: {_RIGHT_PORT}. A cluster whose directory is new has a new token: {_NEW_TOKEN}",
         )
     return secure
+
+
+_RIGHT_PORT = (
+    "the server says where hosts join when it starts: at its jobmanager.join.port (6124), which is not the port of its clients"
+    " (8083) or of TaskManagers (6123)"
+)
+
+
+def _speaks_http(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), _LOOK_S) as plain:
+            plain.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            return plain.recv(5, socket.MSG_WAITALL) == b"HTTP/"
+    except OSError:
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -160,6 +160,10 @@ def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
         ):
             refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=token))
             assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
+        clients = server.gateway.removeprefix("http://").partition("/")[0]
+        refused = sqlstream("taskmanager", "--join", clients, env=environment(SQLSTREAM_JOIN_TOKEN=right))
+        assert (refused.returncode, "SS6166" in refused.stderr) == (2, True), refused.stderr
+        assert "jobmanager.join.port (6124)" in refused.stderr
         refused = sqlstream("taskmanager", "--join", address, "-D", "taskmanager.host=example.invalid",
                             env=environment(SQLSTREAM_JOIN_TOKEN=right))  # fmt: skip
         assert (refused.returncode, "SS4082" in refused.stderr) == (2, True), refused.stderr

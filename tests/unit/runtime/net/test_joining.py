@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
 from sqlstream import __version__
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.rpc import PROTOCOL_VERSION
 from sqlstream.runtime.net.authority import Authority, new_request
 from sqlstream.runtime.net.joining import (
@@ -147,16 +147,30 @@ def test_nobody_there_is_an_error_that_may_pass() -> None:
     assert failed.value.code == "SS6076"
 
 
-def test_a_port_that_speaks_otherwise_is_an_error_that_names_the_port_to_give() -> None:
+@pytest.mark.parametrize(
+    ("said", "code", "kind"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "SS6166", UserError),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SS6076", ExternalError),
+    ],
+)
+def test_a_port_that_speaks_otherwise_is_an_error_that_names_the_port_to_give(
+    said: bytes, code: str, kind: type[SqlStreamError]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        speaker = threading.Thread(
-            target=lambda: listener.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        )
+
+        def speak() -> None:
+            for _ in range(2):
+                with listener.accept()[0] as opened:
+                    opened.sendall(said)
+                    opened.recv(1 << 12)
+
+        speaker = threading.Thread(target=speak)
         speaker.start()
-        with pytest.raises(ExternalError) as found:
+        with pytest.raises(kind) as found:
             ask_to_join(f"127.0.0.1:{listener.getsockname()[1]}", JoinToken("a" * 64, SECRET), b"", "")
         speaker.join()
-    assert found.value.code == "SS6076"
+    assert found.value.code == code
     assert "jobmanager.join.port" in (found.value.hint or "")
 
 
