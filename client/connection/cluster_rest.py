@@ -61,6 +61,9 @@ class ClusterRest:
     def diagnosis(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/diagnosis")))
 
+    def autoscaler(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/autoscaler")))
+
     def exceptions(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/exceptions")))
 

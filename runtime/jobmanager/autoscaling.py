@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from sqlstream import config as options
+from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.parallelism import has_open_parallelism, rescaled_job_graph
 from sqlstream.messages.rescale import DECISIONS_REMEMBERED_MAX, AutoscalerStatus, ScalingDecision, VertexLoad
@@ -50,13 +51,24 @@ class AutoscalerSettings:
     restart_ms: int
 
 
+MIN_PARALLELISM = "job.autoscaler.vertex.min-parallelism"
+MAX_PARALLELISM = "job.autoscaler.vertex.max-parallelism"
+
+
 def autoscaler_settings(job: JobGraph) -> AutoscalerSettings | None:
-    """None for a job that has none, or that has no other parallelism."""
+    """None for a job that has none, or that has no other parallelism. UserError SS4002 for bounds that exclude each other."""
     config = job.config
     if not options.get(config, "job.autoscaler.enabled"):
         return None
     if job.is_query or job.is_batch or job.scaling is None or not has_open_parallelism(job.scaling):
         return None
+    least, most = options.get(config, MIN_PARALLELISM), options.get(config, MAX_PARALLELISM)
+    if least > most:
+        raise UserError(
+            "SS4002",
+            f'option "{MIN_PARALLELISM}" is {least}, more than the {most} of "{MAX_PARALLELISM}"',
+            hint=f"SET '{MAX_PARALLELISM}' = '{least}', or lower {MIN_PARALLELISM}",
+        )
     return AutoscalerSettings(
         options.get(config, "job.autoscaler.scaling.enabled"),
         options.get(config, "job.autoscaler.utilization.target"),
@@ -66,8 +78,8 @@ def autoscaler_settings(job: JobGraph) -> AutoscalerSettings | None:
         options.get(config, "job.autoscaler.scale-down.interval"),
         options.get(config, "job.autoscaler.scale-up.max-factor"),
         options.get(config, "job.autoscaler.scale-down.max-factor"),
-        options.get(config, "job.autoscaler.vertex.min-parallelism"),
-        options.get(config, "job.autoscaler.vertex.max-parallelism"),
+        least,
+        most,
         options.get(config, "job.autoscaler.backlog-processing.lag-threshold"),
         options.get(config, "job.autoscaler.catch-up.duration"),
         options.get(config, "job.autoscaler.restart.time"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from command_harness import sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import (
@@ -71,5 +73,9 @@ def test_the_autoscaler_takes_a_job_that_has_little_to_do_to_a_lower_parallelism
         decision = server.get(f"/jobs/{job}/autoscaler")["decisions"][-1]
         assert (decision["parallelism"], decision["wanted"], decision["applied"]) == (2, 1, True)
         assert "the autoscaler: parallelism 2 -> 1, since" in server.errors()
+        shown = sqlstream("job", job, "--server", server.gateway)
+        assert "  2 -> 1 (applied): " in shown.stdout, (shown.stdout, shown.stderr)
+        told = json.loads(sqlstream("job", job, "--json", "--server", server.gateway).stdout)["autoscaler"]
+        assert (told["enabled"], told["decisions"][-1]) == (True, decision)
         server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True)
         server.wait_for(job, "CANCELED")

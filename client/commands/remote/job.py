@@ -22,7 +22,7 @@ examples:
   sqlstream job 4f1c --json | jq .totals.total
 
 ID is a job's id, or the first characters of it. --json prints an object with `job`, `exceptions` (as Flink's REST under
-/jobs/ID and /jobs/ID/exceptions) and `totals`.
+/jobs/ID and /jobs/ID/exceptions), `totals`, and `autoscaler` (as REST under /jobs/ID/autoscaler).
 {SERVER_EPILOG}"""
 
 _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration")
@@ -42,14 +42,17 @@ def execute(arguments: argparse.Namespace) -> int:
         job = cluster.job(job_id)
         totals = cluster.totals(job_id)
         exceptions = cluster.exceptions(job_id)
+        autoscaler = cluster.autoscaler(job_id)
     if arguments.json:
-        print_json({"job": job, "totals": totals, "exceptions": exceptions})
+        print_json({"job": job, "totals": totals, "exceptions": exceptions, "autoscaler": autoscaler})
     else:
-        _print_job(job, totals, exceptions)
+        _print_job(job, totals, exceptions, autoscaler)
     return 0
 
 
-def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
+def _print_job(
+    job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any], autoscaler: dict[str, Any]
+) -> None:
     from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error
@@ -86,6 +89,8 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
         for vertex in job["vertices"]
     ]
     print_table(_COLUMNS, rows)
+    for line in autoscaler_lines(autoscaler):
+        print(line)
     for line in totals["warnings"]:
         print(shown(line))
     if totals["failure"]:
@@ -93,3 +98,24 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
     error = failure_of(exceptions)
     if error is not None and job["state"] == JobStatus.FAILED.value:
         print(render_error(error))
+
+
+def autoscaler_lines(status: dict[str, Any]) -> list[str]:
+    """What the autoscaler has measured, and its decisions, the newest first; none for a job without it."""
+    from sqlstream.terminal_text import shown
+
+    if not status["enabled"]:
+        return []
+    facts = ["it measures"]
+    if status["vertices"]:
+        facts = [f"{shown(v['name'])} is busy for {v['busyRatio']:.0%}" for v in status["vertices"]]
+        facts.append(f"the sources emit {status['recordsPerSecond']:,.0f} records/s")
+    if "pendingRecords" in status:
+        facts.append(f"{status['pendingRecords']:,.0f} are left to read")
+    head = f"autoscaler: parallelism {status['parallelism']}; {', '.join(facts)}"
+    decisions = (
+        f"  {moment_text(d['timestamp'])}  {d['parallelism']} -> {d['wanted']}"
+        f" ({'applied' if d['applied'] else 'not applied'}): {shown(d['reason'])}"
+        for d in status["decisions"]
+    )
+    return [head, *decisions]

@@ -311,3 +311,9 @@ def test_jobs_without_it_have_no_autoscaler() -> None:
         autoscaler_settings(planned(2, utilization__target="1.5"))
     with pytest.raises(UserError, match=r"must be at least 0\.01"):
         autoscaler_settings(planned(2, utilization__target="0"))
+
+
+def test_a_lowest_parallelism_above_the_highest_is_refused() -> None:
+    with pytest.raises(UserError, match='min-parallelism" is 5, more than the 4 of') as refused:
+        autoscaler_settings(planned(2, vertex__min_parallelism="5", vertex__max_parallelism="4"))
+    assert "SET 'job.autoscaler.vertex.max-parallelism' = '5'" in (refused.value.hint or "")
