@@ -49,9 +49,9 @@ def text_of_file(path: str, what: str, code: str, bytes_max: int) -> str:
         with open(path, encoding="utf-8") as stream:
             return stream.read(bytes_max)
     except (OSError, UnicodeDecodeError) as error:
-        from sqlstream.errors import UserError
+        from sqlstream.errors import UserError, reason_of_error
 
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = reason_of_error(error) if isinstance(error, OSError) else "it is no text"
         raise UserError(
             code, f'could not read {what} in "{path}": {reason}', hint="give a file that this user can read"
         ) from error

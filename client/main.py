@@ -274,7 +274,7 @@ def _run(argv: list[str]) -> int:
     if first.startswith("-") and not any(own.startswith(first) for own in ("-h", "--help", "--version")):
         parser.error(f"options such as {first} stand behind a command, as in: sqlstream run --quiet FILE")
     arguments = parser.parse_args(argv)
-    from sqlstream.errors import SqlStreamError, render_error
+    from sqlstream.errors import ExternalError, SqlStreamError, reason_of_error, render_error
 
     try:
         return int(arguments.execute(arguments))
@@ -283,10 +283,10 @@ def _run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except OSError as error:
-        print(
-            f"error[SS5001]: could not write the output: {(error.strerror or str(error)).lower()}",
-            file=sys.stderr,
-        )
+        # Only the output has no name.
+        what = f'use "{error.filename}"' if isinstance(error.filename, str) else "write the output"
+        failed = ExternalError("SS5001", f"could not {what}: {reason_of_error(error)}")
+        print(render_error(failed), file=sys.stderr)
         return EXIT_FAILED
     except SqlStreamError as error:
         print(render_error(error), file=sys.stderr)

@@ -137,6 +137,7 @@ __all__ = [
     "UserError",
     "did_you_mean",
     "line_and_column",
+    "reason_of_error",
     "render_error",
 ]
 
@@ -371,6 +372,16 @@ def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> 
 def _one_line(words: str, script: str | None) -> str:
     """One line of words, in which names and values may come from data, files and the script."""
     return shown(without_secrets(words, script or ""))
+
+
+def reason_of_error(error: Exception) -> str:
+    """What an error says as a part of a message; one of the operating system without its number and path.
+
+    >>> reason_of_error(FileNotFoundError(2, "No such file or directory", "/a")), reason_of_error(ValueError("odd"))
+    ('no such file or directory', 'odd')
+    """
+    said = getattr(error, "strerror", None)
+    return said.lower() if isinstance(said, str) else str(error)
 
 
 def choose_one_of(name: str, candidates: list[str] | tuple[str, ...]) -> str:

@@ -32,8 +32,9 @@ _PAIR = re.compile(
     re.DOTALL,
 )
 _PAIR_WITHOUT_QUOTES = re.compile(
-    r"""(?P<q>['"`])(?P<key>[^'"`\n]+)(?P=q)\s*(?:=>|:=|[=:])\s*(?P<value>[^\s'"`,;()=>:][^\s'"`,;()]*)"""
+    r"""(?P<q>['"`])(?P<key>[^'"`\n/]+)(?P=q)\s*(?:=>|:=|[=:])\s*(?P<value>[^\s'"`,;()=>:][^\s'"`,;()]*)"""
 )
+"""No path is a key: `could not read "/a/tokens.json": no such file` shows its reason."""
 _BARE_PAIR = re.compile(
     r"""\bSET\s+(?P<key>[^\s'"=]+)\s*=\s*(?P<v>['"]?)(?P<value>(?:[^;\n'"]|(?!(?P=v))['"])*)""", re.IGNORECASE
 )

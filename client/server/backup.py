@@ -27,7 +27,7 @@ from sqlstream.client.server.job_store import OtherVersion, read_graph
 from sqlstream.client.server.kept_file import DamagedFile, make_private_directory, write_file
 from sqlstream.client.server.leaders.copied_records import LeaderStores, copied_records, fill, led_epoch
 from sqlstream.client.server.place_formats import check_formats
-from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError, reason_of_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.kept_formats import KeptFormat
 from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
@@ -105,10 +105,13 @@ class BackupRecord(msgspec.Struct, frozen=True):
     epoch: Count = 0
 
 
+_NAME_IT = "name the data directory of the server with --data-dir"
+
+
 def check_data_directory(path: str) -> None:
     """UserError SS6142 for what is none, such as a backup or a directory of something else."""
     if not os.path.isdir(path):
-        raise UserError("SS6142", f'there is no data directory "{path}"')
+        raise UserError("SS6142", f'there is no data directory "{path}"', hint=_NAME_IT)
     reason = ""
     if any(os.path.exists(os.path.join(place, RECORD)) for place in (path, os.path.dirname(path))):
         reason = ", but a backup"
@@ -118,7 +121,7 @@ def check_data_directory(path: str) -> None:
         raise UserError(
             "SS6142",
             f'"{path}" is no data directory of sqlstream{reason}',
-            hint="name the data directory of the server with --data-dir",
+            hint=_NAME_IT,
         )
 
 
@@ -331,7 +334,7 @@ def read_backup(path: str) -> BackupRecord:
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(
             "SS6144",
-            f'"{path}" is no whole backup: {error}',
+            f'"{path}" is no whole backup: {reason_of_error(error)}',
             hint="a backup was broken off there: take it again, which removes what is left of it"
             if any(os.path.isdir(left) for left in (path + PARTIAL, os.path.join(path, PARTIAL)))
             else "name the directory that sqlstream backup has made",

@@ -18,7 +18,7 @@ import uvicorn
 from sqlstream.client.gateway.pushed_results import CUT_OFF
 from sqlstream.client.server.places import ListeningSocket, PlaceLimits, Places
 from sqlstream.client.server.server_config import Endpoint, TlsFiles
-from sqlstream.errors import UserError
+from sqlstream.errors import UserError, reason_of_error
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class HttpListener:
         except (ssl.SSLError, OSError) as error:
             raise UserError(
                 "SS4002",
-                f"the authorities of security.ssl.rest.ca-file cannot be used: {error}",
+                f"the authorities of security.ssl.rest.ca-file cannot be used: {reason_of_error(error)}",
                 hint="give a PEM file with their certificates",
             ) from error
         context.verify_mode = ssl.CERT_REQUIRED if tls.needs_client else ssl.CERT_OPTIONAL

@@ -11,7 +11,7 @@ from sqlstream import __version__
 from sqlstream.bounds import Count
 from sqlstream.client.server.kept_file import write_file
 from sqlstream.client.server.leaders.record_store import Conflict, RecordStore
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, UserError, reason_of_error
 from sqlstream.kept_formats import OF_A_PLACE, KeptFormat
 
 FORMATS_FILE = "formats.json"
@@ -40,7 +40,9 @@ def read_formats(directory: str) -> PlaceFormats | None:
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise ExternalError(
-            "SS5001", f'could not read "{path}": {error}', hint="bring back the directory from a backup"
+            "SS5001",
+            f'could not read "{path}": {reason_of_error(error)}',
+            hint="bring back the directory from a backup",
         ) from error
 
 

@@ -17,7 +17,7 @@ from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joi
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of
 from sqlstream.client.server.kept_file import make_private_directory, remove_drafts, write_file
 from sqlstream.client.server.server_config import Endpoint, TlsFiles
-from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.errors import ExternalError, SqlStreamError, reason_of_error
 from sqlstream.options.network_options import RPC_PORT
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.rooted_files import FilePlaces
@@ -86,7 +86,7 @@ class StandaloneCluster:
             with open(path, encoding="ascii") as stream:
                 return stream.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise ExternalError("SS5001", f'could not read "{path}": {error}') from error
+            raise ExternalError("SS5001", f'could not read "{path}": {reason_of_error(error)}') from error
 
     def door(
         self,

@@ -18,7 +18,7 @@ import msgspec
 
 from sqlstream.client.server.kept_file import make_private_directory, write_file
 from sqlstream.client.server.roles import Principal, Role
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, UserError, reason_of_error
 from sqlstream.kept_formats import TOKENS
 
 TOKENS_FILE = "tokens.json"
@@ -200,6 +200,6 @@ def _read(path: str) -> tuple[Token, ...]:
     except (OSError, msgspec.DecodeError) as error:
         raise ExternalError(
             "SS5001",
-            f'could not read "{path}": {error}',
+            f'could not read "{path}": {reason_of_error(error)}',
             hint="repair the file, or remove it to start with a fresh token",
         ) from error

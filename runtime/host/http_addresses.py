@@ -7,7 +7,7 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, Retry, UserError, reason_of_error
 from sqlstream.graph.artifacts import ARTIFACT
 from sqlstream.python_functions import cached_file
 from sqlstream.secrets import masked
@@ -47,7 +47,9 @@ class Certificates:
                 made.load_cert_chain(_on_this_host(self.client, files), key)
         except (OSError, ssl.SSLError) as error:
             raise ExternalError(
-                "SS5342", f"could not read the certificates of an HTTP table: {error}", retry=Retry.NEVER
+                "SS5342",
+                f"could not read the certificates of an HTTP table: {reason_of_error(error)}",
+                retry=Retry.NEVER,
             ) from error
         return made
 

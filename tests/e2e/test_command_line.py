@@ -156,6 +156,18 @@ def test_wrong_usage_exits_with_2(words: tuple[str, ...], said: str) -> None:
     assert said.lower() in done.stderr.lower()
 
 
+def test_a_file_that_cannot_be_used_is_named_and_a_full_output_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = sqlstream("token", "list", "--data-dir", f"{tmp_path}/file")
+    said = f'error[SS5001]: could not use "{tmp_path}/file/tokens.json": not a directory\nhint: '
+    assert (done.returncode, done.stderr[: len(said)]) == (1, said)
+    full = run_to_end(f"{' '.join(SQLSTREAM)} config > /dev/full", shell=True)
+    assert (full.returncode, full.stderr.splitlines()[0]) == (
+        1,
+        "error[SS5001]: could not write the output: no space left on device",
+    )
+
+
 def test_the_version_is_told_in_the_usual_ways() -> None:
     assert sqlstream("--version").stdout == sqlstream("version").stdout
 

@@ -106,6 +106,9 @@ def test_a_server_s_answers_end_commands_with_the_same_codes(
     for command in ("job", "cancel", "logs"):
         assert code(command, "--server", server.gateway, "nobody") == 2
     assert "Traceback" not in capsys.readouterr().err
+    # The log may have a job that the server has forgotten.
+    assert code("logs", "--server", server.gateway, "f" * 32) == 0
+    assert f'the log has nothing on job "{"f" * 32}"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["status", "jobs", "tables", "submit", "shell"])

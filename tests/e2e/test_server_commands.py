@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -247,14 +246,3 @@ def completed(url: str, line: str) -> list[str]:
         words = answer.read()
         process.wait(TIMEOUT_S)
     return words.split("\v")
-
-
-def test_help_has_an_example_each() -> None:
-    for name in ("submit", "jobs", "job", "cancel", "logs", "tables", "status", "completion"):
-        started = time.monotonic()
-        done = sqlstream(name, "--help")
-        assert (
-            done.returncode,
-            f"\nexamples:\n  {'sqlstream' if name != 'completion' else 'eval'}" in done.stdout,
-        ) == (0, True)
-        assert time.monotonic() - started < TIMEOUT_S

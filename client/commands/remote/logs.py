@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
@@ -35,9 +36,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
     with ClusterRest(server_address(arguments)) as cluster:
         job_id = cluster.job_id(arguments.id)
+        is_empty = True
         for record in cluster.log_records(job_id, arguments.follow):
+            is_empty = False
             if arguments.json:
                 print(json.dumps({"jid": job_id, "record": record}, ensure_ascii=False), flush=True)
             else:
                 print(shown_lines(record.rstrip("\n")), flush=True)
+        if is_empty:
+            print(f'the log has nothing on job "{job_id}"', file=sys.stderr)
     return 0

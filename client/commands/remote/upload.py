@@ -10,7 +10,7 @@ from sqlstream.client.commands.remote.server_arguments import (
     print_json,
     server_address,
 )
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, reason_of_error
 
 EPILOG = f"""\
 examples:
@@ -35,8 +35,11 @@ def execute(arguments: argparse.Namespace) -> int:
         try:
             digest, size = cluster.upload(arguments.file)
         except OSError as error:
-            said = error.strerror or str(error)
-            raise ExternalError("SS5001", f'could not read "{arguments.file}": {said.lower()}') from error
+            raise ExternalError(
+                "SS5001",
+                f'could not read "{arguments.file}": {reason_of_error(error)}',
+                hint="give the path of a file that this user can read",
+            ) from error
     if arguments.json:
         print_json({"digest": f"sha256:{digest}", "bytes": size})
     else:

@@ -14,7 +14,7 @@ import msgspec
 
 from sqlstream.client.server.leaders.fenced_records import LEADER, LeaderRecord
 from sqlstream.client.server.leaders.record_store import Conflict, Record
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ExternalError, UserError, reason_of_error
 
 BYTES_MAX = 1_000_000
 """A ConfigMap has 1 MiB."""
@@ -75,7 +75,7 @@ class KubernetesStore:
         except OSError as error:
             raise UserError(
                 "SS6083",
-                f"this is no pod with a service account of Kubernetes: {error}",
+                f"this is no pod with a service account of Kubernetes: {reason_of_error(error)}",
                 hint="run the server in a pod, whose service account may change leases and configmaps",
             ) from error
         bracketed = f"[{host}]" if ":" in host else host

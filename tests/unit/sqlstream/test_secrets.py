@@ -97,6 +97,7 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
         ("CREATE SECRET s (SECRET 'hunter2')", "CREATE SECRET s (SECRET '******')"),
         ("('password' = 'hunter2', 'user' = 'hunter2')", "('password' = '******', 'user' = '******')"),
         ("SELECT 1 FROM t WHERE (token = 'abc')", "SELECT 1 FROM t WHERE (token = 'abc')"),
+        ('could not read "/a/tokens.json": no such file', 'could not read "/a/tokens.json": no such file'),
     ],
 )
 def test_a_secret_is_found_however_its_pair_is_written(text: str, shown: str) -> None:
