@@ -113,7 +113,7 @@ def _arguments(
                 f'{ref.name} has no argument "{name}"', span, suggest(name, list(names), "arguments")
             )
         if name in given:
-            raise UserError("SS1001", f'argument "{name}" is given twice', span=span)
+            raise UserError("SS1001", f'argument "{name}" is given twice', span=span, hint="give it once")
         kind = str(argument.args["kind"])
         wanted = "TABLE" if name in tables else "DESCRIPTOR" if name == ON_TIME else "VALUE"
         if kind == "DEFAULT":
@@ -219,7 +219,9 @@ def _scalar(
             hint=hint,
         )
     if bound.type.nullable and not wanted.nullable:
-        raise UserError("SS3432", f'argument "{name}" of {ref.name} is not NULL', span=own)
+        raise UserError(
+            "SS3432", f'argument "{name}" of {ref.name} is not NULL', span=own, hint="write another literal"
+        )
     return cast_to(bound, wanted, own)
 
 

@@ -79,6 +79,7 @@ def test_no_option_is_taken_for_a_misspelled_secret() -> None:
     headers = {f"http.{of}.header.*" for of in ("source", "source.lookup", "sink")}
     secrets |= headers | {f"gid.connector.{key}" for key in headers if key != "http.source.header.*"}
     secrets |= {"high-availability.zookeeper.client.authorization", "sqlstream.server.ldap.bind-password"}
+    secrets.add("high-availability.secret-file")
     secrets |= {"sse.header.*", "websocket.header.*", "subscribe-message", "token"}
     assert {key for key in known if is_secret(key)} == secrets
     assert not any(map(is_secret, ("path", "passive", "url", "format", "broken", "select", "sector")))
