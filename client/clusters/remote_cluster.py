@@ -42,7 +42,7 @@ RECONNECT_S = 1.0
 REPEAT_S = 60.0
 """How often the next JobManager is looked for, and how long a request is repeated."""
 
-CHECK_TIMEOUT_S = 0.8
+CHECK_TIMEOUT_S = 0.6
 """Within which a JobManager answers that is there."""
 
 Reply = TypeVar("Reply")
