@@ -30,16 +30,25 @@ _PROCESS_NAMES = (
     *("ROW_SEMANTIC_TABLE", "SET_SEMANTIC_TABLE", "OPTIONAL_PARTITION_BY", "PASS_COLUMNS_THROUGH"),
 )
 
-__all__ = ["__version__", *_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES]
+_TABLE_NAMES = (
+    *("Column", "Expression", "Table", "aggregate", "call", "col", "exists", "expr", "lit", "scalar", "when"),
+    *("cumulate", "hop", "session", "sql_functions", "tumble"),
+)
+
+_NAMES = (*_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES, *_TABLE_NAMES)
+
+__all__ = ["__version__", *_NAMES]
 
 
 def __getattr__(name: str) -> Any:
-    """The names of the database module and of those for writing functions, loaded when one is used: this package imports none of
-    the others, and every process of a cluster imports this package."""
+    """The names of the database module, of queries in Python and of those for writing functions, loaded when one is used: this
+    package imports none of the others, and every process of a cluster imports this package."""
     if name in _FUNCTION_NAMES:
         module = "sqlstream.python_functions"
     elif name in _PROCESS_NAMES:
         module = "sqlstream.process_functions"
+    elif name in _TABLE_NAMES:
+        module = "sqlstream.client.dbapi.tables"
     elif name in _DBAPI_NAMES:
         module = "sqlstream.client.dbapi"
     else:
@@ -50,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES})
+    return sorted({*globals(), *_NAMES})

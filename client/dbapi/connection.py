@@ -36,6 +36,8 @@ from sqlstream.types import STRING
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection as SessionConnection
     from sqlstream.client.dbapi.parameters import Parameters
+    from sqlstream.client.dbapi.tables.inserts import Insert
+    from sqlstream.client.dbapi.tables.table import Table
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
@@ -78,6 +80,25 @@ class Connection:
     def cursor(self) -> Cursor:
         self.check_open()
         return Cursor(self)
+
+    def table(self, *name: str, options: Mapping[str, str] | None = None) -> Table:
+        """A table or view, as the beginning of a query in Python (docs/python-api.md): `connection.table("bid")`, or with its
+        database, `connection.table("shop", "bid")`. `options` replace some of those that it was declared with."""
+        from sqlstream.client.dbapi.tables.table import named_table
+
+        return named_table(self, name, options)
+
+    def sql(self, query: str) -> Table:
+        """The rows of a query in SQL, as the beginning of one in Python."""
+        from sqlstream.client.dbapi.tables.table import given_query
+
+        return given_query(self, query)
+
+    def insert_all(self, *inserts: Insert) -> Cursor:
+        """Run several INSERTs as one job."""
+        from sqlstream.client.dbapi.tables.inserts import insert_set
+
+        return self.cursor().execute(insert_set(inserts))
 
     def commit(self) -> None:
         """Does nothing: each statement has taken effect already."""

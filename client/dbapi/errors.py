@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from sqlstream.client.dbapi.places import PlacedText
 from sqlstream.errors import ExternalError, SqlStreamError, line_and_column, render_error
 
 
@@ -105,16 +106,19 @@ _BY_FAMILY: dict[str, type[Error]] = {
 
 
 def translated(error: SqlStreamError, statement: str = "") -> Error:
-    """The exception to raise; its text underlines the place in `statement`."""
+    """The exception to raise; its text underlines the place in `statement`, and the place in Python that this was made of."""
     kind = _BY_CODE.get(error.code)
     if kind is None:
         is_outside = isinstance(error, ExternalError)
         kind = OperationalError if is_outside else _BY_FAMILY.get(error.code[:3], DatabaseError)
     span = getattr(error, "span", None)
     line, column = line_and_column(statement, span.start) if span is not None and statement else (None, None)
+    rendered = render_error(error, statement or None)
+    if span is not None and isinstance(statement, PlacedText) and (place := statement.place_of(span)):
+        rendered = "\n".join([rendered, *place.lines()])
     return kind(
         error.message,
-        rendered=render_error(error, statement or None),
+        rendered=rendered,
         code=error.code,
         line=line,
         column=column,

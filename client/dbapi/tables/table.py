@@ -1,0 +1,441 @@
+"""Tables of the Python API: each method makes another table, and the last one runs the SQL that it stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.places import Place
+from sqlstream.client.dbapi.tables.expressions import (
+    Aggregation,
+    Column,
+    ColumnLike,
+    Expression,
+    NamedExpression,
+    OrderBy,
+    Selectable,
+    SortKey,
+    Value,
+    Written,
+    column,
+    lit,
+    many,
+)
+from sqlstream.client.dbapi.tables.inserts import Insert, explained
+from sqlstream.client.dbapi.tables.query import (
+    Block,
+    DerivedTable,
+    NamedTable,
+    Rows,
+    SetOperation,
+    Side,
+    SnapshotTable,
+    Star,
+    WindowedTable,
+    names_of,
+)
+from sqlstream.client.dbapi.tables.relation import Relation, next_id
+from sqlstream.client.dbapi.tables.text import Duration, interval, path_text, quoted
+from sqlstream.client.dbapi.tables.windows import Window
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+    from sqlstream.changelog import RowKind
+    from sqlstream.client.dbapi.connection import Connection, Cursor
+    from sqlstream.client.dbapi.python_values import Row
+
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+_JOINS: dict[str, str] = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+    "cross": "CROSS JOIN",
+}
+_BOUNDS = ("window_start", "window_end")
+
+
+class Table(Relation):
+    """Rows that SQL describes: a table or view of the catalog, or what methods have made of one. Immutable, and nothing runs
+    before `execute`, or a method that reads rows.
+
+    `t.price` and `t["price"]` are columns. The latter is the way to those whose names a method has. They are found by their
+    names in the table on which a method is called, and in a join on the side that was made of `t`.
+    """
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, which the session is asked for."""
+        return [name for name, _ in self.schema()]
+
+    def schema(self) -> list[tuple[str, str]]:
+        """The names and SQL types of the columns, which the session is asked for."""
+        with self._cursor() as cursor:
+            rows = cursor.execute(self._statement("DESCRIBE ")).fetchall()
+        return [(str(row[0]), str(row[1])) for row in rows]
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def filter(self, *conditions: Value) -> Table:
+        """The rows for which all conditions hold."""
+        block = self._block(lambda block: block.is_open)
+        return self._made(block, where=(*block.where, *map(lit, conditions)), keeps_window=True)
+
+    def distinct(self) -> Table:
+        """Each row once."""
+        block = self._unordered(
+            lambda block: not block.is_distinct and block.limit is None and not block.offset
+        )
+        return self._made(block, is_distinct=True)
+
+    def order_by(self, *keys: OrderBy) -> Table:
+        """The rows in an order: `t.price`, `"price"`, `t.price.desc()`. It comes last, or before `limit`."""
+        order = tuple(key if isinstance(key, SortKey) else SortKey(column(key)) for key in keys)
+        # Where there is a SELECT list, a name in a computed key could mean a column of it or of what it was computed of.
+        is_plain = all(isinstance(key.expression, Column) for key in order)
+        block = self._block(
+            lambda b: not b.order and b.limit is None and not b.offset and (is_plain or b.is_open)
+        )
+        return self._made(block, order=order)
+
+    def limit(self, count: int, offset: int = 0) -> Table:
+        """The first rows, without `offset` of them."""
+        for number in (count, offset):
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise ProgrammingError("limit takes whole numbers from 0", code="SS3447")
+        block = self._block(lambda block: block.limit is None and not block.offset)
+        return self._made(block, limit=count, offset=offset)
+
+    def top(
+        self,
+        count: int,
+        *,
+        by: OrderBy | Sequence[OrderBy],
+        partition_by: ColumnLike | Sequence[ColumnLike] = (),
+        rank: str = "",
+    ) -> Table:
+        """The first `count` rows of each partition in an order. `rank` names a column for the place of each row, from 1."""
+        number = Aggregation(("ROW_NUMBER()",)).over(partition_by=partition_by, order_by=by)
+        if rank:
+            ranked = self.with_columns(number.alias(rank))
+            return ranked.filter(ranked[rank] <= count)
+        block = self._unordered(lambda block: block.is_open)
+        return self._made(block, qualify=number <= count, keeps_window=True)
+
+    # -- columns of rows ---------------------------------------------------------------------------
+
+    def select(self, *items: Selectable, **named: Value) -> Table:
+        """These columns. A table stands for all of its columns, and `name=expression` names one."""
+        written = _items(items, named)
+        if not written:
+            raise ProgrammingError("select takes a column at least", code="SS3447")
+        return self._made(self._unordered(lambda block: block.is_open), items=written)
+
+    def with_columns(self, *items: NamedExpression, **named: Value) -> Table:
+        """All columns, and these behind them. A column that is there already is given another value by `replace`."""
+        added = _items(items, named)
+        return self._made(
+            self._unordered(lambda block: block.is_open), items=(Star(), *added), keeps_window=True
+        )
+
+    def replace(self, **named: Value) -> Table:
+        """All columns, some of them with other values."""
+        values: list[str | Written] = []
+        for name, value in named.items():
+            values += [", " if values else " REPLACE (", NamedExpression(lit(value), name)]
+        return self._starred("", (*values, ")")) if values else self
+
+    def drop(self, *names: ColumnLike) -> Table:
+        """All columns but these."""
+        left_out = ", ".join(names_of(column(name)) for name in names)
+        return self._starred(f" EXCEPT ({left_out})") if names else self
+
+    def rename(self, names: Mapping[str, str] | None = None, **more: str) -> Table:
+        """All columns, some of them with other names: `t.rename(old="new")`, `t.rename({"old": "new"})`."""
+        renamed = {**(names or {}), **more}
+        pairs = ", ".join(f"{quoted(old)} AS {quoted(new)}" for old, new in renamed.items())
+        return self._starred(f" RENAME ({pairs})") if renamed else self
+
+    def _starred(self, suffix: str, more: tuple[str | Written, ...] = ()) -> Table:
+        block = self._unordered(lambda block: block.is_open)
+        return self._made(block, items=(Star(suffix=suffix, more=more),), keeps_window=True)
+
+    # -- groups and windows ------------------------------------------------------------------------
+
+    def window(self, window: Window) -> Table:
+        """Each row once for each window that it is in, with the columns `window_start`, `window_end` and `window_time`. What is
+        grouped behind it is grouped by window too."""
+        place = Place.here()
+        time = self._time_attribute() if window.on is None else column(window.on)
+        names_of(time)
+        assert isinstance(time, Column)
+        side = self._side("")
+        source = side.source
+        if not isinstance(source, NamedTable | DerivedTable) or side.columns:
+            source = DerivedTable(self)
+        windowed = dataclasses.replace(
+            side, source=WindowedTable(window, time.name, source, place), place=place
+        )
+        id_ = next_id()
+        return Table(self._connection, Block((windowed,), frozenset((id_,)), place=place), id_, True)
+
+    def group_by(self, *keys: ColumnLike | NamedExpression, **named: Value) -> Groups:
+        """Groups of the rows with equal keys: `t.group_by(t.auction).agg(n=count())`."""
+        return Groups(self, _items(keys, named))
+
+    def agg(self, *items: NamedExpression, **named: Value) -> Table:
+        """Aggregates of all rows, or of those of each window."""
+        return self.group_by().agg(*items, **named)
+
+    # -- several tables ----------------------------------------------------------------------------
+
+    def join(
+        self, other: Table, on: Expression | str | Sequence[str] | None = None, how: How = "inner"
+    ) -> Table:
+        """Rows of both tables for which a condition holds, or that are equal in the columns of these names.
+
+        `how`: `left`, `right` and `full` also keep rows without a partner; `semi` gives the rows of this table with a partner,
+        and `anti` those without one; `cross` has no condition.
+        """
+        if how not in _JOINS:
+            raise ProgrammingError(
+                f'"{how}" is no join', code="SS3447", hint=f"choose one of {', '.join(_JOINS)}"
+            )
+        if (on is None) != (how == "cross"):
+            said = "needs a condition" if on is None else "takes no condition"
+            raise ProgrammingError(f"a join of kind {how} {said}", code="SS3447")
+        condition = on if on is None or isinstance(on, Expression) else many(on)
+        side = dataclasses.replace(other._side(_JOINS[how]), on=condition, place=Place.here())
+        return self._joined(side)
+
+    def _joined(self, side: Side) -> Table:
+        body = self._body
+        if not isinstance(body, Block) or not body.is_from_alone or len(body.sides) == 1:
+            body = Block((self._side(""),), frozenset())
+        return self._made(body, sides=(*body.sides, side))
+
+    def as_of(self, time: ColumnLike) -> Table:
+        """The table as it is, or was, at the time of each row of the table that is joined with it:
+        `orders.join(rates.as_of(orders.ts), orders.currency == rates.currency)`."""
+        side = self._side("")
+        if not isinstance(side.source, NamedTable):
+            raise ProgrammingError(
+                "as_of takes a table or view as it is in the catalog",
+                code="SS3447",
+                hint="make a view of it: table.create_view(name)",
+            )
+        versioned = dataclasses.replace(side.source, version=column(time), place=Place.here())
+        return self._of(dataclasses.replace(side, source=versioned))
+
+    def snapshot(
+        self,
+        on_time: ColumnLike | None = None,
+        *,
+        load_completed_time: Value | None = None,
+        load_completed_idle_timeout: Duration | None = None,
+        state_ttl: Duration | None = None,
+    ) -> Table:
+        """What the table holds when each row of the table that is joined with it is processed."""
+        arguments: list[str | Written] = []
+        if on_time is not None:
+            arguments.append(f", on_time => DESCRIPTOR({names_of(column(on_time))})")
+        if load_completed_time is not None:
+            arguments += [", load_completed_time => ", lit(load_completed_time)]
+        if load_completed_idle_timeout is not None:
+            arguments.append(f", load_completed_idle_timeout => {interval(load_completed_idle_timeout)}")
+        if state_ttl is not None:
+            arguments.append(f", state_ttl => {interval(state_ttl)}")
+        side = self._side("")
+        source = side.source
+        if not isinstance(source, NamedTable | DerivedTable):
+            source = DerivedTable(self)
+        return self._of(dataclasses.replace(side, source=SnapshotTable(source, tuple(arguments))))
+
+    def join_rows(
+        self,
+        call: Expression,
+        names: Sequence[str] = (),
+        *,
+        alias: str = "",
+        how: Literal["inner", "left"] = "inner",
+    ) -> Table:
+        """Each row with each of those that a table function makes of it: `t.join_rows(call("words", t.text), ["word", "size"])`.
+        `left` keeps rows of which it makes none."""
+        return self._with_rows(Rows("LATERAL TABLE(", call, ")", "rows"), names, alias, how)
+
+    def unnest(
+        self,
+        array: ColumnLike,
+        names: Sequence[str] = (),
+        *,
+        alias: str = "",
+        how: Literal["inner", "left"] = "inner",
+        with_ordinality: bool = False,
+    ) -> Table:
+        """Each row with each element of its array, map or multiset, and the number of the element `with_ordinality`."""
+        after = ") WITH ORDINALITY" if with_ordinality else ")"
+        return self._with_rows(Rows("UNNEST(", column(array), after, "elements"), names, alias, how)
+
+    def _with_rows(self, rows: Rows, names: Sequence[str], alias: str, how: str) -> Table:
+        if how not in ("inner", "left"):
+            raise ProgrammingError(f'"{how}" is none of inner and left', code="SS3447")
+        on = lit(True) if how == "left" else None
+        join = "LEFT JOIN" if how == "left" else "CROSS JOIN"
+        side = Side(rows, alias=alias, columns=tuple(names), join=join, on=on, place=Place.here())
+        return self._joined(side)
+
+    def union(self, *others: Table, all: bool = False, by_name: bool = False) -> Table:
+        """The rows of several tables, each once, or (`all`) as often as it comes. Columns are matched by place, or by name."""
+        return self._combined("UNION", others, all, " BY NAME" if by_name else "")
+
+    def intersect(self, *others: Table, all: bool = False) -> Table:
+        """The rows that all tables have."""
+        return self._combined("INTERSECT", others, all)
+
+    def except_(self, *others: Table, all: bool = False) -> Table:
+        """The rows that the others do not have."""
+        return self._combined("EXCEPT", others, all)
+
+    def _combined(self, word: str, others: Sequence[Table], all_: bool, suffix: str = "") -> Table:
+        for table in (self, *others):
+            table._refuse_order()
+        id_ = next_id()
+        own = frozenset().union((id_,), self._lineage)
+        operator = f"{word}{' ALL' if all_ else ''}{suffix}"
+        return Table(self._connection, SetOperation(operator, (self, *others), own, Place.here()), id_)
+
+    def alias(self, name: str) -> Table:
+        """The table under another name, so that it can be joined with itself: columns of one are none of the other."""
+        quoted(name)
+        return self._of(dataclasses.replace(self._side(""), alias=name), keeps_lineage=False)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def to_sql(self) -> str:
+        """The query that the table stands for."""
+        return str(self._statement())
+
+    def execute(self) -> Cursor:
+        """Run the query; the cursor has its rows as they come."""
+        return self._connection.cursor().execute(self._statement())
+
+    def rows(self) -> list[Row]:
+        """All rows of a query over tables that end."""
+        with self.execute() as cursor:
+            return cursor.fetchall()
+
+    def arrow(self) -> pa.Table:
+        """All rows of a query over tables that end, as an Arrow table."""
+        with self.execute() as cursor:
+            return cursor.fetch_arrow_table()
+
+    def df(self) -> pandas.DataFrame:
+        """All rows of a query over tables that end, as a DataFrame of pandas."""
+        return self.arrow().to_pandas()
+
+    def changelog(self) -> Iterator[tuple[RowKind, Row]]:
+        """The changes of the query as they come, each with its kind; it runs until the iterator is closed."""
+        with self.execute() as cursor:
+            yield from cursor.changelog()
+
+    def explain(self, *details: str) -> str:
+        """What EXPLAIN prints: the plans, or of `"STATE"` what is kept, of `"ANALYZE"` what a run has done."""
+        return explained(self._connection, details, self._write)
+
+    def create_view(
+        self, name: str | tuple[str, ...], *, temporary: bool = True, replace: bool = False
+    ) -> Table:
+        """The table as a view of that name; returns it by the name."""
+        if replace:
+            with self._cursor() as cursor:
+                cursor.execute(f"DROP {'TEMPORARY ' * temporary}VIEW IF EXISTS {path_text(name)}")
+        with self._cursor() as cursor:
+            cursor.execute(self._statement(f"CREATE {'TEMPORARY ' * temporary}VIEW {path_text(name)} AS\n"))
+        return self._connection.table(*((name,) if isinstance(name, str) else name))
+
+    def insert_into(
+        self,
+        name: str | tuple[str, ...],
+        columns: Sequence[str] = (),
+        *,
+        overwrite: bool = False,
+        by_name: bool = False,
+    ) -> Insert:
+        """An INSERT of the rows into a table, which `execute` runs. Columns are matched by their places, or by their names."""
+        head = f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {path_text(name)}"
+        if columns:
+            head += f" ({', '.join(map(quoted, columns))})"
+        return Insert(self, f"{head}{' BY NAME' if by_name else ''}\n")
+
+    def __repr__(self) -> str:
+        return f"<sqlstream.Table {' '.join(self.to_sql().split())}>"
+
+
+class Groups:
+    """The rows of a table by keys, and by window where the table has one: `agg` makes a row of each group."""
+
+    def __init__(self, table: Table, keys: tuple[Written, ...]) -> None:
+        self._table = table
+        self._keys = keys
+
+    def agg(self, *items: NamedExpression, **named: Value) -> Table:
+        """A row of each group: its keys, and these aggregates."""
+        table = self._table
+        keys = [key if isinstance(key, NamedExpression) else _checked_key(key) for key in self._keys]
+        names = {key.name for key in keys if isinstance(key, NamedExpression | Column)}
+        if table._is_windowed:
+            keys = [*(Column(bound) for bound in _BOUNDS if bound not in names), *keys]
+        group = tuple(key.expression if isinstance(key, NamedExpression) else key for key in keys)
+        written = (*keys, *_items(items, named))
+        if not written:
+            raise ProgrammingError("agg takes an aggregate at least", code="SS3447")
+        block = table._unordered(lambda block: block.is_open)
+        return table._made(block, items=written, group=group)
+
+
+def named_table(
+    connection: Connection, parts: tuple[str, ...], options: Mapping[str, str] | None = None
+) -> Table:
+    """A table or view of the catalog."""
+    if not 1 <= len(parts) <= 3:
+        raise ProgrammingError("a table is named by catalog, database and name", code="SS3446")
+    for part in parts:
+        quoted(part)
+    id_, place = next_id(), Place.here()
+    source = NamedTable(parts, tuple((options or {}).items()), place=place)
+    return Table(connection, Block((Side(source, place=place),), frozenset((id_,)), place=place), id_)
+
+
+def given_query(connection: Connection, text: str) -> Table:
+    """The rows of a query that is written in SQL. ProgrammingError with a position for text that is none."""
+    from sqlstream.client.dbapi.errors import translating
+    from sqlstream.client.dbapi.tables.query import GivenQuery
+    from sqlstream.planner.dialect.parser import parse_query
+
+    with translating(text):
+        parse_query(text)
+    id_ = next_id()
+    return Table(connection, GivenQuery(text, frozenset((id_,)), Place.here()), id_)
+
+
+def _items(items: Sequence[Any], named: Mapping[str, Value]) -> tuple[Written, ...]:
+    """Columns of a SELECT list."""
+    found: list[Written] = []
+    for item in items:
+        if isinstance(item, Table):
+            found.append(Star(item))
+        else:
+            found.append(item if isinstance(item, NamedExpression) else column(item))
+    return (*found, *(NamedExpression(lit(value), name) for name, value in named.items()))
+
+
+def _checked_key(key: Written) -> Expression:
+    if not isinstance(key, Expression):
+        raise ProgrammingError("a group has columns as keys, and no tables", code="SS3447")
+    return key
