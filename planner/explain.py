@@ -177,4 +177,4 @@ def explain_json(graph: StreamGraph) -> str:
 
 
 def _side(ordinal: int) -> str:
-    return ("first", "second")[ordinal]
+    return ("first", "second")[ordinal] if ordinal < 2 else f"input {ordinal + 1}"

@@ -151,6 +151,12 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("sqlstream.statement.max-expressions", _I, "100000",
                      "The most columns, operators and calls that are planned for one statement, with those of its views.",
                      minimum=1, maximum=200_000, scope=Scope.SESSION),
+        ConfigOption("sqlstream.recursion.max-rounds", _I, "1000",
+                     "The most rounds of a WITH RECURSIVE: with more, as for rows that go in a circle, the job fails.",
+                     minimum=1, maximum=1_000_000),
+        ConfigOption("sqlstream.recursion.max-pending-bytes", _M, "1 gb",
+                     "Memory for rows of a WITH RECURSIVE that wait for their round: with more, as of a step that doubles its "
+                     "rows in every round, the job fails.", minimum=2**20),
         ConfigOption("table.exec.arithmetic-overflow", _E, "WRAP",
                      "What becomes of whole numbers beyond their type, in sums, +, -, * and casts: they keep their low bits, as "
                      "in Flink, and are counted, or fail the job.", choices=("WRAP", "FAIL")),

@@ -96,6 +96,8 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("rank:DeduplicateSpec", "rank.deduplicate:make_deduplicate", "rank:plan_rank"),
     OperatorEntry("rank:SortSpec", "order.sort:Sort", "sort:plan_sort"),
     OperatorEntry("over:OverSpec", "over.over:make_over", "window:plan_over"),
+    OperatorEntry("iterate:IterateSpec", "iterate:Iterate", "iterate:plan_iterate"),
+    OperatorEntry("iterate:IterateInputSpec", planner="iterate:plan_iterate_input"),
     OperatorEntry(
         "match_recognize:MatchRecognizeSpec",
         "match.match_recognize:MatchRecognize",

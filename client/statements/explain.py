@@ -15,6 +15,7 @@ from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.planner.compile import CompiledPlan, explain
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.specs.iterate import IterateSpec
 from sqlstream.specs.spec import StateBound
 from sqlstream.spi.connector import MeasuresInput
 
@@ -226,9 +227,11 @@ def _block(operator: ChainedOperator, graph: JobGraph, *, is_measured: bool) -> 
                 continue
             columns = (_column(field) for field in table.columns if field.name not in _OF_RUNTIME)
             yield f"  table       {table.name} ({', '.join(columns)})"
-        yield f"  size        {_size(found, bound)}"
+        yield f"  size        {_size(found, bound, is_recursive=isinstance(spec, IterateSpec))}"
     yield f"  bounded by  {bound.by if bound.is_finite else f'nothing but {bound.by}'}"
-    if not bound.is_finite:
+    if isinstance(spec, IterateSpec):
+        yield "  hint        it has no time to live, as later rows are made of all of it: let the query read fewer rows"
+    elif not bound.is_finite:
         yield "  hint        SET 'table.exec.state.ttl' = '1 d' drops what has not changed for a day"
 
 
@@ -244,12 +247,13 @@ def _column(field: pa.Field) -> str:
     return f"{field.name} {sql_name(field.type)}"
 
 
-def _size(found: KeptState, bound: StateBound) -> str:
+def _size(found: KeptState, bound: StateBound, *, is_recursive: bool) -> str:
     sizes = found.bytes_per_row
+    sides = ["start", *(f"input {number}" for number in range(1, len(sizes)))] if is_recursive else _SIDES
     each = f"{sizes[0]} bytes per {bound.per}"
     if len(sizes) > 1:
         each = ", ".join(
-            f"{side} {size} bytes per {bound.per}" for side, size in zip(_SIDES, sizes, strict=True)
+            f"{side} {size} bytes per {bound.per}" for side, size in zip(sides, sizes, strict=True)
         )
     return f"about {each}{_assumed(found)}"
 

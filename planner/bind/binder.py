@@ -11,6 +11,7 @@ from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import require_group_key
 from sqlstream.planner.bind.expressions.user_functions import resolve_functions
 from sqlstream.planner.bind.ordering import bind_output_order
+from sqlstream.planner.bind.recursion import bind_recursive, reads_itself
 from sqlstream.planner.bind.relations.from_clause import rename_columns
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.bind.select import bind_select
@@ -55,17 +56,20 @@ def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
     )
 
 
-def _bind_cte(query: exp.Expr, clause: exp.Expr, seen: set[str], namespace: Namespace) -> RelationalNode:
-    """A query of WITH, of which `seen` are those before it, and it."""
+def _bind_cte(cte: exp.Expr, clause: exp.Expr, namespace: Namespace) -> RelationalNode:
+    """A query of WITH, which can read those before it, and itself if it is recursive."""
+    query, alias = cte.this, cte.args["alias"]
     try:
-        return bind_subquery(query, namespace)
+        if clause.args.get("recursive") and reads_itself(cte):
+            return bind_recursive(cte, _with_ctes(query, namespace))
+        return rename_columns(bind_subquery(query, namespace), alias, namespace)
     except UserError as error:
         for other in clause.expressions:
             name = str(other.args["alias"].this.name)
             if error.code == "SS2001" and error.message == f'table "{name}" does not exist':
                 error.hint = f'define "{name}" before the query that reads it'
-                if other.this is query:
-                    error.hint = "a query of WITH cannot read itself: recursive queries are not supported"
+                if other is cte:
+                    error.hint = "write WITH RECURSIVE for a query that reads itself"
         raise
 
 
@@ -86,8 +90,7 @@ def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
                 hint="rename one",
             )
         names.add(name)
-        bound = _bind_cte(cte.this, clause, names, namespace)
-        namespace = namespace.with_cte(name, rename_columns(bound, alias, namespace))
+        namespace = namespace.with_cte(name, _bind_cte(cte, clause, namespace))
     return namespace
 
 

@@ -43,8 +43,8 @@ def bind_branches(
     for branch in branches:
         inputs.append(namespace.bind_subquery(branch, namespace))
         if not is_by_name:
-            _check_width(inputs[0], inputs[-1], operation, namespace.span(branch))
-    spans = [_output_spans(b, len(i.schema), namespace) for b, i in zip(branches, inputs, strict=True)]
+            check_width(inputs[0], inputs[-1], operation, namespace.span(branch))
+    spans = [spans_of(b, len(i.schema), namespace) for b, i in zip(branches, inputs, strict=True)]
     if is_by_name:
         inputs, spans = _by_name(inputs, spans)
     width = len(inputs[0].schema)
@@ -53,7 +53,7 @@ def bind_branches(
         for c in range(width)
     )
     schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
-    return tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)), schema
+    return tuple(converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)), schema
 
 
 def _by_name(
@@ -83,7 +83,7 @@ def _by_name(
     return made, places
 
 
-def _output_spans(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Span | None, ...]:
+def spans_of(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Span | None, ...]:
     if namespace.fixed_span is not None:
         return (namespace.fixed_span,) * width
     return output_spans(query, width)
@@ -107,7 +107,7 @@ def _has_own_clauses(node: exp.Expr) -> bool:
     return any(node.args.get(name) is not None for name in ("order", "limit", "offset", "with_"))
 
 
-def _check_width(first: RelationalNode, other: RelationalNode, operation: str, span: Span | None) -> None:
+def check_width(first: RelationalNode, other: RelationalNode, operation: str, span: Span | None) -> None:
     if len(first.schema) != len(other.schema):
         raise UserError(
             "SS2011",
@@ -142,7 +142,7 @@ def _column_type(
     return shared
 
 
-def _converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, ...]) -> RelationalNode:
+def converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, ...]) -> RelationalNode:
     """`node` with the columns' names and types of `schema`, nullability aside."""
     if all(
         a.name == b.name and a.type.same_as(b.type)

@@ -120,7 +120,7 @@ UNION [ALL], INTERSECT [ALL], EXCEPT | MINUS
 (query) as a query                exp.Subquery(this=query) only when it has its own ORDER BY/LIMIT/WITH;
                                   else the query
 WITH a (x, y) AS (q)              query.args["with_"] = exp.With(expressions=[exp.CTE(this=q,
-                                  alias=exp.TableAlias)])
+                                  alias=exp.TableAlias)], recursive=bool)
 VALUES (1, 'a'), (2, 'b')         exp.Values(expressions=[exp.Tuple(expressions=[…])]), order/limit as above
 
 IN FROM AND JOIN (each may have alias=exp.TableAlias(this=Identifier, columns=[Identifier]))

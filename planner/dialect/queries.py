@@ -113,13 +113,9 @@ class QueryParser(RelationParser):
 
     def _with(self) -> exp.With:
         start = self.expect("WITH").start
-        if self.at("RECURSIVE"):
-            token = self.advance()
-            hint = (
-                "leave RECURSIVE out if no query reads itself; else join the steps, each as a query of WITH"
-            )
-            raise self.refusal("recursive queries are not supported", token, hint)
-        return self.mark(exp.With(expressions=self._parse_csv(self._common_table)), start)
+        is_recursive = self.accept("RECURSIVE")
+        tables = self._parse_csv(self._common_table)
+        return self.mark(exp.With(expressions=tables, recursive=bool(is_recursive)), start)
 
     def _common_table(self) -> exp.CTE:
         start = self.token.start

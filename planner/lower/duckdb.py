@@ -197,6 +197,7 @@ class DuckDbDialect:
     time_zone: str = "UTC"
     title: str = ENGINE
     sqlglot_name: str = "duckdb"
+    recurses: bool = True
     joins_by_functions: bool = True
     calls_python: bool = True
 

@@ -82,6 +82,10 @@ class EngineDialect(Protocol):
         """Whether the engine runs functions of users."""
 
     @property
+    def recurses(self) -> bool:
+        """Whether the engine runs WITH RECURSIVE as the stream does."""
+
+    @property
     def joins_by_functions(self) -> bool:
         """Whether the condition of an outer join may call a hosted function of both sides."""
 

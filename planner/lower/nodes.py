@@ -180,6 +180,36 @@ def _union(node: plan.Union, lowering: Lowering, inputs: list[exp.Expr]) -> exp.
 
 
 @lower_node.register
+def _recursive_scan(node: plan.RecursiveScan, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    return tree.select([tree.star()], exp.Table(this=_recursive(node.level)))
+
+
+@lower_node.register
+def _iterate(node: plan.Iterate, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    """A query with a WITH RECURSIVE of its own."""
+    engine = lowering.engine
+    if not engine.recurses:
+        hint = "SET 'execution.batch.engine' = 'duckdb', or run it as a stream"
+        raise refuse(engine.title, "WITH RECURSIVE", hint=hint, span=node.span)
+    types = enumerate(node.schema.types)
+    typed = numbered(tree.cast(tree.input_column(i), engine.type_(t)) for i, t in types)
+    start, step = (tree.select(typed, tree.subquery(query, "i")) for query in inputs)
+    columns = [exp.to_identifier(f"c{i}") for i in range(len(node.schema))]
+    cte = exp.CTE(
+        this=exp.Union(this=start, expression=step, distinct=node.is_distinct),
+        alias=exp.TableAlias(this=_recursive(node.level), columns=columns),
+    )
+    made = tree.select([tree.star()], exp.Table(this=_recursive(node.level)))
+    made.set("with_", exp.With(expressions=[cte], recursive=True))
+    return made
+
+
+def _recursive(level: int) -> exp.Identifier:
+    """The name of a recursive query. One within another has another level, or does not read the other."""
+    return exp.to_identifier(f"recursive_{level}")
+
+
+@lower_node.register
 def _values(node: plan.Values, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     types, width = node.schema.types, range(len(node.schema))
     rows = [

@@ -22,6 +22,7 @@ from sqlstream.planner.lower.lowering import Lowering, ordered
 from sqlstream.planner.lower.nodes import lower_node
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import is_correlated
+from sqlstream.planner.relational.recursive_query import free_levels
 
 Relations = Callable[[plan.TableScan], exp.Expr | str | None]
 """The relation that has a scan's rows: a tree, or the text of a name or of another item of FROM; None when there is none.
@@ -48,12 +49,12 @@ def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations
         node = plan.rewrite(node, lambda join: join_by_matches(join, engine))
     nodes = _nodes(node)
     found = {n: relations(n) for n in nodes if isinstance(n, plan.TableScan)}
-    # What reads an outer query stays below it: a common table expression could not.
+    # What reads an outer query, or a recursive one around it, stays below it: a common table expression could not.
     has_apply = any(isinstance(n, plan.Apply) for n in nodes)
     shared = frozenset(
         n
         for n, readers in nodes.items()
-        if readers > 1 and not _is_cheap(n) and not (has_apply and is_correlated(n))
+        if readers > 1 and not _is_cheap(n) and not (has_apply and is_correlated(n)) and not free_levels(n)
     )
     relations_of = {
         scan: tree.raw(relation) if isinstance(relation, str) else relation

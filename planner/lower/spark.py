@@ -130,6 +130,7 @@ class SparkDialect:
     time_zone: str = "UTC"
     title: str = ENGINE
     sqlglot_name: str = "spark"
+    recurses: bool = False
     joins_by_functions: bool = False
     calls_python: bool = False
 

@@ -126,6 +126,15 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
             # How long rows are kept is no part of what they are.
             calls = without_spans(msgspec.to_builtins(msgspec.structs.replace(spec, state_ttl_ms=0)))
             rows = digest_of("over", calls, source.rows, source.columns)
+        case specs.IterateSpec():
+            # Names of columns are no part of what rows are.
+            step = [
+                (without_spans(msgspec.to_builtins(o.spec)), o.inputs, list(map(str, o.schema.types)))
+                for o in spec.operators
+            ]
+            below = [[i.rows, i.columns] for i in inputs]
+            rows = digest_of("iterate", step, spec.results, spec.is_distinct, spec.has_rounds, below)
+            return _by_position(rows, (), width)
         case specs.WindowTvfSpec():
             partition = [sorted(source.of(spec.keys))] if spec.keys else []
             time = source.of([spec.time_column])

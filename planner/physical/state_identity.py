@@ -38,6 +38,7 @@ from sqlstream.planner.physical.row_meanings import (
 )
 from sqlstream.schema import Schema
 from sqlstream.secrets import masked
+from sqlstream.specs.iterate import inner_table_prefix
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -308,6 +309,13 @@ def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
             table = "groups"
         case specs.WindowAggregateSpec() as spec if spec.emit is not None and not _finds_sessions(spec):
             table = "windows"
+        case specs.IterateSpec() as spec:
+            return tuple(
+                f"{inner_table_prefix(inner, place)}groups.{name}"
+                for place, inner in enumerate(spec.operators)
+                if isinstance(inner.spec, specs.GroupAggregateSpec)
+                for name in inner.schema.names[len(inner.spec.keys) :]
+            )
         case _:
             return ()
     if _accumulators(node, inputs[0]) is not None:
@@ -359,6 +367,8 @@ def _title(node: PhysicalNode) -> str:
             return _over(_written(node.inputs[0].node), spec)
         case specs.LimitSpec() as spec:
             return f"LIMIT {spec.fetch}"
+        case specs.IterateSpec() as spec:
+            return f"WITH RECURSIVE {spec.name}"
         case _:
             return node.name
 

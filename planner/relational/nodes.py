@@ -26,6 +26,7 @@ from sqlstream.planner.relational.node import (
 )
 from sqlstream.planner.relational.process_table import ProcessTable
 from sqlstream.planner.relational.rank import Rank
+from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
 from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sink import Sink
 from sqlstream.planner.relational.snapshot_join import SnapshotJoin
@@ -44,6 +45,8 @@ __all__ = [
     "Expand",
     "Filter",
     "FromChangelog",
+    "Iterate",
+    "IterateInput",
     "Join",
     "LateRows",
     "LookupJoin",
@@ -51,6 +54,7 @@ __all__ = [
     "ProcessTable",
     "Project",
     "Rank",
+    "RecursiveScan",
     "RelationalNode",
     "SameColumnsNode",
     "SingleInputNode",

@@ -26,6 +26,11 @@ def plan_statements(
     return tuple(planner.plan(sink) for sink in sinks)
 
 
+def plan_part(planning: Planning, node: RelationalNode) -> PhysicalNode:
+    """A part of a statement, for itself."""
+    return _Planner(planning).plan(node)
+
+
 def shared_nodes(roots: tuple[RelationalNode, ...]) -> frozenset[RelationalNode]:
     """The nodes that more than one node reads."""
     readers: Counter[RelationalNode] = Counter()

@@ -16,6 +16,7 @@ from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.equal_values import key_groups
+from sqlstream.runtime.operators.iterate import Iterate
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.process.row_states import make_state
 from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, places_of
@@ -121,6 +122,8 @@ def _feed(operator: Operator[Any], number: int, first: int) -> None:
     if not context.input_modes[number].is_insert_only:
         batch = with_row_kinds(batch, RowKind.INSERT)
     operator.on_batch(batch, number, _Nowhere())
+    if isinstance(operator, Iterate):
+        operator.run_one_round(_Nowhere())
 
 
 def _tables(operator: Operator[Any]) -> dict[str, KeptTable]:

@@ -19,6 +19,7 @@ from sqlstream.specs.calc import (
 )
 from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
+from sqlstream.specs.iterate import InnerOperator, IterateInputSpec, IterateSpec
 from sqlstream.specs.join import (
     IntervalJoinSpec,
     JoinKind,
@@ -77,8 +78,11 @@ __all__ = [
     "FromChangelogSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
+    "InnerOperator",
     "InspectFunctionSpec",
     "IntervalJoinSpec",
+    "IterateInputSpec",
+    "IterateSpec",
     "JoinKind",
     "JoinSpec",
     "Keep",

@@ -126,7 +126,9 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.LateRows,
         nodes.ProcessTable,
     }
-    assert QUERIES.keys() | abstract | refused | {nodes.Rank, nodes.Sink} == classes(nodes.RelationalNode)
+    recursive = {nodes.Iterate, nodes.RecursiveScan, nodes.IterateInput}
+    elsewhere = {nodes.Rank, nodes.Sink, *recursive}
+    assert QUERIES.keys() | abstract | refused | elsewhere == classes(nodes.RelationalNode)
     for kind, query in QUERIES.items():
         bound = plain.bind(query)
         assert kind in {type(node) for node in walk(bound)}, kind
@@ -135,6 +137,17 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
     ranked = apply_rules(top)
     assert nodes.Rank in {type(node) for node in walk(ranked)}
     assert lower(ranked, RELATIONS).startswith("SELECT")
+
+
+def test_a_recursive_query_is_lowered_to_one_of_duckdb_alone() -> None:
+    node = planner().bind(
+        "WITH RECURSIVE r (n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 9) SELECT * FROM r"
+    )
+    *_, duckdb = ENGINES["duckdb"]
+    *_, spark = ENGINES["spark"]
+    assert "WITH RECURSIVE recursive_0(c0) AS" in duckdb(node, {})
+    with pytest.raises(UserError, match="WITH RECURSIVE has no exact counterpart in Spark"):
+        spark(node, {})
 
 
 @pytest.mark.parametrize("engine", ENGINES)

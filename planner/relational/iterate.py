@@ -1,0 +1,134 @@
+"""A recursive query: one operator, in one subtask, with the operators of its step inside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, walk_plan
+from sqlstream.planner.physical.planning import SINGLETON, Planning
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs, plan_part, shared_nodes
+from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
+from sqlstream.planner.relational.recursive_step import ROUND, lift_step, refused, treats_rows_alone
+from sqlstream.schema import Schema
+from sqlstream.specs.iterate import InnerOperator, InnerSpec, IterateInputSpec, IterateSpec
+
+
+def plan_iterate_input(planning: Planning, inputs: Inputs, node: IterateInput) -> PhysicalNode:
+    """What stands for the input while the step is planned. A step knows nothing of time."""
+    return planning.node(
+        "Input",
+        IterateInputSpec(node.ordinal),
+        (),
+        node.schema,
+        Traits(is_insert_only=node.is_insert_only, is_bounded=False),
+        describe("Input", ordinal=str(node.ordinal)),
+        node.span,
+    )
+
+
+def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalNode:
+    """With rounds only where the step does not treat each row alone, or where a row that is retracted might seem to be made by
+    rows that it made itself."""
+    first = inputs[0]
+    for has_rounds, is_insert_only in _manners(node, first.traits.is_insert_only):
+        step = _planned(planning, inputs, node, has_rounds, is_insert_only)
+        if step.root.traits.is_insert_only or not is_insert_only:
+            break
+    spec = IterateSpec(
+        name=node.name,
+        operators=step.operators,
+        results=step.results,
+        is_distinct=node.is_distinct,
+        has_rounds=has_rounds,
+        is_insert_only=is_insert_only,
+    )
+    sources = (first, *step.tables)
+    traits = Traits(
+        is_insert_only=is_insert_only,
+        is_bounded=all(source.traits.is_bounded for source in sources),
+        keys=frozenset({frozenset(range(len(node.schema)))}) if node.is_distinct else frozenset(),
+    )
+    return planning.node(
+        "Iterate",
+        spec,
+        tuple(PhysicalInput(source, SINGLETON) for source in sources),
+        node.schema,
+        traits,
+        describe(
+            "Iterate",
+            query=f"[{node.name}]",
+            union="[DISTINCT]" if node.is_distinct else "[ALL]",
+            rounds="[kept]" if has_rounds else "",
+            step=f"[{', '.join(o.description for o in walk_plan((step.root,)))}]",
+        ),
+        node.span,
+        parallelism=1,
+    )
+
+
+def _manners(node: Iterate, is_insert_only: bool) -> Iterator[tuple[bool, bool]]:
+    """(has_rounds, is_insert_only): how the step may be run, the cheapest first. The last one always can."""
+    is_linear = treats_rows_alone(node.step, node.level)
+    if is_insert_only and (is_linear or not node.is_distinct):
+        yield not is_linear, True
+    yield not is_linear or node.is_distinct, False
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """A planned step: `root` with its operators, and the `tables` that it reads, which are inputs of the Iterate from 1 on."""
+
+    root: PhysicalNode
+    tables: tuple[PhysicalNode, ...]
+    operators: tuple[InnerOperator, ...]
+    results: tuple[int, ...]
+
+
+def _planned(
+    planning: Planning, inputs: Inputs, node: Iterate, has_rounds: bool, is_insert_only: bool
+) -> _Step:
+    tables: dict[base.RelationalNode, PhysicalNode] = {}
+
+    def input_of(below: base.RelationalNode) -> base.RelationalNode:
+        if isinstance(below, RecursiveScan):
+            fields = (*below.schema.fields, ROUND) if has_rounds else below.schema.fields
+            return IterateInput(
+                ordinal=0, is_insert_only=is_insert_only, schema=Schema(fields), span=below.span
+            )
+        table = tables.setdefault(below, inputs.of(below, False))
+        return IterateInput(
+            ordinal=1 + list(tables).index(below),
+            is_insert_only=table.traits.is_insert_only,
+            schema=below.schema,
+            span=below.span,
+        )
+
+    lifted = lift_step(node.step, node.level, has_rounds, input_of)
+    # What is kept is what later rows are made of: it has no time to live. A step runs in one task, in one phase.
+    own = {"table.exec.state.ttl": "0 ms", "table.optimizer.agg-phase-strategy": "ONE_PHASE"}
+    inner = Planning({**planning.settings, **own}, planning.connectors, shared_nodes((lifted,)))
+    root = plan_part(inner, lifted)
+    operators, results = _inner_operators(root, 1 + len(tables))
+    return _Step(root, tuple(tables.values()), operators, results)
+
+
+def _inner_operators(root: PhysicalNode, first: int) -> tuple[tuple[InnerOperator, ...], tuple[int, ...]]:
+    """The operators of a step, whose numbers begin with `first`, and what the results of the step are."""
+    operators: list[InnerOperator] = []
+    numbers: dict[int, tuple[int, ...]] = {}
+    for node in walk_plan((root,)):
+        below = tuple(numbers[id(i.node)] for i in node.inputs)
+        if node.spec is None:
+            numbers[id(node)] = tuple(number for each in below for number in each)
+        elif isinstance(node.spec, IterateInputSpec):
+            numbers[id(node)] = (node.spec.ordinal,)
+        elif isinstance(node.spec, InnerSpec):
+            numbers[id(node)] = (first + len(operators),)
+            insert_only = node.traits.is_insert_only
+            operators.append(InnerOperator(node.name, node.spec, below, node.schema, insert_only))
+        else:
+            raise refused(f"{node.name} is", node.span)
+    return tuple(operators), numbers[id(root)]

@@ -1,0 +1,450 @@
+"""A recursive query: rounds of its step until there are no more rows, within one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream import config as options
+from sqlstream.arrow import (
+    is_accumulate,
+    is_changelog,
+    row_kinds,
+    to_arrow_schema,
+    with_row_kinds,
+    without_row_kinds,
+)
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.nested_keys import identities
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.equal_values import batch_groups
+from sqlstream.runtime.operators.held_rows import HoldingOperator
+from sqlstream.runtime.operators.inner_chain import InnerChain
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.iterate import ROUND_COLUMN, IterateSpec
+from sqlstream.types import BIGINT
+
+WAIT_MS = 100
+"""How long rows may wait for others while the task has other work."""
+_NOWHERE = -1
+
+
+class Iterate(HoldingOperator[IterateSpec]):
+    """Runs rounds for the rows that have come since it did last: at `flush`, and when they are many or old enough. So a barrier,
+    a watermark and the end of the input find no row on its way.
+
+    State: that of the step's operators, and what decides which rows a round has (see the classes below).
+    """
+
+    def __init__(self, spec: IterateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._mode = ChangelogMode.INSERT_ONLY if spec.is_insert_only else ChangelogMode.RETRACT
+        columns = context.output_schema
+        if spec.has_rounds:
+            columns = Schema((*columns.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
+        self._chain = InnerChain(spec, context, (columns, self._mode))
+        self._round_schema = to_arrow_schema(columns, self._mode)
+        self._pending = context.state.add(PendingRounds(to_arrow_schema(context.output_schema, self._mode)))
+        self._rows = _rows_of_rounds(spec, context)
+        self._since_ms = 0
+        self._rounds_max = int(options.get(context.config, "sqlstream.recursion.max-rounds"))
+        self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
+        self._rows_min = int(options.get(context.config, "execution.batch-rows"))
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if not self._pending.rows:
+            self._since_ms = self.context.now_ms()
+        if input_index == 0:
+            self._pending.append(0, batch)
+        else:
+            self._chain.feed(input_index, batch)
+            self._take(0)
+        if self._pending.rows >= self._rows_min:
+            self.flush(output)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._since_ms + WAIT_MS if self._pending.rows else None
+
+    def on_end_of_input(self, input_index: int, output: Output) -> None:
+        if input_index:
+            self._chain.end(input_index)
+
+    def on_restored(self) -> None:
+        self._chain.on_restored()
+        self._rows.on_restored()
+
+    def close(self) -> None:
+        self._chain.close()
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def flush(self, output: Output) -> None:
+        while (round_ := self._next_round()) is not None:
+            if round_ > self._rounds_max:
+                raise self._endless()
+            self._run(round_, output)
+            self._check_bytes()
+        self._rows.emit(output)
+
+    def run_one_round(self, output: Output) -> None:
+        """Forget what comes behind it: rows that are made up may make others without end."""
+        round_ = self._next_round()
+        if round_ is not None:
+            self._run(round_, output)
+        self._pending.forget()
+        self._rows.emit(output)
+
+    def _run(self, round_: int, output: Output) -> None:
+        changes = self._rows.admit(round_, self._pending.take(round_), output)
+        if changes is not None and changes.num_rows:
+            self._chain.feed(0, self._of_round(changes, round_))
+            self._take(round_)
+
+    def _next_round(self) -> int | None:
+        rounds = (self._pending.next_round, self._rows.next_round)
+        return min((each for each in rounds if each is not None), default=None)
+
+    def _of_round(self, changes: pa.RecordBatch, round_: int) -> pa.RecordBatch:
+        if not self.spec.has_rounds:
+            return changes
+        columns, kinds = changes.columns, []
+        if is_changelog(changes):
+            columns, kinds = columns[:-1], columns[-1:]
+        rounds = to_array(pa.int64(), np.full(changes.num_rows, round_, dtype=np.int64))
+        return pa.RecordBatch.from_arrays([*columns, rounds, *kinds], schema=self._round_schema)
+
+    def _take(self, round_: int) -> None:
+        """What the step has made goes to the rounds behind those of the rows that it is made of."""
+        for batch in self._chain.take():
+            if not self.spec.has_rounds:
+                self._pending.append(round_ + 1, batch)
+                continue
+            width = len(self.context.output_schema)
+            rounds = view_values(batch.column(width), np.int64)
+            rows = batch.remove_column(width)
+            for each in np.unique(rounds).tolist():
+                is_of_round = rounds == each
+                self._pending.append(
+                    each + 1, rows if is_of_round.all() else rows.filter(pa.array(is_of_round))
+                )
+
+    def _endless(self) -> UserError:
+        return UserError(
+            "SS5400",
+            f'the recursive query "{self.spec.name}" has more than {self._rounds_max} rounds',
+            hint="stop the step by a WHERE, or write UNION instead of UNION ALL where rows go in a circle; longer chains need"
+            f" SET 'sqlstream.recursion.max-rounds' = '{self._rounds_max * 10}'",
+        )
+
+    def _check_bytes(self) -> None:
+        if self._pending.bytes + self._rows.bytes > self._bytes_max:
+            raise UserError(
+                "SS5401",
+                f'the rows of a round of the recursive query "{self.spec.name}" take more than {self._bytes_max >> 20} MB',
+                hint="stop the step by a WHERE, or write UNION instead of UNION ALL where many rows are the same; else raise"
+                " 'sqlstream.recursion.max-pending-bytes'",
+            )
+
+
+class PendingRounds(SavedWhole, NeverExpires):
+    """Changes of the rows of rounds that are still to be run. Implements `StateTable`: its bytes count, but nothing of it is
+    saved, as `flush` comes before a snapshot.
+
+    State: the batches by round, until `take`."""
+
+    name = "pending"
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._batches: dict[int, list[pa.RecordBatch]] = {}
+        self.rows = 0
+        self.bytes = 0
+
+    @property
+    def next_round(self) -> int | None:
+        return min(self._batches, default=None)
+
+    def append(self, round_: int, batch: pa.RecordBatch) -> None:
+        if len(batch.columns) < len(self._schema):
+            batch = with_row_kinds(batch, RowKind.INSERT)
+        # Types are the same; what is said of names and NULL in each may differ.
+        batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        self._batches.setdefault(round_, []).append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+
+    def take(self, round_: int) -> pa.RecordBatch | None:
+        batches = self._batches.pop(round_, None)
+        if batches is None:
+            return None
+        self.rows -= sum(batch.num_rows for batch in batches)
+        self.bytes -= sum(batch.nbytes for batch in batches)
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def forget(self) -> None:
+        self._batches.clear()
+        self.rows = self.bytes = 0
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        assert not self._batches
+        return SavedTables
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return self.bytes
+
+
+# Which rows a round has.
+
+
+class RowsOfRounds(Protocol):
+    """Decides which of the rows that the step makes are rows of a round, and what of them is new in the result."""
+
+    @property
+    def next_round(self) -> int | None:
+        """The first round that it wants to decide anew, though no row of it has changed."""
+
+    @property
+    def bytes(self) -> int:
+        """What it holds until `emit`."""
+
+    def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
+        """The changes of the rows of the round, of those of the rows that were made for it. Rounds come in ascending order."""
+
+    def emit(self, output: Output) -> None:
+        """The changes of the result since the last call."""
+
+    def on_restored(self) -> None: ...
+
+
+def _rows_of_rounds(spec: IterateSpec, context: OperatorContext) -> RowsOfRounds:
+    if not spec.is_distinct:
+        return EveryRow()
+    return EarliestRows(context) if spec.has_rounds else NewRows(context)
+
+
+class EveryRow:
+    """UNION ALL: each row that is made. Changes that cancel each other out are left out. State: none between two batches."""
+
+    next_round = None
+
+    def __init__(self) -> None:
+        self._held: list[pa.RecordBatch] = []
+        self.bytes = 0
+
+    def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
+        assert batch is not None
+        if not is_changelog(batch):
+            output.emit(batch)
+            return batch
+        changes = net_changes(batch)
+        if changes.num_rows:
+            self._held.append(changes)
+            self.bytes += changes.nbytes
+        return changes
+
+    def emit(self, output: Output) -> None:
+        if self._held:
+            held, self._held, self.bytes = self._held, [], 0
+            output.emit(net_changes(pa.concat_batches(held)))
+
+    def on_restored(self) -> None:
+        return None
+
+
+class NewRows:
+    """UNION of rows that are never retracted: each row once, in the first round that makes it. State: the rows."""
+
+    next_round = None
+    bytes = 0
+
+    def __init__(self, context: OperatorContext) -> None:
+        schema = to_arrow_schema(context.output_schema)
+        self._seen = context.state.add(KeyedTable("rows", schema, [], context.state.scope))
+
+    def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
+        assert batch is not None
+        slots, is_new = self._seen.get_or_create(batch.columns)
+        self._seen.writing(np.unique(slots[is_new]))
+        new = batch if is_new.all() else batch.filter(pa.array(is_new))
+        output.emit(new)
+        return new
+
+    def emit(self, output: Output) -> None:
+        return None
+
+    def on_restored(self) -> None:
+        return None
+
+
+class EarliestRows:
+    """UNION of rows that may be retracted: a row is one of the first round that makes it.
+
+    A row that is not made in its round any more leaves it, and with it what was made of it; only when a later round comes that
+    makes it too is it a row of that one. So rows that make each other in a circle all go when nothing else makes them.
+    State: how often each row is made in each round. From it follow the round of each row, and whether it is in a round.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        self._width = len(context.output_schema)
+        columns = Schema((*context.output_schema.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
+        self._made = context.state.add(
+            KeyedMultiset(
+                "rows",
+                to_arrow_schema(columns),
+                tuple(range(self._width)),
+                context.state.scope,
+                list_length=0,
+            )
+        )
+        # By key slot the round of the row; by row slot whether it is in that round.
+        self._round: Array = np.empty(0, dtype=np.int64)
+        self._is_in: Array = np.empty(0, dtype=bool)
+        self._scheduled: dict[int, list[Array]] = {}
+        self._touched: list[Array] = []
+        self._changed: list[tuple[Array, Array]] = []
+
+    @property
+    def next_round(self) -> int | None:
+        return min(self._scheduled, default=None)
+
+    @property
+    def bytes(self) -> int:
+        return sum(rows.nbytes + signs.nbytes for rows, signs in self._changed)
+
+    def on_restored(self) -> None:
+        keys = self._made.key_slots()
+        self._resize(keys, self._made.rows.slots())
+        positions, rows = self._made.match(keys)
+        is_made = self._made.rows.counts[rows] > 0
+        positions, rows = positions[is_made], rows[is_made]
+        rounds = self._rounds_of(rows)
+        order = np.lexsort((rounds, positions))
+        first = order[np.unique(positions[order], return_index=True)[1]]
+        self._round[keys[positions[first]]] = rounds[first]
+        self._is_in[rows[first]] = True
+
+    def _resize(self, keys: Array, rows: Array) -> None:
+        self._round = grown(self._round, int(keys.max(initial=-1)) + 1, _NOWHERE)
+        self._is_in = grown(self._is_in, int(rows.max(initial=-1)) + 1, False)
+
+    def _rounds_of(self, rows: Array) -> Array:
+        return view_values(self._made.rows.columns(rows, [self._width])[0], np.int64)
+
+    def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
+        touched = self._scheduled.pop(round_, [])
+        if batch is not None:
+            rounds = to_array(pa.int64(), np.full(batch.num_rows, round_, dtype=np.int64))
+            fields = [
+                *list(batch.schema)[:-1],
+                pa.field(ROUND_COLUMN, pa.int64()),
+                batch.schema.field(self._width),
+            ]
+            made = pa.RecordBatch.from_arrays(
+                [*batch.columns[:-1], rounds, batch.columns[-1]], schema=pa.schema(fields)
+            )
+            keys, rows = self._made.apply(made)
+            self._resize(keys, rows)
+            touched.append(rows)
+        rows = np.unique(np.concatenate(touched))
+        self._touched.append(rows)
+        return self._settle(round_, rows)
+
+    def _settle(self, round_: int, rows: Array) -> pa.RecordBatch | None:
+        """Decide about rows that may have come to the round or left it. Those of earlier rounds are settled."""
+        keys = self._made.keys_of(rows)
+        before = self._round[keys]
+        is_earlier = (before != _NOWHERE) & (before < round_)
+        was_in = self._is_in[rows]
+        is_in = (self._made.rows.counts[rows] > 0) & ~is_earlier
+        enters, leaves = is_in & ~was_in, was_in & ~is_in
+        self._is_in[rows] = is_in
+        moves = enters & (before != _NOWHERE)
+        if moves.any():
+            self._schedule(keys[moves], lambda rounds, of: rounds == before[moves][of])
+        self._round[keys[enters]] = round_
+        gone = leaves & (before == round_)
+        self._round[keys[gone]] = _NOWHERE
+        homeless = keys[self._round[keys] == _NOWHERE]
+        if len(homeless):
+            self._schedule_next(homeless, round_)
+        changed = np.flatnonzero(enters | leaves)
+        if not len(changed):
+            return None
+        # Rows that leave stand first.
+        changed = changed[np.argsort(enters[changed], kind="stable")]
+        signs = np.where(enters[changed], 1, -1).astype(np.int64)
+        self._changed.append((rows[changed], signs))
+        return self._changes(rows[changed], signs)
+
+    def _schedule(self, keys: Array, chosen: Callable[[Array, Array], Array]) -> None:
+        """Let these keys' rows of some rounds be settled when their rounds come."""
+        positions, rows = self._made.match(keys)
+        rounds = self._rounds_of(rows)
+        is_chosen = chosen(rounds, positions)
+        self._add_scheduled(rounds[is_chosen], rows[is_chosen])
+
+    def _schedule_next(self, keys: Array, round_: int) -> None:
+        """Let the next round that makes a row decide about it."""
+        positions, rows = self._made.match(keys)
+        rounds = self._rounds_of(rows)
+        is_later = (rounds > round_) & (self._made.rows.counts[rows] > 0)
+        positions, rows, rounds = positions[is_later], rows[is_later], rounds[is_later]
+        order = np.lexsort((rounds, positions))
+        first = order[np.unique(positions[order], return_index=True)[1]]
+        self._add_scheduled(rounds[first], rows[first])
+
+    def _add_scheduled(self, rounds: Array, rows: Array) -> None:
+        for each in np.unique(rounds).tolist():
+            self._scheduled.setdefault(each, []).append(rows[rounds == each])
+
+    def _changes(self, rows: Array, signs: Array) -> pa.RecordBatch:
+        columns = self._made.rows.columns(rows, range(self._width))
+        kinds = np.where(signs > 0, int(RowKind.INSERT), int(RowKind.DELETE)).astype(np.int8)
+        return pa.RecordBatch.from_arrays([*columns, pa.array(kinds)], schema=self._schema)
+
+    def emit(self, output: Output) -> None:
+        """A row that only has another round is the same row."""
+        if self._changed:
+            rows, signs = (np.concatenate(each) for each in zip(*self._changed, strict=True))
+            self._changed = []
+            keys, first, groups = np.unique(self._made.keys_of(rows), return_index=True, return_inverse=True)
+            net = np.bincount(groups, weights=signs, minlength=len(keys)).astype(np.int64)
+            order = np.argsort(net, kind="stable")
+            order = order[net[order] != 0]
+            if len(order):
+                output.emit(self._changes(rows[first[order]], net[order]))
+        if self._touched:
+            touched = np.unique(np.concatenate(self._touched))
+            self._touched = []
+            self._made.sweep(touched)
+
+
+def net_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The changes without those that cancel each other out: -D before +I, each as often as it is left."""
+    kinds = row_kinds(batch)
+    signs = np.where(is_accumulate(kinds), 1, -1)
+    if (signs == signs[:1]).all():
+        return batch
+    rows = without_row_kinds(batch)
+    groups, first = batch_groups(identities(rows.columns), rows.num_rows)
+    net = np.bincount(groups, weights=signs, minlength=len(first)).astype(np.int64)
+    order = np.argsort(net, kind="stable")
+    repeated = np.repeat(order, np.abs(net[order]))
+    kinds = np.where(net[repeated] > 0, int(RowKind.INSERT), int(RowKind.DELETE)).astype(np.int8)
+    return with_row_kinds(rows.take(to_array(pa.int64(), first[repeated])), kinds)

@@ -1,0 +1,83 @@
+"""Spec of the operator that runs a recursive query: its step is a chain of other operators inside it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqlstream.bounds import Count
+from sqlstream.schema import Schema
+from sqlstream.specs.aggregate import GroupAggregateSpec
+from sqlstream.specs.calc import CalcSpec, ExpandSpec, UnnestSpec
+from sqlstream.specs.join import JoinSpec
+from sqlstream.specs.over import OverSpec
+from sqlstream.specs.rank import RankSpec
+from sqlstream.specs.spec import OperatorSpec, StateBound
+
+InnerSpec = CalcSpec | JoinSpec | GroupAggregateSpec | RankSpec | OverSpec | UnnestSpec | ExpandSpec
+"""What a step consists of: operators whose changes depend on rows alone, and not on time."""
+
+ROUND_COLUMN = "$round"
+"""The last column of rows within a step that has rounds."""
+
+
+class InnerOperator(msgspec.Struct, frozen=True):
+    """An operator of a step. `inputs` are, by ordinal, the numbers of what it reads; several of one ordinal are a union. `schema`
+    and `is_insert_only` are of its output."""
+
+    name: str
+    spec: InnerSpec
+    inputs: tuple[tuple[Count, ...], ...]
+    schema: Schema
+    is_insert_only: bool
+
+
+def inner_table_prefix(inner: InnerOperator, place: int) -> str:
+    """What the names of the tables begin with that the operator at this place of a step has.
+
+    >>> from sqlstream.specs.calc import CalcSpec
+    >>> inner_table_prefix(InnerOperator("Calc", CalcSpec(()), ((0,),), Schema(()), True), 1)
+    'calc2_'
+    """
+    return f"{inner.name.lower()}{place + 1}_"
+
+
+class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
+    """The rows of a recursive query `name`: those of input 0 are round 0, and the step makes round n + 1 of round n alone, until
+    there are none. The result is the rows of all rounds (UNION ALL), or with `is_distinct` each distinct row once; a round then
+    has the rows that no earlier one has.
+
+    The step reads number 0, the rows of the last round, and the numbers of the other inputs. Its `operators` have the numbers
+    from there on, each after what it reads. `results` are the numbers whose rows are the next round.
+    With `has_rounds` rows within the step have their round as last column, which every operator of the step keeps apart.
+    Without, the step treats each row of the last round alone, so that the rounds of rows do not matter. `is_insert_only`: no row
+    of a round is ever retracted.
+    """
+
+    name: str
+    operators: tuple[InnerOperator, ...]
+    results: tuple[Count, ...]
+    is_distinct: bool
+    has_rounds: bool
+    is_insert_only: bool
+
+    def kept_state(self) -> str:
+        kept = []
+        if self.is_distinct:
+            kept.append(
+                "how often each row is made in each round" if self.has_rounds else "each distinct row"
+            )
+        inner = [o.name for o in self.operators if o.spec.kept_state()]
+        if inner:
+            kept.append(f"the state of its step ({', '.join(inner)})")
+        if not kept:
+            return ""
+        return f"{', '.join(kept)}; dropped: {'never' if self.is_insert_only else 'when it is retracted'}"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the rows of the recursive query and of the tables that its step reads", False)
+
+
+class IterateInputSpec(OperatorSpec, frozen=True, tag="iterate_input"):
+    """Input `ordinal` of an Iterate, while its step is planned; no job has it."""
+
+    ordinal: int

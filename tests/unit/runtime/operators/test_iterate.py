@@ -1,0 +1,322 @@
+"""A recursive query over tables that change: after each batch the result is what DuckDB computes of the rows that there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Collected, Row, batch, operator_context, restored
+from plan_harness import compile_script
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.graph.stream_graph import StreamNode
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.operator import Operator
+from sqlstream.specs import IterateSpec, SinkSpec, SourceSpec
+from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, Place, Reading
+from sqlstream.spi.format import FormatDescriptor
+
+REACHED = (
+    "WITH RECURSIVE r (n) AS (SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s) SELECT * FROM r"
+)
+PATHS = """WITH RECURSIVE r (n, total) AS (SELECT n, 0 FROM starts UNION ALL SELECT d, total + w FROM r JOIN edges ON n = s)
+SELECT * FROM r"""
+
+# Rows may go in a circle: a step makes no row that it has not made before.
+CIRCULAR = {
+    "reached": REACHED,
+    "pairs": """WITH RECURSIVE r (a, b) AS (SELECT s, d FROM edges UNION SELECT a, d FROM r JOIN edges ON b = s)
+        SELECT * FROM r""",
+    "doubled paths": """WITH RECURSIVE r (a, b) AS (SELECT s, d FROM edges UNION SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a)
+        SELECT * FROM r""",
+    "both directions": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION /*(*/ SELECT d FROM r JOIN edges ON n = s UNION SELECT s FROM r JOIN edges ON n = d /*)*/)
+        SELECT * FROM r""",
+    "in a subquery": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION SELECT d FROM edges WHERE s IN (SELECT n FROM r) AND w > 1) SELECT * FROM r""",
+    "without another way": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s
+        WHERE NOT EXISTS (SELECT 1 FROM starts t WHERE t.n = d + 1)) SELECT * FROM r""",
+    "least of a round": """WITH RECURSIVE r (n, best) AS (
+        SELECT n, 0 FROM starts UNION
+        SELECT d, CAST(MIN(best + w) AS INT) FROM r JOIN edges ON n = s WHERE best < 9 GROUP BY d) SELECT * FROM r""",
+    "first of a round": """WITH RECURSIVE r (n, k) AS (
+        SELECT n, 0 FROM starts UNION SELECT d, w FROM (
+            SELECT d, w, ROW_NUMBER() OVER (PARTITION BY d ORDER BY w, k, n) AS i FROM r JOIN edges ON n = s) WHERE i = 1)
+        SELECT * FROM r""",
+    "number of a round": """WITH RECURSIVE r (n, c) AS (
+        SELECT n, CAST(1 AS BIGINT) FROM starts UNION
+        SELECT n + 1, (SELECT COUNT(*) FROM r) FROM r WHERE n < 6 AND n IN (SELECT s FROM edges)) SELECT * FROM r""",
+    "beside neighbours": """WITH RECURSIVE r (n, near) AS (
+        SELECT n, CAST(0 AS BIGINT) FROM starts UNION
+        SELECT d, COUNT(*) OVER (PARTITION BY d) FROM r JOIN edges ON n = s) SELECT * FROM r""",
+    "two queries": """WITH RECURSIVE r (n) AS (SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s),
+        back (n) AS (SELECT n FROM r UNION SELECT s FROM back JOIN edges ON n = d WHERE w > 1) SELECT * FROM back""",
+    "outer partners": """WITH RECURSIVE r (n, w) AS (
+        SELECT n, 0 FROM starts UNION SELECT COALESCE(d, 5 - n), COALESCE(edges.w, 9)
+        FROM r LEFT JOIN edges ON n = s AND edges.w > 1)
+        SELECT * FROM r""",
+}
+
+# Edges lead to larger numbers alone.
+LEADING_ON = {
+    "paths": PATHS,
+    "hierarchy": """WITH RECURSIVE r (n, depth) AS (
+        SELECT n, 0 FROM starts UNION ALL SELECT d, depth + 1 FROM r JOIN edges ON n = s)
+        SELECT * FROM r""",
+    "texts": """WITH RECURSIVE r (n, path) AS (
+        SELECT n, CAST(n AS STRING) FROM starts UNION ALL SELECT d, path || '/' || CAST(d AS STRING) FROM r JOIN edges ON n = s)
+        SELECT * FROM r""",
+    "arrays": """WITH RECURSIVE r (n, path) AS (
+        SELECT n, ARRAY[n] FROM starts UNION ALL SELECT d, ARRAY_APPEND(path, d) FROM r JOIN edges ON n = s)
+        SELECT n, path[1] AS a, path[2] AS b, path[3] AS c FROM r""",
+    "in two steps": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION ALL /*(*/ SELECT d FROM r JOIN edges ON n = s WHERE w > 1
+        UNION ALL SELECT d FROM r JOIN edges ON n = s WHERE w <= 1 /*)*/) SELECT * FROM r""",
+    "sums of a round": """WITH RECURSIVE r (n, c) AS (
+        SELECT n, CAST(1 AS BIGINT) FROM starts UNION ALL SELECT d, SUM(c) FROM r JOIN edges ON n = s GROUP BY d)
+        SELECT * FROM r""",
+    "doubled": """WITH RECURSIVE r (a, b) AS (SELECT s, d FROM edges UNION ALL SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a)
+        SELECT * FROM r""",
+    "sure of no other way": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION ALL SELECT d FROM r JOIN edges ON n = s
+        WHERE NOT EXISTS (SELECT 1 FROM starts t WHERE t.n = d)) SELECT * FROM r""",
+}
+
+RETRACT, INSERT_ONLY = ChangelogMode.RETRACT, ChangelogMode.INSERT_ONLY
+SOURCES = {
+    mode: ConnectorDescriptor(
+        "changes",
+        (),
+        reading=Reading(boundedness=Boundedness(False), mode=mode),
+        place=Place(has_format=True),
+    )
+    for mode in (RETRACT, INSERT_ONLY)
+}
+FORMATS = {"rows": FormatDescriptor("rows", (), "")}
+TABLES = {"starts": ("n",), "edges": ("s", "d", "w")}
+
+
+class Job:
+    """The operators of a SELECT over `starts` and `edges`, in one thread. State: that of the operators, and what came out."""
+
+    def __init__(self, text: str, mode: ChangelogMode = RETRACT, **settings: str) -> None:
+        tables = "".join(
+            f"CREATE TABLE {name} ({', '.join(f'{c} INT' for c in columns)}) WITH ('connector' = 'changes', 'format' = 'rows');"
+            for name, columns in TABLES.items()
+        )
+        (plan,) = compile_script(f"{tables} {text}", settings, {"changes": SOURCES[mode]}, FORMATS)
+        self.nodes = {node.id: node for node in plan.stream_graph.nodes}
+        self.mode = mode
+        self.settings = settings
+        self.output = Collected()
+        self.operators: dict[int, Operator[Any]] = {}
+        for node in self.nodes.values():
+            if not isinstance(node.spec, SourceSpec | SinkSpec):
+                self.operators[node.id] = make_operator(node.spec, self.context(node))
+
+    def context(self, node: StreamNode) -> Any:
+        read = [next(e.source for e in node.inputs if e.ordinal == n) for n in range(self.inputs(node))]
+        return operator_context(
+            [self.nodes[source].output_schema for source in read],
+            node.output_schema,
+            input_modes=[self.nodes[source].output_mode for source in read],
+            output_mode=node.output_mode,
+            config=self.settings,
+        )
+
+    @staticmethod
+    def inputs(node: StreamNode) -> int:
+        return 1 + max(e.ordinal for e in node.inputs)
+
+    @property
+    def iterations(self) -> list[IterateSpec]:
+        return [node.spec for node in self.nodes.values() if isinstance(node.spec, IterateSpec)]
+
+    def change(self, table: str, rows: Sequence[Row]) -> None:
+        for node in self.nodes.values():
+            if isinstance(node.spec, SourceSpec) and node.spec.table.endswith(table):
+                places = [TABLES[table].index(column) for column in node.spec.columns]
+                kinds = [] if self.mode is INSERT_ONLY else [0]
+                chosen = [tuple(row[k] for k in kinds) + tuple(row[1 + p] for p in places) for row in rows]
+                self._emit(node, batch(node.output_schema, chosen, self.mode))
+
+    def _emit(self, node: StreamNode, rows: Any) -> None:
+        for reader in self.nodes.values():
+            for edge in reader.inputs:
+                if edge.source != node.id:
+                    continue
+                if isinstance(reader.spec, SinkSpec):
+                    self.output.emit(rows)
+                else:
+                    self._run(reader, lambda o, out, n=edge.ordinal: o.on_batch(rows, n, out))
+
+    def _run(self, node: StreamNode, act: Any) -> None:
+        out = Collected()
+        act(self.operators[node.id], out)
+        for rows in out.batches:
+            self._emit(node, rows)
+
+    def flush(self) -> None:
+        for id in self.operators:
+            self._run(self.nodes[id], lambda operator, out: operator.flush(out))
+
+    def restore(self) -> None:
+        """Go on with fresh operators and what the others have saved."""
+        for id, operator in self.operators.items():
+            node = self.nodes[id]
+            snapshot = operator.context.state.snapshot()
+            self.operators[id] = restored(node.spec, self.context(node), [snapshot], 0, 1)
+
+    def result(self) -> Counter[Row]:
+        return Counter({freeze(row): n for row, n in self.output.table(has_pairs=False).items()})
+
+
+def freeze(row: Sequence[Any]) -> Row:
+    return tuple(tuple(v) if isinstance(v, list) else v for v in row)
+
+
+def recomputed(text: str, rows: dict[str, list[Row]]) -> Counter[Row]:
+    """DuckDB's answer over the rows that there are. It has one query as a step, which stands in parentheses then."""
+    text = text.replace("/*(*/", "(").replace("/*)*/", ")")
+    with duckdb.connect() as connection:
+        for table, columns in TABLES.items():
+            connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} INT' for c in columns)})")
+            for row in rows[table]:
+                connection.execute(f"INSERT INTO {table} VALUES {row if len(row) > 1 else f'({row[0]})'}")
+        return Counter(freeze(row) for row in connection.execute(text).fetchall())
+
+
+numbers = st.integers(0, 5)
+Changes = list[tuple[str, Row]]
+
+
+@st.composite
+def scripts(draw: st.DrawFn, leads_on: bool, has_deletions: bool = True) -> list[Changes | str]:
+    """Batches of changes of the tables, and in between what else happens."""
+    live: dict[str, list[Row]] = {"starts": [], "edges": []}
+    script: list[Changes | str] = []
+    for _ in range(draw(st.integers(1, 6))):
+        changes: Changes = []
+        for _ in range(draw(st.integers(1, 6))):
+            table = draw(st.sampled_from(["starts", "edges", "edges", "edges"]))
+            if has_deletions and live[table] and draw(st.integers(0, 2)) == 0:
+                row = live[table].pop(draw(st.integers(0, len(live[table]) - 1)))
+                changes.append((table, ("-D", *row)))
+            else:
+                ends = draw(st.tuples(numbers, numbers))
+                if leads_on:
+                    ends = (min(ends), max(ends) + (ends[0] == ends[1]))
+                row = (ends[0],) if table == "starts" else (*ends, draw(st.integers(1, 3)))
+                live[table].append(row)
+                changes.append((table, ("+I", *row)))
+        script.append(changes)
+        if draw(st.integers(0, 3)) == 0:
+            script.append("restore")
+    return script
+
+
+def run(text: str, script: list[Changes | str], mode: ChangelogMode = RETRACT) -> None:
+    """After each batch that is waited for, the answer is that of DuckDB."""
+    job = Job(text, mode)
+    rows: dict[str, list[Row]] = {"starts": [], "edges": []}
+    for number, changes in enumerate(script):
+        if changes == "restore":
+            job.flush()
+            job.restore()
+            continue
+        for table, row in changes:
+            rows[table].append(row[1:]) if row[0] == "+I" else rows[table].remove(row[1:])
+            job.change(table, [row])
+        if number % 2 == 0 or number == len(script) - 1:
+            job.flush()
+            assert job.result() == recomputed(text, rows)
+    job.flush()
+    assert job.result() == recomputed(text, rows)
+
+
+@pytest.mark.parametrize("name", CIRCULAR)
+@given(st.data())
+@settings(max_examples=12, deadline=None)
+def test_distinct_rows_are_those_of_the_tables_whatever_came_and_went(name: str, data: st.DataObject) -> None:
+    run(CIRCULAR[name], data.draw(scripts(leads_on=False)))
+
+
+@pytest.mark.parametrize("name", LEADING_ON)
+@given(st.data())
+@settings(max_examples=12, deadline=None)
+def test_rows_come_as_often_as_there_are_ways_to_them(name: str, data: st.DataObject) -> None:
+    run(LEADING_ON[name], data.draw(scripts(leads_on=True)))
+
+
+@pytest.mark.parametrize("name", [*CIRCULAR, *LEADING_ON])
+@given(st.data())
+@settings(max_examples=10, deadline=None)
+def test_rows_that_only_come_give_the_same_answer(name: str, data: st.DataObject) -> None:
+    text = {**CIRCULAR, **LEADING_ON}[name]
+    run(text, data.draw(scripts(name in LEADING_ON, has_deletions=False)), INSERT_ONLY)
+
+
+def test_a_circle_that_is_cut_off_from_its_start_goes_as_a_whole() -> None:
+    job = Job(REACHED, **{"sqlstream.recursion.max-rounds": "50"})
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", a, b, 1) for a, b in ((1, 2), (2, 3), (3, 4), (4, 2))])
+    job.flush()
+    assert job.result() == Counter([(1,), (2,), (3,), (4,)])
+    job.change("edges", [("-D", 1, 2, 1)])
+    job.flush()
+    assert job.result() == Counter([(1,)])
+
+
+def test_a_row_that_has_another_round_is_no_change_of_the_result() -> None:
+    job = Job(REACHED)
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", 1, 2, 1), ("+I", 2, 3, 1)])
+    job.flush()
+    before = len(job.output.batches)
+    job.change("edges", [("+I", 1, 3, 1)])
+    job.flush()
+    job.change("edges", [("-D", 2, 3, 1)])
+    job.flush()
+    assert len(job.output.batches) == before
+
+
+def test_rows_without_end_stop_the_job_with_a_hint() -> None:
+    job = Job(PATHS, **{"sqlstream.recursion.max-rounds": "50"})
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", 1, 2, 1), ("+I", 2, 1, 1)])
+    with pytest.raises(UserError, match="more than 50 rounds") as caught:
+        job.flush()
+    assert caught.value.code == "SS5400"
+
+
+def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full() -> None:
+    job = Job(PATHS, **{"sqlstream.recursion.max-pending-bytes": "1 mb"})
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", 1, 1, 1), ("+I", 1, 1, 2)])
+    with pytest.raises(UserError, match="more than 1 MB") as caught:
+        job.flush()
+    assert caught.value.code == "SS5401"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "has_rounds"),
+    [
+        (REACHED, INSERT_ONLY, False),
+        (REACHED, RETRACT, True),
+        (PATHS, INSERT_ONLY, False),
+        (PATHS, RETRACT, False),
+        (LEADING_ON["sums of a round"], RETRACT, True),
+        (LEADING_ON["sums of a round"], INSERT_ONLY, True),
+        (CIRCULAR["doubled paths"], INSERT_ONLY, True),
+    ],
+)
+def test_rounds_are_kept_only_where_they_matter(text: str, mode: ChangelogMode, has_rounds: bool) -> None:
+    (spec,) = Job(text, mode).iterations
+    assert spec.has_rounds is has_rounds
