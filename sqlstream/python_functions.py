@@ -147,17 +147,23 @@ def udtf(
     result_types: Sequence[TypeText] | TypeText | None = None,
     input_types: Sequence[TypeText] | TypeText | None = None,
     deterministic: bool = True,
+    func_type: str = "general",
 ) -> Any:
     """A table function: a generator, or a function that returns a list, whose items are the rows of `LATERAL TABLE(f(…))`.
 
     An item is a value, or a tuple of as many values as there are `result_types`: a list of types, whose columns are f0, f1, …,
-    or a ROW whose fields name them.
+    or a ROW whose fields name them. `func_type`: "arrow" is called with a `pyarrow.Array` for each argument, and returns these
+    columns for a whole batch: a RecordBatch, a Table, a DataFrame of pandas or a dict. There is a row for each row of the arrays,
+    or a column `$row` of the numbers, from 0, of the rows that its rows are made of, in ascending order.
     """
 
     def decorate(target: Callable[..., Any]) -> UserFunction:
+        mode = _mode(target, func_type)
         if _is_async(target) or inspect.isasyncgenfunction(target):
             raise DeclarationError("a table function cannot be async")
-        hints = _hints(target)
+        if mode is FunctionMode.ARROW and inspect.isgeneratorfunction(target):
+            raise DeclarationError("an arrow table function returns the rows of a batch, and yields none")
+        hints = {} if mode is FunctionMode.ARROW else _hints(target)
         if result_types is None:
             item = _item(hints.get("return"))
             types = [_annotated(a) for a in item]
@@ -170,9 +176,7 @@ def udtf(
             )
         is_row = len(types) == 1 and types[0].upper().replace(" ", "").startswith(("ROW<", "ROW("))
         result = types[0] if is_row else f"ROW<{', '.join(f'`f{i}` {t}' for i, t in enumerate(types))}>"
-        return _declared(
-            target, FunctionKind.TABLE, FunctionMode.GENERAL, input_types, hints, result, deterministic
-        )
+        return _declared(target, FunctionKind.TABLE, mode, input_types, hints, result, deterministic)
 
     return decorate if function is None else decorate(function)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sqlstream import AggregateFunction, udaf, udf, udtf
 
@@ -197,3 +198,36 @@ class InPlace(AggregateFunction):
 
     def get_value(self, acc: list[int]) -> int:
         return acc[0]
+
+
+@udtf(func_type="arrow", result_types="ROW<word STRING, size BIGINT>")
+def words_by_batch(text):
+    """`words`, for a whole batch."""
+    lists = pc.split_pattern(pc.fill_null(text, ""), " ")
+    found, rows = pc.list_flatten(lists), pc.list_parent_indices(lists)
+    is_word = pc.not_equal(found, "")
+    found, rows = found.filter(is_word), rows.filter(is_word)
+    return pa.record_batch({"size": pc.utf8_length(found), "word": found, "$row": rows})
+
+
+@udtf(func_type="arrow", result_types="ROW<n BIGINT NOT NULL, half DOUBLE>")
+def halves(n, divisor=2):
+    return {"n": pc.fill_null(n, 0), "half": pc.divide(n.cast(pa.float64()), 2.0)}
+
+
+@udtf(func_type="arrow", result_types="ROW<n BIGINT NOT NULL>")
+def badly_made(kind):
+    rows = len(kind)
+    numbers = list(range(rows))
+    return {
+        0: lambda: 7,
+        1: lambda: {"m": numbers},
+        2: lambda: {"n": pa.array(numbers[:-1])},
+        3: lambda: {"n": pa.array(numbers), "$row": pa.array(numbers[::-1])},
+        4: lambda: {"n": pa.array(numbers), "$row": pa.array([n + 1 for n in numbers])},
+        5: lambda: {"n": pa.array(numbers), "$row": pa.array([None] * rows, pa.int64())},
+        6: lambda: {"n": pa.array(numbers), "$row": pa.array([str(n) for n in numbers])},
+        7: lambda: {"n": pa.nulls(rows, pa.int64())},
+        8: lambda: {"n": pa.array(["x"] * rows)},
+        9: lambda: {"n": [1] * rows},
+    }[kind[0].as_py()]()

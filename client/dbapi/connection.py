@@ -6,7 +6,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sqlstream.client.dbapi.parameters import Parameters
     from sqlstream.client.dbapi.tables.inserts import Insert
     from sqlstream.client.dbapi.tables.table import Table
+    from sqlstream.client.dbapi.tables.user_functions import Function
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
@@ -75,6 +76,8 @@ class Connection:
 
     def __init__(self, session: SessionConnection) -> None:
         self.session = session
+        self.functions: dict[Any, Function] = {}
+        """What `map_batches` and `process` have made functions of."""
         self._is_closed = False
 
     def cursor(self) -> Cursor:
@@ -93,6 +96,18 @@ class Connection:
         from sqlstream.client.dbapi.tables.table import given_query
 
         return given_query(self, query)
+
+    def create_function(
+        self, target: Any, name: str | tuple[str, ...] = "", *, files: Sequence[str] = ()
+    ) -> Function:
+        """Make a temporary function of what a decorator of sqlstream has made, or of a ProcessTableFunction, under its own name
+        in small letters or another. It returns what makes calls of it: `initials(t.name)`.
+
+        The file of its module goes with the jobs, or `files` do; at a server they are the server's.
+        """
+        from sqlstream.client.dbapi.tables.user_functions import create_function
+
+        return create_function(self, target, name, files)
 
     def insert_all(self, *inserts: Insert) -> Cursor:
         """Run several INSERTs as one job."""

@@ -68,7 +68,8 @@ Compute = Callable[[list[Datum], int], Datum]
 
 def _compute(call: Call, ref: FunctionRef, target: Any, context: EvaluationContext) -> Compute:
     if ref.kind is FunctionKind.TABLE:
-        return _table(call, ref, target)
+        by_batch = ref.mode is FunctionMode.ARROW
+        return _table_by_batch(call, ref, target) if by_batch else _table(call, ref, target)
     if ref.mode is FunctionMode.ARROW:
         return _by_batch(ref, target, call.type)
     if ref.mode is FunctionMode.ASYNC:
@@ -118,46 +119,61 @@ def _row_of(args: list[Datum], row: int, rows: int) -> list[Any]:
 
 
 def _by_batch(ref: FunctionRef, target: Callable[..., Any], result: LogicalType) -> Compute:
-    wanted = to_arrow_type(result)
-
     def compute(args: list[Datum], rows: int) -> Datum:
-        given = [] if not ref.parameters else [as_array(a, rows) for a in args]
-        try:
-            found = target(*given)
-        except BaseException as error:
-            raise failed(ref, error, []) from error
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        if not isinstance(found, pa.Array | pa.Scalar):
-            # An array of numpy or pandas.
-            if not hasattr(found, "__array__") and not hasattr(found, "__arrow_array__"):
-                raise _wrong(ref, f"returned {type(found).__name__}, which is no Arrow array")
-            try:
-                found = pa.array(found)
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise _wrong(ref, f"returned an array that is none of Arrow: {error}") from error
+        found = _called_with_arrays(ref, target, args, rows)
         if isinstance(found, pa.Scalar):
             found = as_array(found, rows)
+        found = _as_arrow(ref, found)
         if len(found) != rows:
             raise _wrong(ref, f"returned {len(found)} values for {rows} rows")
-        if found.type != wanted:
-            try:
-                found = pc.cast(found, wanted)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-                raise _wrong(
-                    ref, f"returned an array of {found.type} for {result.with_nullable(True)}", str(error)
-                ) from error
-        try:
-            check_length(found, result)
-        except ValueError as error:
-            raise _wrong(
-                ref, f"returned a value that does not fit {result.with_nullable(True)}", str(error)
-            ) from error
-        if not result.nullable and found.null_count:
-            raise _wrong(ref, f"returned NULL for {result}")
-        return found
+        return _fitted(ref, found, result)
 
     return compute
+
+
+def _called_with_arrays(ref: FunctionRef, target: Callable[..., Any], args: list[Datum], rows: int) -> Any:
+    given = [] if not ref.parameters else [as_array(a, rows) for a in args]
+    try:
+        return target(*given)
+    except BaseException as error:
+        raise failed(ref, error, []) from error
+
+
+def _as_arrow(ref: FunctionRef, found: Any) -> pa.Array:
+    """What a function has returned for a column. UserError SS5131 where it is no array."""
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if isinstance(found, pa.Array):
+        return found
+    # An array of numpy or pandas.
+    if not hasattr(found, "__array__") and not hasattr(found, "__arrow_array__"):
+        raise _wrong(ref, f"returned {type(found).__name__}, which is no Arrow array")
+    try:
+        return pa.array(found)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _wrong(ref, f"returned an array that is none of Arrow: {error}") from error
+
+
+def _fitted(ref: FunctionRef, found: pa.Array, result: LogicalType, column: str = "") -> pa.Array:
+    """An array in its declared type. UserError SS5131 where it does not fit."""
+    wanted, of_column = to_arrow_type(result), f' for column "{column}"' if column else ""
+    if found.type != wanted:
+        try:
+            found = pc.cast(found, wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            declared = result.with_nullable(True)
+            raise _wrong(
+                ref, f"returned an array of {found.type} for {declared}{of_column}", str(error)
+            ) from error
+    try:
+        check_length(found, result)
+    except ValueError as error:
+        raise _wrong(
+            ref, f"returned a value that does not fit {result.with_nullable(True)}{of_column}", str(error)
+        ) from error
+    if not result.nullable and found.null_count:
+        raise _wrong(ref, f"returned NULL for {result}{of_column}")
+    return found
 
 
 def _wrong(ref: FunctionRef, what: str, detail: str = "", hint: str = "") -> UserError:
@@ -203,6 +219,69 @@ def _table(call: Call, ref: FunctionRef, target: Callable[..., Any]) -> Compute:
         return pa.ListArray.from_arrays(pa.array(offsets), values, type=wanted)
 
     return compute
+
+
+ROW_NUMBERS = "$row"
+"""The column that tells of which row of its arguments a table function by batch has made each of its rows."""
+
+
+def _table_by_batch(call: Call, ref: FunctionRef, target: Callable[..., Any]) -> Compute:
+    wanted = to_arrow_type(call.type)
+    fields = ref.result_type.fields
+    names = [f.name for f in fields]
+
+    def compute(args: list[Datum], rows: int) -> Datum:
+        columns = _columns_of_table(ref, _called_with_arrays(ref, target, args, rows))
+        numbers = columns.pop(ROW_NUMBERS, None)
+        if set(columns) != set(names):
+            raise _wrong(
+                ref,
+                f"returned the columns {', '.join(columns)} for {', '.join(names)}",
+                hint="return a pyarrow.RecordBatch with the declared columns",
+            )
+        arrays = [_fitted(ref, _as_arrow(ref, columns[f.name]), f.type, f.name) for f in fields]
+        lengths = {len(array) for array in arrays}
+        if len(lengths) > 1:
+            raise _wrong(ref, f"returned columns of {', '.join(map(str, sorted(lengths)))} rows")
+        made = lengths.pop()
+        if made > TABLE_ROWS_MAX:
+            hint = "return fewer rows; a batch has fewer with a smaller 'execution.batch-rows'"
+            raise _wrong(ref, f"makes more than {TABLE_ROWS_MAX:,} rows of one batch", hint=hint)
+        offsets = _offsets(ref, None if numbers is None else _as_arrow(ref, numbers), made, rows)
+        values = pa.StructArray.from_arrays(arrays, fields=list(wanted.value_type))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=wanted)
+
+    return compute
+
+
+def _columns_of_table(ref: FunctionRef, found: Any) -> dict[str, Any]:
+    if isinstance(found, pa.RecordBatch | pa.Table):
+        return dict(zip(found.schema.names, found.columns, strict=True))
+    if isinstance(found, Mapping):
+        return dict(found)
+    if hasattr(found, "columns") and hasattr(found, "to_numpy"):
+        # A DataFrame of pandas.
+        return {str(name): found[name].array for name in found.columns}
+    hint = "return a pyarrow.RecordBatch with the declared columns"
+    raise _wrong(ref, f"returned {type(found).__name__}, which is no table", hint=hint)
+
+
+def _offsets(ref: FunctionRef, numbers: pa.Array | None, made: int, rows: int) -> np.ndarray[Any, Any]:
+    """Where the rows that each row of the arguments has made begin and end. UserError SS5131 for numbers that are none."""
+    if numbers is None:
+        if made == rows:
+            return np.arange(rows + 1, dtype=np.int32)
+        hint = f'return as many rows, or a column "{ROW_NUMBERS}" of the number of the row, from 0, that each is made of'
+        raise _wrong(ref, f"returned {made} rows for {rows} rows", hint=hint)
+    hint = f'a column "{ROW_NUMBERS}" has a whole number from 0 for each row, in ascending order'
+    if not pa.types.is_integer(numbers.type) or numbers.null_count or len(numbers) != made:
+        raise _wrong(ref, f"returned {len(numbers)} row numbers of {numbers.type} for {made} rows", hint=hint)
+    values = numbers.to_numpy().astype(np.int64)
+    if made and (values[0] < 0 or values[-1] >= rows or (np.diff(values) < 0).any()):
+        raise _wrong(ref, f"returned row numbers that are not those of {rows} rows in order", hint=hint)
+    offsets = np.zeros(rows + 1, dtype=np.int32)
+    np.cumsum(np.bincount(values, minlength=rows), out=offsets[1:])
+    return offsets
 
 
 def _only(item: dict[str, Any], name: str) -> Any:

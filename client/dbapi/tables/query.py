@@ -19,6 +19,7 @@ from sqlstream.client.dbapi.tables.expressions import (
     joined,
 )
 from sqlstream.client.dbapi.tables.text import Writer, quoted
+from sqlstream.client.dbapi.tables.user_functions import ProcessedTable
 from sqlstream.client.dbapi.tables.windows import Window
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class SnapshotTable:
         writer.add(")")
 
 
-Source: TypeAlias = NamedTable | DerivedTable | WindowedTable | Rows | SnapshotTable
+Source: TypeAlias = NamedTable | DerivedTable | WindowedTable | Rows | SnapshotTable | ProcessedTable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -105,6 +105,12 @@ class Relation:
         self._refuse_order()
         return Side(DerivedTable(self), self._id, self._lineage, join=join)
 
+    def _plain_source(self) -> NamedTable | DerivedTable:
+        """The table as the argument of a table function: by its name, or as a query."""
+        side = self._side("")
+        is_plain = isinstance(side.source, NamedTable | DerivedTable) and not side.columns
+        return side.source if is_plain else DerivedTable(self)  # type: ignore[return-value]
+
     def _of(self, side: Side, keeps_lineage: bool = True) -> Self:
         id_ = next_id()
         side = dataclasses.replace(side, head=id_, lineage=side.lineage if keeps_lineage else frozenset())

@@ -26,7 +26,6 @@ from sqlstream.client.dbapi.tables.expressions import (
 from sqlstream.client.dbapi.tables.inserts import Insert, explained
 from sqlstream.client.dbapi.tables.query import (
     Block,
-    DerivedTable,
     NamedTable,
     Rows,
     SetOperation,
@@ -38,7 +37,9 @@ from sqlstream.client.dbapi.tables.query import (
 )
 from sqlstream.client.dbapi.tables.relation import Relation, next_id
 from sqlstream.client.dbapi.tables.text import Duration, interval, path_text, quoted
+from sqlstream.client.dbapi.tables.user_functions import Function, ProcessedTable
 from sqlstream.client.dbapi.tables.windows import Window
+from sqlstream.function_ref import FunctionKind
 
 if TYPE_CHECKING:
     import pandas
@@ -175,13 +176,8 @@ class Table(Relation):
         time = self._time_attribute() if window.on is None else column(window.on)
         names_of(time)
         assert isinstance(time, Column)
-        side = self._side("")
-        source = side.source
-        if not isinstance(source, NamedTable | DerivedTable) or side.columns:
-            source = DerivedTable(self)
-        windowed = dataclasses.replace(
-            side, source=WindowedTable(window, time.name, source, place), place=place
-        )
+        source = WindowedTable(window, time.name, self._plain_source(), place)
+        windowed = dataclasses.replace(self._side(""), source=source, columns=(), place=place)
         id_ = next_id()
         return Table(self._connection, Block((windowed,), frozenset((id_,)), place=place), id_, True)
 
@@ -252,10 +248,8 @@ class Table(Relation):
         if state_ttl is not None:
             arguments.append(f", state_ttl => {interval(state_ttl)}")
         side = self._side("")
-        source = side.source
-        if not isinstance(source, NamedTable | DerivedTable):
-            source = DerivedTable(self)
-        return self._of(dataclasses.replace(side, source=SnapshotTable(source, tuple(arguments))))
+        source = SnapshotTable(self._plain_source(), tuple(arguments))
+        return self._of(dataclasses.replace(side, source=source, columns=()))
 
     def join_rows(
         self,
@@ -268,6 +262,76 @@ class Table(Relation):
         """Each row with each of those that a table function makes of it: `t.join_rows(call("words", t.text), ["word", "size"])`.
         `left` keeps rows of which it makes none."""
         return self._with_rows(Rows("LATERAL TABLE(", call, ")", "rows"), names, alias, how)
+
+    def map_batches(self, function: Any, **arguments: Value) -> Table:
+        """The rows that a table function makes of this table, batch by batch: of `@udtf(func_type="arrow")`, or row by row. Its
+        parameters are the columns of their names, or what `arguments` say. It is made a function of the session if it is none."""
+        made = self._function(function)
+        if made.declared.kind is not FunctionKind.TABLE or made.declared.is_variadic:
+            raise ProgrammingError(
+                "map_batches takes a table function with named parameters",
+                code="SS3447",
+                hint='declare it by @udtf(func_type="arrow", result_types="ROW<…>"), and call others in select',
+            )
+        if unknown := [name for name in arguments if name not in made.declared.parameters]:
+            raise ProgrammingError(f'the function has no parameter "{unknown[0]}"', code="SS3447")
+        call = made(*(arguments.get(name, self[name]) for name in made.declared.parameters))
+        id_ = next_id()
+        side = Side(
+            Rows("LATERAL TABLE(", call, ")", "made"),
+            id_,
+            frozenset((id_,)),
+            join="CROSS JOIN",
+            place=Place.here(),
+        )
+        rows = Relation(self._connection, Block((side,), frozenset((id_,))), id_)
+        joined = self._joined(side)
+        return joined._made(joined._block(lambda block: True), items=(Star(rows),))
+
+    def process(
+        self,
+        function: Any,
+        *,
+        partition_by: ColumnLike | Sequence[ColumnLike] = (),
+        uid: str = "",
+        **arguments: Value | Table | tuple[Table, ColumnLike | Sequence[ColumnLike]],
+    ) -> Table:
+        """The rows that a process table function makes of this table, its first one. `arguments` are its constants, and further
+        tables: `payments=(t, "customer")` with the columns that it is partitioned by. `uid` names its state."""
+        made = self._function(function)
+        declared = made.declared.process
+        if declared is None:
+            raise ProgrammingError(
+                "process takes a process table function",
+                code="SS3447",
+                hint="write a class of ProcessTableFunction; a @udtf is called by map_batches or join_rows",
+            )
+        given: dict[str, Any] = {declared.tables[0].name: (self, partition_by), **arguments}
+        tables, constants = [], []
+        for name, value in given.items():
+            if name not in made.declared.parameters:
+                raise ProgrammingError(f'the function has no argument "{name}"', code="SS3447")
+            if name not in {table.name for table in declared.tables}:
+                constants.append((name, lit(value)))
+                continue
+            table, keys = value if isinstance(value, tuple) else (value, ())
+            if not isinstance(table, Table):
+                raise ProgrammingError(f'argument "{name}" is a table, and no value', code="SS3447")
+            written = tuple(names_of(column(key)) for key in many(keys))
+            tables.append((name, table._plain_source(), written))
+        place, id_ = Place.here(), next_id()
+        source = ProcessedTable(made, tuple(tables), tuple(constants), uid, place)
+        side = Side(source, id_, self._lineage, place=place)
+        return Table(self._connection, Block((side,), frozenset((id_,)), place=place), id_)
+
+    def _function(self, given: Any) -> Function:
+        """A function of the session, which is made of an object of Python once."""
+        if isinstance(given, Function):
+            return given
+        made = self._connection.functions
+        if given not in made:
+            made[given] = self._connection.create_function(given)
+        return made[given]
 
     def unnest(
         self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import importlib
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from server_harness import RunningServer
 
 import sqlstream
 from sqlstream import (
@@ -417,6 +420,134 @@ def _planned(connection: Connection, text: str) -> tuple[str, list[object]]:
         if node.state
     ]
     return explain_physical(plan.physical), states
+
+
+FUNCTIONS = """
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, ScalarArgument, TableArgument, ValueState, udaf, udf, udtf
+from sqlstream import AggregateFunction
+
+@udf
+def first(text: str) -> str:
+    return text[:1]
+
+@udtf(func_type="arrow", result_types="ROW<auction BIGINT, cents BIGINT>")
+def cents(auction, price):
+    return pa.record_batch({"cents": pc.multiply(price, 100), "auction": auction})
+
+@udtf(func_type="arrow", result_types="ROW<price BIGINT>")
+def dear(price):
+    rows = np.flatnonzero(pc.fill_null(pc.greater(price, 10), False))
+    return {"price": price.take(pa.array(rows)), "$row": rows}
+
+@udaf(result_type="BIGINT", accumulator_type="BIGINT")
+class Most(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def accumulate(self, acc, value: int):
+        return max(acc, value)
+
+    def get_value(self, acc):
+        return acc
+
+class Numbered(ProcessTableFunction):
+    result_type = "ROW<n BIGINT>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    first = ScalarArgument("BIGINT NOT NULL", default=1)
+    n = ValueState("BIGINT", default=0)
+
+    def eval(self, ctx, row):
+        self.n.value += 1
+        yield self.n.value + self.first - 1
+
+class Pairs(ProcessTableFunction):
+    result_type = "ROW<seen STRING>"
+    left = TableArgument(SET_SEMANTIC_TABLE)
+    right = TableArgument(SET_SEMANTIC_TABLE)
+    n = ValueState("BIGINT", default=0)
+
+    def eval(self, ctx, row):
+        self.n.value += 1
+        if self.n.value == 2:
+            yield "both"
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    # Another module for each test: what was shipped stays importable in this process.
+    name = f"functions_{uuid.uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module(name)
+
+
+def _check_functions(connection: Connection, functions: Any, files: list[str]) -> None:
+    rows = "(1, 5, 'ada'), (2, 20, 'bob'), (1, 30, 'cy'), (3, CAST(NULL AS BIGINT), 'di')"
+    bid = connection.sql(
+        f"SELECT CAST(auction AS BIGINT) AS auction, price, name FROM (VALUES {rows}) AS t(auction, price, name)"
+    )
+    made = {
+        name: connection.create_function(getattr(functions, name), files=files)
+        for name in ("first", "cents", "dear", "Most", "Numbered", "Pairs")
+    }
+    assert sorted(bid.select(made["first"](bid.name)).rows()) == [("a",), ("b",), ("c",), ("d",)]
+    assert sorted(bid.map_batches(made["cents"]).rows(), key=repr) == [
+        (1, 3000),
+        (1, 500),
+        (2, 2000),
+        (3, None),
+    ]
+    assert sorted(bid.map_batches(made["dear"], price=bid.price * 2).rows()) == [(40,), (60,)]
+    totals = bid.group_by("auction").agg(price=f.sum(bid.price))
+    assert sorted(totals.map_batches(made["dear"]).rows()) == [(20,), (35,)]
+    best = bid.filter(bid.price.is_not_null()).group_by("auction").agg(most=made["Most"](bid.price))
+    assert sorted(best.rows()) == [(1, 30), (2, 20)]
+    numbered = bid.process(made["Numbered"], partition_by="auction", first=10, uid="numbers")
+    assert sorted(numbered.filter(numbered.n > 10).rows()) == [(1, 11)]
+    both = bid.process(made["Pairs"], partition_by=bid.auction, right=(bid.select("auction"), "auction"))
+    assert sorted(row[-1] for row in both.rows()) == ["both"] * 3
+
+
+def test_functions_in_python_are_called_in_python(functions: Any) -> None:
+    with sqlstream.connect("embedded://") as connection:
+        _check_functions(connection, functions, [])
+        bid = connection.sql("SELECT CAST(20 AS BIGINT) AS price, CAST(1 AS BIGINT) AS auction")
+        # They are made functions of the session when they are used first.
+        assert bid.map_batches(functions.cents).map_batches(functions.dear, price=col("cents")).rows() == [
+            (2000,)
+        ]
+        assert bid.process(functions.Numbered, partition_by="auction").rows() == [(1, 1)]
+
+
+def test_functions_in_python_are_called_at_a_server_that_runs_them(functions: Any, tmp_path: Path) -> None:
+    enabled = ("-D", "sqlstream.server.python-functions.enabled=true")
+    with (
+        RunningServer(tmp_path / "data", *enabled) as server,
+        sqlstream.connect(server.gateway) as connection,
+    ):
+        _check_functions(connection, functions, [functions.__file__])
+
+
+def test_a_function_that_no_other_process_can_import_is_refused(
+    connection: Connection, functions: Any
+) -> None:
+    @sqlstream.udf
+    def local(n: int) -> int:
+        return n
+
+    bid = connection.sql("SELECT 1 AS price")
+    for make, said in (
+        (lambda: connection.create_function(local), "where no other process can import it"),
+        (lambda: connection.create_function(len), "is no function of SQL"),
+        (lambda: bid.map_batches(local), "where no other process can import it"),
+        (lambda: bid.process(sqlstream.ProcessTableFunction), "no"),
+    ):
+        with pytest.raises(sqlstream.ProgrammingError, match=said):
+            make()
 
 
 def test_a_table_is_read_and_written_in_all_ways(tables: Tables, tmp_path: Path) -> None:

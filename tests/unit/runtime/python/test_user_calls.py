@@ -79,6 +79,40 @@ def test_a_row_with_null_where_none_is_taken_has_the_result_null_and_others_thei
     assert python_functions.WAITING == {"now": 0, "most": 10}
 
 
+def test_rows_of_a_batch_are_those_of_a_loop_over_its_rows() -> None:
+    fate = random.Random(2)
+    texts = [fate.choice([None, "", "a", "bc  d", " e fgh i", "ä"]) for _ in range(500)]
+    cuts = sorted(fate.sample(range(500), 7))
+    found: list[Any] = []
+    for begin, end in zip([0, *cuts], [*cuts, 500], strict=True):
+        found += called("words_by_batch", (texts[begin:end], STRING)).to_pylist()
+    wanted = [[(word, len(word)) for word in (text or "").split()] for text in texts]
+    assert [[tuple(row.values()) for row in rows] for rows in found] == wanted
+    halves = called("halves", ([3, None], BIGINT)).to_pylist()
+    assert halves == [[{"n": 3, "half": 1.5}], [{"n": 0, "half": None}]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (0, "returned int, which is no table"),
+        (1, "returned the columns m for n"),
+        (2, "returned 2 rows for 3 rows"),
+        (3, "returned row numbers that are not those of 3 rows in order"),
+        (4, "returned row numbers that are not those of 3 rows in order"),
+        (5, "returned 3 row numbers of int64 for 3 rows"),
+        (6, "returned 3 row numbers of string for 3 rows"),
+        (7, 'returned NULL for BIGINT NOT NULL for column "n"'),
+        (8, 'returned an array of string for BIGINT for column "n"'),
+        (9, "returned list, which is no Arrow array"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(kind: int, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        called("badly_made", ([kind] * 3, BIGINT))
+    assert (caught.value.code, caught.value.message) == ("SS5131", f"Python function badly_made {message}")
+
+
 def test_values_are_those_of_python() -> None:
     text = (["a"], STRING)
     row = ([{"a": 1, "b": [1.5]}], parse_type("ROW<a INT, b ARRAY<DOUBLE>>"))
