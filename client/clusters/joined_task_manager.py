@@ -22,7 +22,7 @@ from sqlstream.runtime.host.process_directory import ProcessDirectory
 from sqlstream.runtime.host.random import random_id
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.net.authority import CERTIFICATE_DAYS, new_request, write_files
-from sqlstream.runtime.net.endpoint import TlsFiles, internal_tls, read_identity
+from sqlstream.runtime.net.endpoint import ENCRYPTED, TlsFiles, internal_tls, read_identity
 from sqlstream.runtime.net.joining import OTHER_RELEASE, Admission, JoinToken, ask_to_join
 from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, PassOn
 from sqlstream.runtime.providers.early_children import start_child
@@ -63,7 +63,8 @@ class Joining:
 
 def admission_of(joining: Joining, directory: str) -> tuple[Admission, TlsFiles, str]:
     """What the first cluster says that answers, the certificates to show, whose files are in `directory`, and its address.
-    ExternalError SS6076 while nobody is there; UserError when it refuses this host."""
+    ExternalError SS6076 while nobody is there; UserError when it refuses this host, or
+    has other certificates."""
     for address in joining.addresses[:-1]:
         try:
             return *_admission_at(address, joining, directory), address
@@ -89,7 +90,49 @@ def _admission_at(address: str, joining: Joining, directory: str) -> tuple[Admis
             f"the cluster at {address} has certificates of its own, and this host names none",
             hint="give the files that the server has too: -D security.ssl.internal.enabled=true and its files",
         )
+    if admission.job_manager.startswith(ENCRYPTED):
+        _shake_hands(admission.job_manager, own)
     return admission, own
+
+
+def _shake_hands(address: str, own: TlsFiles) -> None:
+    """UserError SS6167 when the JobManager and this host do not believe each other's certificates. gRPC would report that as a
+    connection that cannot be made, and try for ever. Nothing is raised while nobody answers: that passes."""
+    place = urlsplit(address)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC
+    context.load_verify_locations(own.authority)
+    context.load_cert_chain(own.certificate, own.key)
+    context.set_alpn_protocols(["h2"])
+    name = own.server_name or place.hostname
+    try:
+        with (
+            socket.create_connection((place.hostname, place.port), CONNECT_TIMEOUT_S) as opened,
+            context.wrap_socket(opened, server_hostname=name) as secured,
+        ):
+            # It looks at the certificate of this host after our handshake has ended: a server of gRPC then says its settings, or
+            # closes.
+            if secured.recv(1):
+                return
+    except ssl.SSLCertVerificationError as error:
+        raise UserError(
+            "SS6167",
+            f'the certificate of the JobManager at {place.netloc} is not one of "{own.authority}" for {name}:'
+            f" {error.verify_message.rstrip('.')}",
+            hint=_SAME_AUTHORITY,
+        ) from error
+    except (ssl.SSLError, ConnectionResetError):
+        pass
+    except OSError:
+        return
+    raise UserError(
+        "SS6167",
+        f'the JobManager at {place.netloc} refuses the certificate "{own.certificate}" of this host',
+        hint=_SAME_AUTHORITY,
+    )
+
+
+_SAME_AUTHORITY = "give files of security.ssl.internal.* of the server's authority, and its security.ssl.internal.server-name"
 
 
 class JoinedTaskManager:

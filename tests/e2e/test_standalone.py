@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
+import trustme
+from certificate_files import TLS, certificates, settings
 from command_harness import SQLSTREAM, environment, sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
@@ -24,6 +26,8 @@ from standalone_harness import (
     workers,
     written,
 )
+
+from sqlstream.runtime.net.endpoint import TlsFiles
 
 ROWS = 10_000
 
@@ -171,6 +175,43 @@ def test_who_has_another_token_or_cluster_is_refused(tmp_path: Path) -> None:
         assert new != right
         refused = sqlstream("taskmanager", "--join", address, env=environment(SQLSTREAM_JOIN_TOKEN=right))
         assert (refused.returncode, "does not count" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_who_has_certificates_of_another_authority_is_told_at_once(tmp_path: Path) -> None:
+    ours, others = trustme.CA(), trustme.CA()
+    own = certificates(tmp_path / "own", ours, "127.0.0.1")
+    words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", *_settings_of(own))
+    with RunningServer(tmp_path / "data", *words, "-D", "jobmanager.rpc.address=127.0.0.1") as server:
+        token = sqlstream("cluster", "token", "--data-dir", str(tmp_path / "data")).stdout.strip()
+        stranger = certificates(tmp_path / "stranger", others, "127.0.0.1")
+        # It believes the cluster, but not the other way round.
+        half = TlsFiles(stranger.certificate, stranger.key, own.authority)
+        elsewhere = certificates(tmp_path / "elsewhere", ours, "127.0.0.1")
+        named = TlsFiles(elsewhere.certificate, elsewhere.key, own.authority, "head")
+        for files, reason in (
+            (stranger, "is not one of"),
+            (half, "refuses the certificate"),
+            (named, "for head"),
+        ):
+            refused = sqlstream(
+                "taskmanager", "--join", join_address(server), *_settings_of(files),
+                env=environment(SQLSTREAM_JOIN_TOKEN=token),
+            )  # fmt: skip
+            assert refused.returncode == 2, refused.stderr
+            assert "error[SS6167]" in refused.stderr
+            assert reason in refused.stderr
+            assert "hint: give files of security.ssl.internal.*" in refused.stderr
+        variables = {"SQLSTREAM_JOIN_TOKEN": token}
+        worker = Worker(tmp_path / "worker", join_address(server), *_settings_of(elsewhere), **variables)
+        try:
+            wait_until(lambda: slots(server) == 1)
+        finally:
+            worker.vanish()
+
+
+def _settings_of(files: TlsFiles) -> list[str]:
+    config = settings(files, **{f"{TLS}server-name": files.server_name})
+    return [word for key, value in config.items() for word in ("-D", f"{key}={value}")]
 
 
 def test_a_task_manager_that_hangs_is_killed_and_a_key_is_no_table(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from certificate_files import TLS, certificates, settings
 from pyarrow import flight
 
 from sqlstream.errors import ExternalError, UserError
@@ -22,18 +23,6 @@ from sqlstream.runtime.net.endpoint import (
 )
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ServerCalls
 
-TLS = "security.ssl.internal."
-
-
-def certificates(directory: Path, authority: trustme.CA, *names: str) -> TlsFiles:
-    directory.mkdir(exist_ok=True)
-    certificate = authority.issue_cert(*names)
-    paths = [str(directory / name) for name in ("cert.pem", "key.pem", "ca.pem")]
-    certificate.cert_chain_pems[0].write_to_path(paths[0])
-    certificate.private_key_pem.write_to_path(paths[1])
-    authority.cert_pem.write_to_path(paths[2])
-    return TlsFiles(*paths)
-
 
 @contextmanager
 def server(endpoint: Endpoint, received: list[bytes]) -> Iterator[FlightServer]:
@@ -42,16 +31,6 @@ def server(endpoint: Endpoint, received: list[bytes]) -> Iterator[FlightServer]:
         yield found
     finally:
         found.shutdown()
-
-
-def settings(files: TlsFiles, **more: str) -> dict[str, str]:
-    return {
-        f"{TLS}enabled": "true",
-        f"{TLS}certificate-file": files.certificate,
-        f"{TLS}key-file": files.key,
-        f"{TLS}ca-file": files.authority,
-        **more,
-    }
 
 
 def test_a_free_port_is_taken_and_part_of_the_address() -> None:
