@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +38,10 @@ from sqlstream.types import STRING
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection as SessionConnection
     from sqlstream.client.dbapi.parameters import Parameters
+    from sqlstream.client.dbapi.tables.batches import Feed
     from sqlstream.client.dbapi.tables.inserts import Insert
     from sqlstream.client.dbapi.tables.table import Table
+    from sqlstream.client.dbapi.tables.text import Duration
     from sqlstream.client.dbapi.tables.user_functions import Function
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.runtime.state.tables.row_multiset import RowMultiset
@@ -78,6 +82,10 @@ class Connection:
         self.session = session
         self.functions: dict[Any, Function] = {}
         """What `map_batches` and `process` have made functions of."""
+        self.directories: list[tempfile.TemporaryDirectory[str]] = []
+        """Those of `from_batches` and `feed`, which end with the connection."""
+        self.numbers = itertools.count(1)
+        """Of tables that have no other name."""
         self._is_closed = False
 
     def cursor(self) -> Cursor:
@@ -109,6 +117,41 @@ class Connection:
 
         return create_function(self, target, name, files)
 
+    def from_batches(
+        self,
+        batches: pa.Table | pa.RecordBatchReader | Iterable[pa.RecordBatch | pa.Table] | Any,
+        *,
+        schema: pa.Schema | None = None,
+        name: str = "",
+        directory: str = "",
+        watermark: tuple[str, Duration] | None = None,
+        primary_key: Sequence[str] = (),
+    ) -> Table:
+        """A table of Arrow batches, of a table of Arrow or of a DataFrame of pandas, which are read to their end now.
+
+        They are kept as a Parquet file, so that a job that fails reads them again: below `directory`, or in one of the
+        connection's own, which ends with it. `watermark` makes a column the row time: `("ts", "5 s")`.
+        """
+        from sqlstream.client.dbapi.tables.batches import from_batches
+
+        return from_batches(self, batches, schema, name, directory, watermark, primary_key)
+
+    def feed(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        directory: str = "",
+        watermark: tuple[str, Duration] | None = None,
+        primary_key: Sequence[str] = (),
+        look_every: Duration = "200 ms",
+    ) -> Feed:
+        """A table without an end, to which `Feed.write` adds Arrow batches while queries run. They are kept as files as those of
+        `from_batches` are; a job looks for further ones so often."""
+        from sqlstream.client.dbapi.tables.batches import feed
+
+        return feed(self, name, schema, directory, watermark, primary_key, look_every)
+
     def insert_all(self, *inserts: Insert) -> Cursor:
         """Run several INSERTs as one job."""
         from sqlstream.client.dbapi.tables.inserts import insert_set
@@ -135,6 +178,8 @@ class Connection:
         self._is_closed = True
         with translating():
             self.session.close()
+        for directory in self.directories:
+            directory.cleanup()
 
     def __enter__(self) -> Connection:
         return self

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -576,6 +578,94 @@ def test_a_table_is_read_and_written_in_all_ways(tables: Tables, tmp_path: Path)
     inserts = [dear.insert_into(name, ["auction", "price"]) for name in ("one", "other")]
     assert connection.insert_all(*inserts).rowcount == 6
     assert sorted(connection.table("other").select("auction", "price").rows()) == rows
+
+
+def test_batches_of_this_process_are_a_table(connection: Connection, url: str, tmp_path: Path) -> None:
+    place = {"directory": str(tmp_path / "bids")}
+    if url != "embedded://":
+        with pytest.raises(sqlstream.ProgrammingError, match="does not read the memory of this process"):
+            connection.from_batches(BIDS)
+    bid = connection.from_batches(
+        BIDS.to_batches(max_chunksize=3), name="a`b", watermark=("ts", "5 s"), **place
+    )
+    assert bid.arrow().to_pylist() == BIDS.to_pylist()
+    assert [type_ for _, type_ in bid.schema()] == ["BIGINT"] * 3 + ["ARRAY<STRING>", "TIMESTAMP(3)"]
+    assert sum(row[2] for row in bid.window(tumble("1 min")).agg(n=f.count()).rows()) == 8
+    with pytest.raises(sqlstream.ProgrammingError, match="has batches of another table"):
+        connection.from_batches(BIDS, **place)
+    frame = pd.DataFrame({"x": [1.5, None], "d": pd.Categorical(["a", "b"]), "n": np.array([1, 2], np.uint8)})
+    read = connection.from_batches(frame, directory=str(tmp_path / "frame"), primary_key=["n"])
+    assert read.rows() == [(1.5, "a", 1), (None, "b", 2)]
+    reader = pa.RecordBatchReader.from_batches(AUCTIONS.schema, iter(AUCTIONS.to_batches()))
+    assert connection.from_batches(reader, directory=str(tmp_path / "reader")).arrow().num_rows == 3
+    nothing = connection.from_batches([], schema=AUCTIONS.schema, directory=str(tmp_path / "nothing"))
+    assert nothing.rows() == []
+
+
+def test_batches_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    with sqlstream.connect("embedded://") as connection:
+        other = pa.record_batch({"n": ["x"]})
+        with pytest.raises(sqlstream.DataError, match="a batch does not fit the table"):
+            connection.from_batches([pa.record_batch({"n": [1]}), other], directory=str(tmp_path))
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(sqlstream.ProgrammingError, match="no batch that tells the columns"):
+            connection.from_batches(iter([]))
+        with pytest.raises(sqlstream.ProgrammingError, match="no SQL type for"):
+            connection.from_batches(pa.table({"n": pa.nulls(1)}))
+        feed = connection.feed("ticks", pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+        for wrong in (
+            other,
+            pa.record_batch({"m": [1]}),
+            pa.record_batch({"n": pa.array([None], pa.int64())}),
+        ):
+            with pytest.raises(sqlstream.DataError, match="a batch does not fit the table"):
+                feed.write(wrong)
+
+
+def _waited_for(made: Callable[[], Any]) -> Any:
+    deadline_s = time.monotonic() + WAIT_S
+    while not (found := made()) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    return found
+
+
+def test_a_feed_is_read_once_by_a_job_that_goes_on_from_a_savepoint(tmp_path: Path) -> None:
+    """The second program writes before and behind the restart of the job."""
+    config = {
+        "execution.checkpointing.interval": "100 ms",
+        "execution.checkpointing.savepoint-dir": f"{tmp_path}/savepoints",
+    }
+    ticks = iter(range(10_000))
+    schema = pa.schema([("n", pa.int64())])
+
+    def opened(connection: Connection) -> tuple[sqlstream.Cursor, Callable[[], None]]:
+        cursor = connection.cursor()
+        options = f"'connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'parquet'"
+        cursor.execute(f"CREATE TABLE out_ticks (n BIGINT) WITH ({options})")
+        feed = connection.feed("ticks", schema, directory=str(tmp_path / "ticks"), look_every="50 ms")
+        return cursor, lambda: feed.write(pa.record_batch({"n": [next(ticks) for _ in range(10)]}, schema))
+
+    with sqlstream.connect("embedded://", config=config) as connection:
+        cursor, write = opened(connection)
+        job = connection.table("ticks").insert_into("out_ticks").execute()
+        for _ in range(3):
+            write()
+        out = connection.table("out_ticks")
+        assert _waited_for(lambda: (tmp_path / "out").exists() and len(out.rows()) >= 20)
+        write()
+        stopped = cursor.execute(f"STOP JOB '{job.job_id}' WITH SAVEPOINT").fetchone()
+        assert stopped is not None
+    with sqlstream.connect("embedded://", config=config) as connection:
+        cursor, write = opened(connection)
+        write()
+        cursor.execute(f"SET 'execution.state-recovery.path' = '{stopped[0]}'")
+        job = connection.table("ticks").insert_into("out_ticks").execute()
+        cursor.execute("RESET 'execution.state-recovery.path'")
+        write()
+        out = connection.table("out_ticks")
+        assert _waited_for(lambda: len(out.rows()) >= 60)
+        cursor.execute(f"STOP JOB '{job.job_id}' WITH SAVEPOINT")
+        assert sorted(out.rows()) == [(n,) for n in range(60)]
 
 
 SLOW = """CREATE TABLE bids (n BIGINT, k AS n % 3, ts AS TO_TIMESTAMP_LTZ(n, 0), WATERMARK FOR ts AS ts)
