@@ -27,7 +27,13 @@ _FUNCTION_NAMES = ("AggregateFunction", "udaf", "udf", "udtf")
 
 _PROCESS_NAMES = (
     *("ProcessTableFunction", "TableArgument", "ScalarArgument", "ValueState", "ListState", "MapState"),
-    *("ROW_SEMANTIC_TABLE", "SET_SEMANTIC_TABLE", "OPTIONAL_PARTITION_BY", "PASS_COLUMNS_THROUGH"),
+    *(
+        "ROW_SEMANTIC_TABLE",
+        "SET_SEMANTIC_TABLE",
+        "OPTIONAL_PARTITION_BY",
+        "PASS_COLUMNS_THROUGH",
+        "REQUIRE_ON_TIME",
+    ),
 )
 
 _TABLE_NAMES = (

@@ -55,14 +55,17 @@ class ArgumentTrait(enum.Enum):
     """Without PARTITION BY all rows have one key, in one subtask."""
     PASS_COLUMNS_THROUGH = "PASS_COLUMNS_THROUGH"
     """The output begins with all columns of the table, and not only with those of PARTITION BY."""
+    REQUIRE_ON_TIME = "REQUIRE_ON_TIME"
+    """The call names a row time: on_time => DESCRIPTOR(ts)."""
 
 
 ROW_SEMANTIC_TABLE = ArgumentTrait.ROW_SEMANTIC_TABLE
 SET_SEMANTIC_TABLE = ArgumentTrait.SET_SEMANTIC_TABLE
 OPTIONAL_PARTITION_BY = ArgumentTrait.OPTIONAL_PARTITION_BY
 PASS_COLUMNS_THROUGH = ArgumentTrait.PASS_COLUMNS_THROUGH
+REQUIRE_ON_TIME = ArgumentTrait.REQUIRE_ON_TIME
 
-_RESERVED = ("on_time", "uid")
+_RESERVED = ("on_time", "uid", "timers", "processing_timers", "closed_ms")
 _NOTHING: Any = object()
 
 
@@ -251,8 +254,11 @@ class MapState(_State):
 
 
 class Context(Protocol):
-    """What a call is told, and where it puts rows. `groups`, `row_numbers` and `row_counts` are of `on_batch`, `key` of the
-    per-row form."""
+    """What a call is told, and where it puts rows.
+
+    `groups`, `row_numbers`, `row_counts`, `times_ms`, `timers` and `emit` are of the batch form; `key`, `time_ms` and `timer` of
+    the per-row form. In the batch form of `on_timer` each of `keys` has one timer, and what is said of rows holds for timers.
+    """
 
     @property
     def table(self) -> str:
@@ -279,6 +285,22 @@ class Context(Protocol):
         """The values of the PARTITION BY columns of the row."""
 
     @property
+    def times_ms(self) -> Array | None:
+        """int64 per row: its row time in milliseconds; per timer the time for which it was set. None without on_time."""
+
+    @property
+    def time_ms(self) -> int | None:
+        """That of the row, or of the timer."""
+
+    @property
+    def timers(self) -> pa.Array | None:
+        """The names of the timers that fire, NULL for one without; None for rows."""
+
+    @property
+    def timer(self) -> str | None:
+        """The name of the timer that fires."""
+
+    @property
     def watermark_ms(self) -> int | None:
         """The watermark in milliseconds; None before there is one."""
 
@@ -290,8 +312,25 @@ class Context(Protocol):
         """Put out rows: a mapping of names to columns, a record batch, or a list of columns. Each belongs to the row of the batch
         at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`."""
 
-    def clear_all(self, keys: Keys | None = None) -> None:
+    def register_on_time(self, *arguments: Any, keys: Keys | None = None) -> None:
+        """`([name,] time)`: have `on_timer` called when the watermark has passed the time, of each of `keys` (by default all, in
+        the per-row form the row's): milliseconds, a datetime, or an array with one each. A timer with the name of another of its
+        key replaces it."""
+
+    def register_on_processing_time(self, *arguments: Any, keys: Keys | None = None) -> None:
+        """The same by processing time, in a call without on_time."""
+
+    def clear_timer(self, name: str, keys: Keys | None = None) -> None:
+        """Forget the timer of this name."""
+
+    def clear_all_timers(self, keys: Keys | None = None) -> None:
+        """Forget all timers of these keys."""
+
+    def clear_all_state(self, keys: Keys | None = None) -> None:
         """Forget all that these keys have in all states; in the per-row form, without keys, what the row's key has."""
+
+    def clear_all(self, keys: Keys | None = None) -> None:
+        """Forget the states and the timers."""
 
 
 class ProcessTableFunction:
@@ -313,6 +352,14 @@ class ProcessTableFunction:
 
     def eval(self, ctx: Context, row: dict[str, Any]) -> Iterable[Any] | None:
         """One row; a generator or a list of the rows to put out: values of one column, tuples or dicts."""
+        raise NotImplementedError
+
+    def on_timer(self, ctx: Context) -> Any:
+        """Timers are due: of one key in the per-row form, in the batch form of `ctx.keys`. Returns as `eval` or `on_batch` do."""
+        raise NotImplementedError
+
+    def on_late(self, ctx: Context, rows: Any) -> Any:
+        """As `eval` or `on_batch`, for rows whose time the watermark has passed. Without this method they are as others."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -351,6 +398,13 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
     )
     if len(methods) != 1:
         raise DeclarationError(f"{cls.__name__} has either on_batch or eval")
+    methods += tuple(
+        m for m in ("on_timer", "on_late") if getattr(cls, m) is not getattr(ProcessTableFunction, m)
+    )
+    if len(methods) > 1 and not all(is_set):
+        raise DeclarationError("on_timer and on_late are for tables with SET_SEMANTIC_TABLE")
+    if "on_timer" in methods and any(PASS_COLUMNS_THROUGH in t.traits for t in tables):
+        raise DeclarationError("PASS_COLUMNS_THROUGH is for functions without timers, which have no row")
     required = [isinstance(a, TableArgument) or not a.is_optional for a in arguments]
     if sorted(required, reverse=True) != required:
         raise DeclarationError("arguments with a default stand behind the others")
@@ -360,7 +414,7 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
     )
     declared = InspectedFunction(
         FunctionKind.PROCESS_TABLE,
-        FunctionMode.ARROW if methods == ("on_batch",) else FunctionMode.GENERAL,
+        FunctionMode.ARROW if methods[0] == "on_batch" else FunctionMode.GENERAL,
         tuple(a.name for a in arguments),
         tuple("" if isinstance(a, TableArgument) else a.type for a in arguments),
         str(cls.result_type).strip(),
@@ -400,6 +454,7 @@ def _check_traits(table: TableArgument) -> None:
 __all__ = [
     "OPTIONAL_PARTITION_BY",
     "PASS_COLUMNS_THROUGH",
+    "REQUIRE_ON_TIME",
     "ROW_SEMANTIC_TABLE",
     "SET_SEMANTIC_TABLE",
     "ArgumentTrait",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlstream import (
     OPTIONAL_PARTITION_BY,
     PASS_COLUMNS_THROUGH,
+    REQUIRE_ON_TIME,
     ROW_SEMANTIC_TABLE,
     SET_SEMANTIC_TABLE,
     ListState,
@@ -124,6 +125,105 @@ def wander(v: int, states: Any) -> None:
                 states.list.clear()
 
 
+class Recent(ProcessTableFunction):
+    """Half a second after each row how many rows its key has had since then, in the order of their times."""
+
+    result_type = "ROW<n BIGINT>"
+    input = TableArgument(SET_SEMANTIC_TABLE, REQUIRE_ON_TIME)
+    times = MapState("BIGINT", "BIGINT")
+
+    def eval(self, ctx, row):
+        self.times[ctx.time_ms] = self.times[ctx.time_ms] + 1 if ctx.time_ms in self.times else 1
+        ctx.register_on_time(ctx.time_ms + 500)
+
+    def on_timer(self, ctx):
+        yield sum(n for time, n in self.times.items() if ctx.time_ms - 500 <= time <= ctx.time_ms)
+        for time in list(self.times):
+            if time <= ctx.time_ms - 500:
+                del self.times[time]
+
+
+class Sessions(ProcessTableFunction):
+    """The rows of a key that follow each other within a gap, whose rows come in order of time; on whole batches."""
+
+    result_type = "ROW<n BIGINT, seconds DOUBLE>"
+    input = TableArgument(SET_SEMANTIC_TABLE, REQUIRE_ON_TIME)
+    gap_ms = ScalarArgument("BIGINT NOT NULL")
+    count = ValueState("BIGINT", default=0)
+    first = ValueState("BIGINT", default=2**62)
+
+    def on_batch(self, ctx, batch):
+        count = self.count.get(ctx.keys).to_numpy() + ctx.row_counts
+        first = self.first.get(ctx.keys).to_numpy().copy()
+        np.minimum.at(first, ctx.groups, ctx.times_ms)
+        last = np.full(len(ctx.keys), -(2**62))
+        np.maximum.at(last, ctx.groups, ctx.times_ms)
+        self.count.put(ctx.keys, count)
+        self.first.put(ctx.keys, first)
+        ctx.register_on_time("end", last + self.gap_ms)
+
+    def on_timer(self, ctx):
+        first = self.first.get(ctx.keys).to_numpy()
+        ctx.emit({"n": self.count.get(ctx.keys), "seconds": (ctx.times_ms - self.gap_ms - first) / 1000})
+        ctx.clear_all()
+
+
+class Alarmed(ProcessTableFunction):
+    """Sets and clears timers as its rows say, and puts out those that fire."""
+
+    result_type = "STRING"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    fired = ValueState("INT", default=0)
+
+    def eval(self, ctx, row):
+        alarm(row["v"], ctx.time_ms, ctx)
+
+    def on_timer(self, ctx):
+        self.fired.value += 1
+        if ctx.timer == "a" and self.fired.value % 3:
+            ctx.register_on_time("b", ctx.time_ms + self.fired.value)
+        yield f"{ctx.timer} {ctx.time_ms}"
+
+    def on_late(self, ctx, row):
+        yield f"late {row['v']}"
+
+
+def alarm(v: int, time_ms: int, ctx: Any) -> None:
+    """One step of Alarmed, with its context or that of a model."""
+    match v % 8:
+        case 0 | 1:
+            ctx.register_on_time(time_ms + v)
+        case 2 | 3:
+            ctx.register_on_time("a", time_ms + 2 * v)
+        case 4:
+            ctx.register_on_time("b", time_ms - v)
+        case 5:
+            ctx.clear_timer("a")
+        case 6:
+            ctx.clear_all_timers()
+            ctx.register_on_time("b", time_ms + 2_000)
+
+
+class Ticking(ProcessTableFunction):
+    """By processing time: a row ten milliseconds after each first row of a key, and so on, three times."""
+
+    result_type = "BIGINT"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    ticks = ValueState("BIGINT")
+
+    def on_batch(self, ctx, batch):
+        fresh = ctx.keys.take(np.asarray(self.ticks.get(ctx.keys).is_null()))
+        self.ticks.put(fresh, [0] * len(fresh))
+        ctx.register_on_processing_time("tick", ctx.now_ms + 10, keys=fresh)
+
+    def on_timer(self, ctx):
+        ticks = self.ticks.get(ctx.keys).to_numpy() + 1
+        self.ticks.put(ctx.keys, ticks)
+        again = ctx.keys.take(ticks < 3)
+        ctx.register_on_processing_time("tick", ctx.now_ms + 10, keys=again)
+        ctx.emit([ticks], keys=ctx.keys)
+
+
 class Doubled(ProcessTableFunction):
     """Two rows of each, beside the columns of the table."""
 
@@ -184,6 +284,10 @@ class Broken(ProcessTableFunction):
                 ctx.emit([[1]], rows=[0], keys=ctx.keys)
             case "a state of another type":
                 self.count.put(ctx.keys, [2**40] * len(ctx.keys))
+            case "by key":
+                ctx.emit([[1]] * 1, keys=ctx.keys)
+            case "a timer":
+                ctx.register_on_processing_time(1)
             case "too many states":
                 self.count.put(ctx.keys, [1] * (len(ctx.keys) + 1))
         return None

@@ -12,7 +12,7 @@ from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
-from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.schema import Field, Schema
@@ -42,6 +42,7 @@ class ProcessTable(base.RelationalNode):
         return base.join_parts(
             f"function=[{self.ref.path}]",
             f"partition=[{', '.join(keys)}]" if keys else "",
+            f"time=[${self.reads[0].time_column}]" if self.reads[0].time_column >= 0 else "",
             f"uid=[{self.uid}]" if self.uid else "",
         )
 
@@ -76,6 +77,8 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         )
         exchange = hash_or_singleton(read.partition_keys) if read.has_set_semantics else FORWARD
         edges.append(PhysicalInput(source, exchange))
+        if read.time_column >= 0:
+            require_time(source, read.time_column, node.ref.name, node.span)
     is_single = node.reads[0].has_set_semantics and not node.reads[0].partition_keys
     spec = ProcessTableSpec(
         node.ref,
@@ -84,6 +87,7 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         node.arguments,
         planning.state_ttl_ms,
     )
+    times = frozenset({len(node.schema) - 1}) if spec.has_on_time else frozenset()
     _check_uid(planning, spec, node)
     partitions = [
         f"{read.name}=[{', '.join(read.columns[k] for k in read.partition_keys)}]"
@@ -95,11 +99,12 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         spec,
         tuple(edges),
         node.schema,
-        Traits(is_bounded=all(s.traits.is_bounded for s in sources)),
+        Traits(is_bounded=all(s.traits.is_bounded for s in sources), times=times),
         describe(
             "ProcessTableFunction",
             function=node.ref.path,
             partitionBy=f"[{', '.join(partitions)}]" if partitions else "",
+            onTime=node.reads[0].columns[node.reads[0].time_column] if spec.has_on_time else "",
             uid=spec.uid,
         ),
         node.span,

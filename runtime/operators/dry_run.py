@@ -20,9 +20,10 @@ from sqlstream.runtime.operators.iterate import Iterate
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.process.row_states import make_state
 from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, places_of
+from sqlstream.runtime.operators.process.timers import Timers
 from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
-from sqlstream.specs.process_table import ProcessTableSpec
+from sqlstream.specs.process_table import TIMERS, ProcessTableSpec
 from sqlstream.types import LogicalType, TypeRoot
 
 ROWS = 12_288
@@ -88,7 +89,8 @@ class _StatesAlone(Operator[ProcessTableSpec]):
             make_state(declared, state_type, None, spec.ttl_of(declared.ttl_ms), self._places, None)
             for declared, state_type in zip(spec.ref.process.states, spec.ref.state_types, strict=True)
         ]
-        for state in self._states:
+        self._timers = Timers(TIMERS, self._places, 1_000) if "on_timer" in spec.ref.methods else None
+        for state in (*self._states, *([] if self._timers is None else [self._timers])):
             context.state.add(state.table)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -100,6 +102,8 @@ class _StatesAlone(Operator[ProcessTableSpec]):
         def made(t: LogicalType) -> pa.Array:
             return made_up(to_arrow_type(t), 0).slice(0, len(found))
 
+        if self._timers is not None:
+            self._timers.register(found, None, groups)
         for state in self._states:
             match state:
                 case KeyedValue():

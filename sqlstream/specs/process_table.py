@@ -11,13 +11,15 @@ from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_tt
 
 class ProcessInput(msgspec.Struct, frozen=True):
     """A table that the function reads: `columns` are the names that its columns have there, `partition_keys` those of PARTITION
-    BY. `passes_columns`: the output has all columns of the table, and not only these."""
+    BY. `passes_columns`: the output has all columns of the table, and not only these. `time_column` is the row time that on_time
+    names, -1 for none."""
 
     name: str
     columns: tuple[str, ...]
     partition_keys: tuple[int, ...]
     has_set_semantics: bool
     passes_columns: bool = False
+    time_column: int = -1
 
     @property
     def copied(self) -> tuple[int, ...]:
@@ -25,10 +27,16 @@ class ProcessInput(msgspec.Struct, frozen=True):
         return tuple(range(len(self.columns))) if self.passes_columns else self.partition_keys
 
 
+TIMERS = "timers"
+PROCESSING_TIMERS = "processing_timers"
+"""The tables of timers by event time and by processing time."""
+
+
 class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
     """Call the function `ref` with the rows of `inputs`, in their order, and with constants as its other arguments, None for the
     default that its class has. The output is the columns of PARTITION BY, or all that are passed through, then those of the
-    function.
+    function, and with a row time `rowtime`: that of the row, or of the timer, that the output belongs to. A function with
+    `on_late` gets those rows there whose time the watermark has passed.
 
     `state_ttl_ms` is the time to live of states that declare none. `uid` finds the state again: that of the call, or the name of
     the function.
@@ -40,18 +48,27 @@ class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
     arguments: tuple[Expression | None, ...] = ()
     state_ttl_ms: int = 0
 
+    @property
+    def has_on_time(self) -> bool:
+        return self.inputs[0].time_column >= 0
+
+    @property
+    def has_on_late(self) -> bool:
+        return self.has_on_time and "on_late" in self.ref.methods
+
     def ttl_of(self, declared_ms: int) -> int:
         return self.state_ttl_ms if declared_ms < 0 else declared_ms
 
     def kept_state(self) -> str:
         assert self.ref.process is not None
-        states = self.ref.process.states
-        if not states:
+        kept = [(s.name, until_ttl(self.ttl_of(s.ttl_ms))) for s in self.ref.process.states]
+        if "on_timer" in self.ref.methods:
+            kept.append(("timers", "when they fire"))
+        if not kept:
             return ""
-        dropped = [until_ttl(self.ttl_of(state.ttl_ms)) for state in states]
-        of_each = [f"{state.name} {text}" for state, text in zip(states, dropped, strict=True)]
-        shown = dropped[:1] if len(set(dropped)) == 1 else of_each
-        return f"{', '.join(s.name for s in states)} of each key; dropped: {', '.join(shown)}"
+        dropped = list(dict.fromkeys(text for _, text in kept))
+        shown = dropped if len(dropped) == 1 else [f"{name} {text}" for name, text in kept]
+        return f"{', '.join(name for name, _ in kept)} of each key; dropped: {', '.join(shown)}"
 
     def state_bound(self) -> StateBound:
         assert self.ref.process is not None

@@ -62,6 +62,7 @@ CREATE TEMPORARY FUNCTION numbered AS 'process_functions.Numbered' LANGUAGE PYTH
 CREATE TEMPORARY FUNCTION remembered AS 'process_functions.RememberedByRow' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION remembered_in_batches AS 'process_functions.Remembered' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION paired AS 'process_functions.Paired' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION recent AS 'process_functions.Recent' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
 """`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""
@@ -92,7 +93,8 @@ STATELESS = {
 MOVED_ALONE = {"ConflictCheck", "KeptValues", "SingleRowCheck"}
 """An operator of INSERT alone, one whose rows differ in each run, one that keeps rows for a moment: their own tests move them."""
 KEEPS_NOTHING = {"CompareRows", "_StatesAlone"}
-"""Compares two bounded results once, for VERIFY, in a database of its own: such a job starts anew. The other only measures."""
+"""One compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew. The other is a user's
+function in EXPLAIN STATE, where it is not called."""
 
 
 BATCHES = (5, 9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from sqlstream import types as sql
@@ -25,6 +26,8 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs.process_table import ProcessInput
 
 ON_TIME, UID = "on_time", "uid"
+ROWTIME = "rowtime"
+"""The last column of the output of a call with on_time."""
 UID_CHARACTERS_MAX = 100
 
 BindItem = Callable[[exp.Expr, Namespace], FromItem]
@@ -59,10 +62,14 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
     _check_keys(ref, inputs, sources, span)
     arguments = tuple(_scalar(ref, place, given, namespace, span) for place in _scalar_places(ref))
     result = ref.result_type
-    own = tuple(Field(f.name, f.type) for f in result.fields)
+    own = [Field(f.name, f.type) for f in result.fields]
+    if (time := _on_time(ref, given.get(ON_TIME), sources, span, namespace)) is not None:
+        inputs = [
+            replace(read, time_column=source.node.schema.index_of(time.name))
+            for read, source in zip(inputs, sources, strict=True)
+        ]
+        own.append(Field(ROWTIME, time.type))
     schema = Schema((*output_fields(tuple(inputs), [s.node.schema for s in sources]), *own))
-    if ON_TIME in given:
-        raise _refusal("on_time is not supported yet", namespace.span(given[ON_TIME]), "leave it out")
     made = ProcessTable(
         tables=tuple(s.node for s in sources),
         ref=ref,
@@ -219,10 +226,47 @@ def _scalar(
             hint=hint,
         )
     if bound.type.nullable and not wanted.nullable:
-        raise UserError(
-            "SS3432", f'argument "{name}" of {ref.name} is not NULL', span=own, hint="write another literal"
-        )
+        hint = "give a value, or declare it without NOT NULL"
+        raise UserError("SS3432", f'argument "{name}" of {ref.name} is not NULL', span=own, hint=hint)
     return cast_to(bound, wanted, own)
+
+
+def _on_time(
+    ref: FunctionRef,
+    argument: nodes.CallArgument | None,
+    sources: list[FromItem],
+    span: Span | None,
+    namespace: Namespace,
+) -> Field | None:
+    """The row time that is named, which each table has."""
+    assert ref.process is not None
+    if argument is None:
+        if any("REQUIRE_ON_TIME" in table.traits for table in ref.process.tables):
+            raise UserError(
+                "SS3434", f"{ref.name} needs a row time", span=span, hint="write on_time => DESCRIPTOR(ts)"
+            )
+        return None
+    name, own = str(argument.this.name), namespace.span(argument)
+    fields = []
+    for table, source in zip(ref.process.tables, sources, strict=True):
+        schema = source.node.schema
+        if name not in schema.names:
+            hint = suggest(name, list(schema.names), "columns")
+            raise UserError("SS2003", f'table "{table.name}" has no column "{name}"', span=own, hint=hint)
+        field = schema.fields[schema.index_of(name)]
+        if not sql.is_rowtime(field.type):
+            hint = f"declare WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND in the table"
+            message = f'on_time takes a row time, and "{name}" is a plain {plain(field.type)}'
+            raise UserError("SS3434", message, span=own, hint=hint)
+        fields.append(field)
+    if any(field.type != fields[0].type for field in fields):
+        hint = "CAST one of them in the table's computed column"
+        raise UserError("SS3434", f'the columns "{name}" of the tables have other types', span=own, hint=hint)
+    if any(field.name == ROWTIME for field in ref.result_type.fields):
+        hint = "give that column of result_type another name"
+        message = f'{ref.name} has a column "{ROWTIME}", which a call with on_time adds'
+        raise UserError("SS3434", message, span=own, hint=hint)
+    return fields[0]
 
 
 def _uid(argument: nodes.CallArgument | None, namespace: Namespace) -> str:

@@ -1,4 +1,4 @@
-"""Calls a user's process table function, batch by batch or row by row."""
+"""Calls a user's process table function, batch by batch or row by row, and its timers as they are due."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionMode
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
+from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.operators.equal_values import key_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.process.calls import (
     BatchContext,
     Called,
     Emitted,
+    Occasion,
     RowContext,
     as_declared,
     columns_of_rows,
@@ -25,17 +28,26 @@ from sqlstream.runtime.operators.process.calls import (
 )
 from sqlstream.runtime.operators.process.row_states import Cursor, make_state
 from sqlstream.runtime.operators.process.states import KeySet, places_of
+from sqlstream.runtime.operators.process.timers import Firing, Timers
+from sqlstream.runtime.operators.window.closing import closed_ms
+from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.python.calls import TABLE_ROWS_MAX, failed
 from sqlstream.runtime.python.loading import load_target
 from sqlstream.runtime.python.values import python_values
 from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
+from sqlstream.specs.process_table import PROCESSING_TIMERS, TIMERS, ProcessTableSpec
+
+_EVENT_BUCKET_MS = 1_000
+_PROCESSING_BUCKET_MS = 100
 
 
 class ProcessTable(Operator[ProcessTableSpec]):
     """Emits what the function puts out, behind the columns of PARTITION BY or those that are passed through.
 
-    State: what the function declares, each state in a table of its name.
+    Rows that timers put out come before the watermark that fires them. At the end of the input all timers of event time fire, and
+    none of those that are set then; timers of processing time that are not due are dropped.
+    State: what the function declares, each state in a table of its name; the timers; and, for a function with a method for late
+    rows, the watermark.
     """
 
     def __init__(self, spec: ProcessTableSpec, context: OperatorContext) -> None:
@@ -64,8 +76,22 @@ class ProcessTable(Operator[ProcessTableSpec]):
             context.state.add(state.table)
             setattr(self._function, declared.name, state)
             self._states.append(state)
-        self._called = Called(spec.ref, self._states, context.now_ms)
+        self._timers: Timers | None = None
+        if "on_timer" in spec.ref.methods:
+            name = TIMERS if spec.has_on_time else PROCESSING_TIMERS
+            self._timers = Timers(
+                name, places, _EVENT_BUCKET_MS if spec.has_on_time else _PROCESSING_BUCKET_MS
+            )
+            context.state.add(self._timers.table)
+        self._passed = context.state.add(closed_ms()) if spec.has_on_late else None
+        self._called = Called(spec.ref, self._states, context.now_ms, self._timers, spec.has_on_time)
         self._call("open", self._function.open)
+
+    def on_restored(self) -> None:
+        if self._timers is not None:
+            self._timers.restored()
+        if self._passed is not None and self._passed.value != WATERMARK_MIN:
+            self._called.watermark_ms = self._passed.value
 
     def _set_arguments(self) -> None:
         """Give the function the constants of the call."""
@@ -86,98 +112,151 @@ class ProcessTable(Operator[ProcessTableSpec]):
         except BaseException as error:
             raise failed(self.spec.ref, error, [], method) from error
 
+    # -- rows ----------------------------------------------------------------------------------------
+
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         # Planning may lose names, and inputs of a UNION ALL may have others.
         batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._inputs[input_index])
+        watermark_ms = self._called.watermark_ms
+        if not self.spec.has_on_late or watermark_ms is None:
+            self._process(batch, input_index, "", output)
+            return
+        is_late = times_ms(batch.column(self.spec.inputs[input_index].time_column)) <= watermark_ms
+        if is_late.any():
+            self._process(batch.filter(pa.array(is_late)), input_index, "on_late", output)
+            batch = batch.filter(pa.array(~is_late))
+        if batch.num_rows:
+            self._process(batch, input_index, "", output)
+
+    def _process(self, batch: pa.RecordBatch, input_index: int, method: str, output: Output) -> None:
         read = self.spec.inputs[input_index]
         groups: Array | None = None
         keys: KeySet | None = None
         if read.has_set_semantics:
             groups, first_rows, columns = key_groups(batch, read.partition_keys)
             keys = KeySet(self._key_names, columns, len(first_rows))
+        times = times_ms(batch.column(read.time_column)) if read.time_column >= 0 else None
+        occasion = Occasion(input_index, read.name, batch.num_rows, keys, groups, times, batch)
         if self._cursor is None:
-            emitted = self._by_batch(batch, read, groups, keys)
+            self._emit(self._by_batch(occasion, method or "on_batch"), occasion, output)
         else:
-            emitted = self._by_row(self._cursor, batch, read, groups, keys)
+            self._emit(self._by_row(self._cursor, occasion, method or "eval"), occasion, output)
+
+    def _emit(self, emitted: list[Emitted], occasion: Occasion, output: Output) -> None:
         for part in emitted:
-            copied = [
-                c for n in range(len(self.spec.inputs)) for c in self._copied(n, input_index, batch, part)
-            ]
+            copied = [c for n in range(len(self.spec.inputs)) for c in self._copied(n, occasion, part)]
             columns = [*copied, *part.columns]
+            if self.spec.has_on_time:
+                columns += self._row_times(occasion, part)
             wanted = self._schema.types
             arrays = [as_declared(c, t) for c, t in zip(columns, wanted, strict=True)]
             output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
-    def _copied(self, number: int, input_index: int, batch: pa.RecordBatch, part: Emitted) -> list[pa.Array]:
+    def _copied(self, number: int, occasion: Occasion, part: Emitted) -> list[pa.Array]:
         """The columns of table `number` that stand before those of the function."""
-        read = self.spec.inputs[input_index]
         if part.keys is not None:
             return list(part.keys.arrays)
+        if occasion.batch is None:
+            assert occasion.keys is not None
+            return taken(occasion.keys.arrays, part.rows)
+        read = self.spec.inputs[occasion.table]
         # Keys of other tables are those of the row.
-        columns = read.copied if number == input_index else read.partition_keys
-        return taken([batch.column(c) for c in columns], part.rows)
+        columns = read.copied if number == occasion.table else read.partition_keys
+        return taken([occasion.batch.column(c) for c in columns], part.rows)
 
-    def _by_batch(
-        self, batch: pa.RecordBatch, read: ProcessInput, groups: Array | None, keys: KeySet | None
-    ) -> list[Emitted]:
-        context = BatchContext(self._called, read.name, batch, groups, keys)
-        returned = self._call("on_batch", self._function.on_batch, context, batch)
+    def _row_times(self, occasion: Occasion, part: Emitted) -> list[pa.Array]:
+        if occasion.batch is not None:
+            read = self.spec.inputs[occasion.table]
+            return taken([occasion.batch.column(read.time_column)], part.rows)
+        assert occasion.times is not None
+        times = occasion.times if part.rows is None else occasion.times[part.rows]
+        target = self._schema.types[-1]
+        return [to_array(pa.timestamp("ms", target.tz), times)]
+
+    def _by_batch(self, occasion: Occasion, method: str) -> list[Emitted]:
+        context = BatchContext(self._called, occasion)
+        given = () if occasion.batch is None else (occasion.batch,)
+        returned = self._call(method, getattr(self._function, method), context, *given)
         if returned is not None:
             context.emit(returned)
-        if read.passes_columns and any(part.keys is not None for part in context.emitted):
-            raise UserError(
-                "SS5411",
-                f"Python function {self.spec.ref.name} puts out rows by key, and passes the columns of rows through",
-                hint="call ctx.emit with rows, the rows of the batch that they belong to",
-            )
+        if self.spec.inputs[occasion.table].passes_columns and any(
+            p.keys is not None for p in context.emitted
+        ):
+            hint = "call ctx.emit with rows, the rows of the batch that they belong to"
+            message = "it puts out rows by key, and passes the columns of rows through"
+            raise self._called.refusal(message, hint)
         return context.emitted
 
-    def _by_row(
-        self,
-        cursor: Cursor,
-        batch: pa.RecordBatch,
-        read: ProcessInput,
-        groups: Array | None,
-        keys: KeySet | None,
-    ) -> list[Emitted]:
-        values = [python_values(column) for column in batch.columns]
-        names, rows = batch.schema.names, batch.num_rows
-        key_values = [] if keys is None else [*zip(*map(python_values, keys.arrays), strict=True)]
-        context = RowContext(self._called, read.name, key_values)
-        if keys is not None:
-            cursor.keys = keys
+    def _by_row(self, cursor: Cursor, occasion: Occasion, method: str) -> list[Emitted]:
+        context = RowContext(self._called, occasion)
+        if occasion.keys is not None:
+            cursor.keys = occasion.keys
         items: list[Any] = []
-        counts = np.zeros(rows, dtype=np.int64)
-        evaluate = self._function.eval
-        number, row = 0, {}
+        counts = np.zeros(occasion.rows, dtype=np.int64)
+        evaluate = getattr(self._function, method)
+        places = range(occasion.rows) if occasion.batch is None else [0] * occasion.rows
+        groups = places if occasion.groups is None else occasion.groups.tolist()
+        given: tuple[Any, ...] = ()
         try:
-            places = [0] * rows if groups is None else groups.tolist()
-            for number, (group, given) in enumerate(zip(places, zip(*values, strict=True), strict=True)):
-                context.group = cursor.group = group
-                row = dict(zip(names, given, strict=True))
-                made = evaluate(context, row)
+            for number, (group, given) in enumerate(zip(groups, _arguments(occasion), strict=True)):
+                context.number, context.group = number, group
+                cursor.group = group
+                made = evaluate(context, *given)
                 if made is not None:
                     before = len(items)
                     items.extend(made)
                     counts[number] = len(items) - before
                     if len(items) > TABLE_ROWS_MAX:
-                        raise UserError(
-                            "SS5131",
-                            f"Python function {self.spec.ref.name} makes more than {TABLE_ROWS_MAX:,} rows of one batch",
-                        )
+                        message = f"it makes more than {TABLE_ROWS_MAX:,} rows of one batch"
+                        raise self._called.refusal(message, "put out fewer rows")
         except UserError:
             raise
         except BaseException as error:
-            raise failed(self.spec.ref, error, [row], "eval") from error
+            raise failed(self.spec.ref, error, [*given], method) from error
         for state in self._states:
             state.finish()
+        context.finish()
         if not items:
             return []
-        return [Emitted(columns_of_rows(items, self._called), np.repeat(np.arange(rows), counts), None)]
+        rows = np.repeat(np.arange(occasion.rows), counts)
+        return [Emitted(columns_of_rows(items, self._called), rows, None)]
+
+    # -- time ----------------------------------------------------------------------------------------
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         self._called.watermark_ms = watermark_ms
+        if self._passed is not None:
+            self._passed.value = watermark_ms
+        if self._timers is not None and self.spec.has_on_time:
+            self._fire(self._timers.due(watermark_ms, takes_new=watermark_ms != WATERMARK_MAX), output)
         return watermark_ms
+
+    def next_processing_time_ms(self) -> int | None:
+        return None if self._timers is None or self.spec.has_on_time else self._timers.first_ms()
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if self._timers is not None and not self.spec.has_on_time:
+            # What is set on the way waits for the next call: rows are not held up.
+            self._fire(self._timers.due(now_ms, takes_new=False), output)
+
+    def _fire(self, firing: Firing, output: Output) -> None:
+        assert self._timers is not None
+        while len(slots := firing.next_round()):
+            keys, names, times = self._timers.fire(slots)
+            occasion = Occasion(0, "", len(keys), keys, None, times, None, names)
+            if self._cursor is None:
+                self._emit(self._by_batch(occasion, "on_timer"), occasion, output)
+            else:
+                self._emit(self._by_row(self._cursor, occasion, "on_timer"), occasion, output)
 
     def close(self) -> None:
         self._call("close", self._function.close)
+
+
+def _arguments(occasion: Occasion) -> list[tuple[Any, ...]]:
+    """What each call is given besides the context."""
+    if occasion.batch is None:
+        return [()] * occasion.rows
+    names = occasion.batch.schema.names
+    values = zip(*map(python_values, occasion.batch.columns), strict=True)
+    return [(dict(zip(names, row, strict=True)),) for row in values]

@@ -25,6 +25,7 @@ from sqlstream.runtime.python.values import arrow_values
 from sqlstream.runtime.state.operator_state import StateScope
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.growing_lists import GrowingLists
+from sqlstream.runtime.state.storage.slot_columns import SlotColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.process_table import ProcessTableSpec
 from sqlstream.types import LogicalType, TypeRoot
@@ -290,10 +291,26 @@ def positions(groups: Any, count: int) -> Array:
 
 
 class MapEntries(StateEntries):
-    """Entries by key and map key. State: those; once all entries of a key were asked for, the entries of each key in a chain."""
+    """Entries by key and what stands behind the `owner_columns` of the key, such as the key of a map.
+
+    State: those; once all entries of a key were asked for, the entries of each key in a chain."""
 
     _chains: Chains | None = None
     _owners: KeyIndex | None = None
+
+    def __init__(
+        self,
+        name: str,
+        keys: pa.Schema,
+        columns: Sequence[SlotColumn],
+        scope: StateScope,
+        *,
+        ttl_ms: int = 0,
+        placed_by: int = -1,
+        owner_columns: int,
+    ) -> None:
+        super().__init__(name, keys, columns, scope, ttl_ms=ttl_ms, placed_by=placed_by)
+        self._owner_types = keys.types[:owner_columns]
 
     def get_or_create(self, key_columns: Sequence[pa.Array]) -> tuple[Array, Array]:
         slots, is_new = super().get_or_create(key_columns)
@@ -303,7 +320,9 @@ class MapEntries(StateEntries):
 
     def _link(self, slots: Array) -> None:
         assert self._chains is not None
-        self._chains.append(self._owner_slots(self.keys(slots)[:-1], len(slots), is_made=True), slots)
+        self._chains.append(
+            self._owner_slots(self.keys(slots)[: len(self._owner_types)], len(slots), is_made=True), slots
+        )
 
     def _owner_slots(self, columns: list[pa.Array], count: int, *, is_made: bool) -> Array:
         if not columns:
@@ -315,8 +334,7 @@ class MapEntries(StateEntries):
         """(position in `keys`, entry) of all entries of the keys."""
         if self._chains is None:
             # Made when it is first needed.
-            types = [field.type for field in list(self.schema)[: len(keys.arrays)]]
-            self._chains, self._owners = Chains(), KeyIndex(types) if types else None
+            self._chains, self._owners = Chains(), KeyIndex(self._owner_types) if self._owner_types else None
             self._link(self.slots())
         return self._chains.match(self._owner_slots(keys.arrays, len(keys), is_made=False))
 
@@ -351,6 +369,7 @@ class KeyedMap(MapState):
             places.scope,
             ttl_ms=ttl_ms,
             placed_by=len(places.keys) or -1,
+            owner_columns=len(places.keys),
         )
 
     def _entry_keys(self, keys: KeySet, groups: Any, map_keys: Any) -> list[pa.Array]:

@@ -26,7 +26,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     path.write_text(MODULE)
     cluster = LocalClusterClient()
     made = Session(cluster, {"python.files": str(path)})
-    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken"):
+    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken", "Recent"):
         run(made, f"CREATE FUNCTION {name} AS 'shipped_processes.{name}' LANGUAGE PYTHON")
     run(made, TABLES)
     yield made
@@ -96,8 +96,10 @@ def test_functions_over_functions_and_views_of_them(session: Session) -> None:
         ("SELECT * FROM numbered(TABLE t, CAST(RAND() AS INT))", "SS3432", "is a constant", "CAST(RAND() AS INT)"),
         ("SELECT * FROM broken(TABLE t PARTITION BY k)", "SS3430", 'needs its argument "how"', ""),
         ("SELECT * FROM numbered(TABLE t, uid => 1)", "SS3430", "uid is a text", "uid => 1"),
-        ("SELECT * FROM numbered(TABLE t, on_time => DESCRIPTOR(v))", "SS3430", "on_time is not supported", ""),
+        ("SELECT * FROM numbered(TABLE t, on_time => DESCRIPTOR(v))", "SS3434", "takes a row time", "on_time => DESCRIPTOR(v)"),
         ("SELECT * FROM numbered(TABLE t, on_time => v)", "SS3430", "is a DESCRIPTOR, not a value", "on_time => v"),
+        ("SELECT * FROM recent(TABLE t PARTITION BY k)", "SS3434", "recent needs a row time", ""),
+        ("SELECT * FROM recent(TABLE t PARTITION BY k, on_time => DESCRIPTOR(z))", "SS2003", 'no column "z"', ""),
         ("SELECT * FROM paired(TABLE t PARTITION BY k, TABLE t PARTITION BY v)", "SS3431", "have the types", ""),
         ("SELECT numbered(1)", "SS2030", "it reads tables", "numbered(1)"),
         ("SELECT * FROM numbered(1)", "SS2030", "it reads tables", "numbered(1)"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import process_functions
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_harness import (
+    Clock,
     Collected,
     ManualClock,
     Row,
@@ -26,13 +28,16 @@ from operator_harness import (
 )
 
 from sqlstream import types as sql
+from sqlstream.elements import WATERMARK_MAX, Watermark
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
 from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import declared_function
 from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.process import timers
 from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, Places
+from sqlstream.runtime.operators.process.timers import Timers
 from sqlstream.runtime.state.operator_state import OperatorState, StateScope
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
@@ -200,6 +205,192 @@ def test_what_a_function_does_wrong_is_said(how: str, code: str, said: str) -> N
         run_operator(spec, context_of(spec), [[("a", 1), ("b", 2)]])
     assert caught.value.code == code
     assert said in caught.value.message
+
+
+# -- timers ------------------------------------------------------------------------------------------
+
+
+TIMED = Schema.of(("k", sql.STRING), ("v", sql.BIGINT), ("ts", sql.as_rowtime(sql.timestamp(3))))
+
+
+def timed(cls: type, *arguments: Any) -> tuple[ProcessTableSpec, Any]:
+    spec = spec_of(cls, *arguments)
+    (read,) = spec.inputs
+    spec = msgspec.structs.replace(
+        spec, inputs=(msgspec.structs.replace(read, columns=TIMED.names, time_column=2),)
+    )
+    own = [Field(f.name, f.type) for f in spec.ref.result_type.fields]
+    return spec, operator_context([TIMED], Schema((TIMED.fields[0], *own, Field("rowtime", TIMED.types[2]))))
+
+
+class AlarmModel:
+    """The timers of one key, as they fire one by one."""
+
+    def __init__(self) -> None:
+        self.timers: dict[str | int, int] = {}
+        self.fired = 0
+
+    def register_on_time(self, *arguments: Any) -> None:
+        self.timers[arguments[0]] = arguments[-1]
+
+    def clear_timer(self, name: str) -> None:
+        self.timers.pop(name, None)
+
+    def clear_all_timers(self) -> None:
+        self.timers = {}
+
+    def pass_watermark(self, watermark: int, is_last: bool) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        due = set(self.timers) if is_last else None
+        while True:
+            ready = [
+                (t, n if isinstance(n, str) else "", n) for n, t in self.timers.items() if t <= watermark
+            ]
+            if due is not None:
+                ready = [r for r in ready if r[2] in due]
+            if not ready:
+                return found
+            time, shown, name = min(ready, key=lambda r: r[:2])
+            del self.timers[name]
+            self.fired += 1
+            if due is not None:
+                due.discard(name)
+            if shown == "a" and self.fired % 3:
+                self.timers["b"] = time + self.fired
+            found.append((f"{shown or None} {time}", time))
+
+
+ALARMS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 60), st.integers(0, 3_000)),
+        st.integers(0, 4_000),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(ALARMS, st.integers(0, 30), st.integers(0, 2))
+def test_timers_fire_as_those_of_a_model(items: list[Any], cut: int, parallelism: int) -> None:
+    """Rows one by one, watermarks that rise, a snapshot anywhere, any parallelism behind it."""
+    spec, context = timed(process_functions.Alarmed)
+    models: dict[str, AlarmModel] = defaultdict(AlarmModel)
+    expected: dict[str, list[Row]] = defaultdict(list)
+    output = Collected()
+    subtasks = [make_operator(spec, context)]
+    watermark = -1
+    for number, item in enumerate(items):
+        if number == cut:
+            snapshots = [operator.context.state.snapshot() for operator in subtasks]
+            count = parallelism + 1
+            subtasks = [restored(spec, context, snapshots, n, count) for n in range(count)]
+        if isinstance(item, tuple):
+            key, v, time = item
+            feed(subtasks[subtask_of(key, len(subtasks))], [[item]], output)
+            if watermark >= 0 and time <= watermark:
+                expected[key].append((key, f"late {v}", time))
+            else:
+                process_functions.alarm(v, time, models[key])
+        elif item > watermark:
+            watermark = item
+            for operator in subtasks:
+                feed(operator, [Watermark(watermark)], output)
+            for key in models:
+                expected[key] += [(key, *f) for f in models[key].pass_watermark(watermark, False)]
+    for operator in subtasks:
+        finish(operator, output)
+    for key in models:
+        expected[key] += [(key, *f) for f in models[key].pass_watermark(WATERMARK_MAX, True)]
+    for key in "ab":
+        assert [row for row in output.rows if row[0] == key] == expected[key]
+
+
+def test_sessions_by_batch_close_when_the_watermark_has_passed_their_gap() -> None:
+    spec, context = timed(process_functions.Sessions, Literal(1_000, sql.BIGINT.not_null()))
+    output = run_operator(
+        spec,
+        context,
+        [
+            [("a", 1, 0), ("b", 1, 100), ("a", 1, 500)],
+            Watermark(600),
+            [("a", 1, 1_400)],
+            Watermark(1_200),
+            [("b", 1, 1_300)],
+            Watermark(2_500),
+            [("a", 1, 3_000)],
+        ],
+    )
+    assert output.rows == [
+        ("b", 1, 0.0, 1_100),
+        ("b", 1, 0.0, 2_300),
+        ("a", 3, 1.4, 2_400),
+        ("a", 1, 0.0, 4_000),
+    ]
+    assert output.watermarks == [600, 1_200, 2_500, WATERMARK_MAX]
+
+
+def test_timers_of_processing_time_fire_by_the_clock_and_are_dropped_at_the_end() -> None:
+    clock = ManualClock(0)
+    spec = spec_of(process_functions.Ticking)
+    context = context_of(spec, now_ms=clock)
+    operator, output = make_operator(spec, context), Collected()
+    feed(operator, [[("a", 1)], Clock(5), [("b", 1), ("a", 2)], Clock(12)], output)
+    assert output.rows == [("a", 1)]
+    operator = restored(spec, context, [operator.context.state.snapshot()], 0, 1)
+    feed(operator, [Clock(16), Clock(24)], output)
+    assert output.rows == [("a", 1), ("b", 1), ("a", 2)]
+    feed(operator, [Clock(1_000)], output)
+    assert output.rows[3:] == [("b", 2), ("a", 3), ("b", 3)]
+    assert operator.next_processing_time_ms() is None
+    feed(operator, [[("c", 1)]], output)
+    finish(operator, output)
+    assert len(output.rows) == 6
+
+
+def test_a_timer_that_sets_itself_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(process_functions.Alarmed):
+        def on_timer(self, ctx: Any) -> None:
+            ctx.register_on_time(ctx.time_ms)
+
+    monkeypatch.setattr(process_functions, "Endless", Endless, raising=False)
+    monkeypatch.setattr(Endless, "__module__", "process_functions")
+    monkeypatch.setattr(timers, "_ROUNDS_MAX", 100)
+    spec, context = timed(Endless)
+    with pytest.raises(UserError, match="have fired 100 times at one watermark") as caught:
+        run_operator(spec, context, [[("a", 0, 5)], Watermark(10)])
+    assert caught.value.code == "SS5411"
+
+
+def test_what_a_clock_does_not_have_is_refused() -> None:
+    spec, context = timed(process_functions.Ticking)
+    with pytest.raises(UserError, match="with on_time timers are of event time") as caught:
+        run_operator(spec, context, [[("a", 6, 1)]])
+    assert caught.value.code == "SS5411"
+    spec, context = timed(process_functions.Broken, Literal("by key", sql.STRING.not_null()))
+    with pytest.raises(UserError, match="output by key has no rowtime"):
+        run_operator(spec, context, [[("a", 6, 1)]])
+    spec = spec_of(process_functions.Broken, Literal("a timer", sql.STRING.not_null()))
+    with pytest.raises(UserError, match="it has no on_timer"):
+        run_operator(spec, context_of(spec), [[("a", 6)]])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(-5_000, 20_000)), max_size=30),
+    st.integers(-6_000, 21_000),
+)
+def test_due_slots_are_those_whose_time_has_come(registered: list[tuple[int, int]], limit: int) -> None:
+    made = Timers("timers", Places(pa.schema([("k", pa.int64())]), StateScope()), 1_000)
+    times: dict[int, int] = {}
+    for number, (key, time) in enumerate(registered):
+        made.register(KeySet(["k"], [pa.array([key])], 1), "t", np.array([time]))
+        times[key] = time
+        if number % 7 == 6:
+            assert made.first_ms() == min(times.values())
+    taken = made.take(limit)
+    keys = made.table.keys(taken)[0].to_pylist()
+    assert sorted(keys) == sorted(k for k, t in times.items() if t <= limit)
+    made.table.forget(taken)
+    assert made.first_ms() == min((t for t in times.values() if t > limit), default=None)
 
 
 # -- states by batch ---------------------------------------------------------------------------------
