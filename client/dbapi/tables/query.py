@@ -37,6 +37,7 @@ class NamedTable:
     options: tuple[tuple[str, str], ...] = ()
     version: Expression | None = None
     place: Place | None = None
+    is_of_catalog: bool = True
 
     @property
     def name(self) -> str:
@@ -263,7 +264,36 @@ class GivenQuery:
         writer.mark(start, self.place)
 
 
-Body: TypeAlias = Block | SetOperation | GivenQuery
+@dataclasses.dataclass(frozen=True, eq=False)
+class Iteration:
+    """WITH RECURSIVE: the rows of `start`, and those that `step`, which reads `name`, makes of the rows of each round."""
+
+    name: str
+    start: Relation
+    step: Relation
+    operator: str
+    own: frozenset[int]
+    place: Place | None = None
+
+    def write(self, writer: Writer, outer: Scope | None = None) -> None:
+        start = writer.length
+        writer.add(f"WITH RECURSIVE {quoted(self.name)} AS (")
+        writer.indent(1)
+        writer.line()
+        self.start.write(writer, is_operand=True)
+        writer.line()
+        writer.add(self.operator)
+        writer.line()
+        self.step.write(writer, is_operand=True)
+        writer.indent(-1)
+        writer.line()
+        writer.add(")")
+        writer.line()
+        writer.add(f"SELECT * FROM {quoted(self.name)}")
+        writer.mark(start, self.place)
+
+
+Body: TypeAlias = Block | SetOperation | GivenQuery | Iteration
 
 
 # -- names -------------------------------------------------------------------------------------------

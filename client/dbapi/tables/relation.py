@@ -17,6 +17,7 @@ from sqlstream.client.dbapi.tables.query import (
     Block,
     Body,
     DerivedTable,
+    Iteration,
     NamedTable,
     Scope,
     SetOperation,
@@ -171,11 +172,13 @@ class Relation:
         if isinstance(body, SetOperation):
             for table in body.tables:
                 yield from table._read_tables()
+        if isinstance(body, Iteration):
+            yield from body.start._read_tables()
         for side in body.sides if isinstance(body, Block) else ():
             source = side.source
             if isinstance(source, WindowedTable | SnapshotTable):
                 source = source.source
             if isinstance(source, DerivedTable):
                 yield from source.table._read_tables()
-            elif isinstance(source, NamedTable) and source.version is None:
+            elif isinstance(source, NamedTable) and source.version is None and source.is_of_catalog:
                 yield source.parts

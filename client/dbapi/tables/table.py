@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sqlstream.client.dbapi.errors import ProgrammingError
@@ -26,6 +27,7 @@ from sqlstream.client.dbapi.tables.expressions import (
 from sqlstream.client.dbapi.tables.inserts import Insert, explained
 from sqlstream.client.dbapi.tables.query import (
     Block,
+    Iteration,
     NamedTable,
     Rows,
     SetOperation,
@@ -60,6 +62,10 @@ _JOINS: dict[str, str] = {
     "cross": "CROSS JOIN",
 }
 _BOUNDS = ("window_start", "window_end")
+
+
+_ITERATIONS: ContextVar[int] = ContextVar("iterations", default=0)
+"""How many steps of iterations are being written."""
 
 
 class Table(Relation):
@@ -373,6 +379,29 @@ class Table(Relation):
         own = frozenset().union((id_,), self._lineage)
         operator = f"{word}{' ALL' if all_ else ''}{suffix}"
         return Table(self._connection, SetOperation(operator, (self, *others), own, Place.here()), id_)
+
+    def iterate(self, step: Callable[[Table], Table], *, all: bool = False, name: str = "") -> Table:
+        """The rows of this table, and those that `step` makes of them, of these and so on, until a round makes none: WITH
+        RECURSIVE. `step` is called once, with the table of the rows of a round, and returns that of the next one. A row counts
+        once, or (`all`) as often as it is made."""
+        depth = _ITERATIONS.get()
+        named = name or f"iterated{depth + 1 if depth else ''}"
+        id_ = next_id()
+        source = NamedTable((named,), is_of_catalog=False)
+        block = Block((Side(source),), frozenset((id_,)), place=Place.here())
+        token = _ITERATIONS.set(depth + 1)
+        try:
+            made = step(Table(self._connection, block, id_))
+        finally:
+            _ITERATIONS.reset(token)
+        if not isinstance(made, Table):
+            raise ProgrammingError("the step of an iteration returns a table", code="SS3447")
+        for table in (self, made):
+            table._refuse_order()
+        id_ = next_id()
+        own = frozenset((id_,)) | self._lineage
+        body = Iteration(named, self, made, "UNION ALL" if all else "UNION", own, Place.here())
+        return Table(self._connection, body, id_)
 
     def alias(self, name: str) -> Table:
         """The table under another name, so that it can be joined with itself: columns of one are none of the other."""

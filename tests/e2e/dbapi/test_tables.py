@@ -127,6 +127,23 @@ def _three_joined(c: Tables) -> Table:
     return pairs.filter(totals.total > 10).select(auction.item, bid.price, totals.total)
 
 
+def _iterated(c: Tables, all_: bool) -> Table:
+    start = c.bid.filter(c.bid.bidder == 13).select("auction", "bidder")
+    return start.iterate(
+        lambda found: found.filter(found.bidder > 10).select(found.auction, bidder=found.bidder - 1), all=all_
+    )
+
+
+def _followed(c: Tables) -> Table:
+    links = c.bid.select("auction", "bidder", "price")
+    start = links.filter(links.auction == 4).select(place=links.auction + 0)
+    reached = start.iterate(
+        lambda r: r.join(links, links.auction == r.place).select((links.bidder - 9).alias("place")),
+        name="reached",
+    )
+    return reached.filter(reached.place < 4).group_by("place").agg(n=f.count())
+
+
 def _window_joined(c: Tables) -> Table:
     bid, auction = c.bid, c.auction
     left, right = bid.window(tumble("1 min")), auction.window(tumble("1 min")).alias("a")
@@ -334,6 +351,22 @@ CASES: dict[str, Case] = {
         """SELECT l.price, r.item, l.window_end FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE) AS l
            JOIN TUMBLE(TABLE auction, DESCRIPTOR(opened), INTERVAL '1' MINUTE) AS r
            ON l.window_start = r.window_start AND l.window_end = r.window_end AND l.auction = r.id""",
+    ),
+    "an iteration": (
+        lambda c: _iterated(c, False),
+        """WITH RECURSIVE iterated AS (SELECT auction, bidder FROM bid WHERE bidder = 13
+           UNION SELECT auction, bidder - 1 FROM iterated WHERE bidder > 10) SELECT * FROM iterated""",
+    ),
+    "an iteration of all rows": (
+        lambda c: _iterated(c, True).filter(col("bidder") < 12),
+        """WITH RECURSIVE iterated AS (SELECT auction, bidder FROM bid WHERE bidder = 13
+           UNION ALL SELECT auction, bidder - 1 FROM iterated WHERE bidder > 10) SELECT * FROM iterated WHERE bidder < 12""",
+    ),
+    "an iteration with a join": (
+        _followed,
+        """WITH RECURSIVE reached AS (SELECT auction + 0 AS place FROM bid WHERE auction = 4
+           UNION SELECT b.bidder - 9 FROM reached AS r JOIN bid AS b ON b.auction = r.place)
+           SELECT place, COUNT(*) AS n FROM reached WHERE place < 4 GROUP BY place""",
     ),
     "elements": (
         lambda c: c.bid.unnest("tags", ["tag"]).select("auction", "tag"),

@@ -149,6 +149,8 @@ WRONG: dict[str, tuple[Wrong, str]] = {
         lambda t: t.join(t.alias("b"), t.auction == t.auction).window(tumble("1 min")), "and there are several: ts, ts"),
     "a computed time": (lambda t: t.window(tumble("1 min", on=t.ts + datetime.timedelta(1))), "no computed value"),
     "a version of a query": (lambda t: t.filter(t.price > 1).as_of(t.ts), "as_of takes a table or view"),
+    "a step that makes no table": (lambda t: t.iterate(lambda r: None), "the step of an iteration returns a table"),
+    "a step in an order": (lambda t: t.iterate(lambda r: r.order_by("price")), "would be lost"),
     "a name of four parts": (lambda t: t._connection.table("a", "b", "c", "d"), "named by catalog"),
 }  # fmt: skip
 
@@ -217,3 +219,13 @@ def test_tables_that_are_joined_row_by_row_are_written_as_sql_has_them(
     for table in (looked_up, words):
         parse_statement(table.to_sql())
     parse_statement(bid.join(held, bid.auction == held.id).to_sql())
+
+
+def test_an_iteration_within_a_step_has_a_name_of_its_own(bid: Table) -> None:
+    query = bid.select("auction").iterate(
+        lambda r: r.iterate(lambda s: s.filter(s.auction < 3)).filter(r.auction < 5), all=True
+    )
+    text = query.to_sql()
+    assert text.count("WITH RECURSIVE iterated AS (") == text.count("WITH RECURSIVE iterated2 AS (") == 1
+    parse_statement(text)
+    assert query.columns == ["auction"]
