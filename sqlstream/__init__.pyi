@@ -7,6 +7,7 @@ from sqlstream.client.dbapi import threadsafety as threadsafety
 from sqlstream.client.dbapi.tables import *  # noqa: F403
 from sqlstream.process_functions import OPTIONAL_PARTITION_BY as OPTIONAL_PARTITION_BY
 from sqlstream.process_functions import PASS_COLUMNS_THROUGH as PASS_COLUMNS_THROUGH
+from sqlstream.process_functions import REQUIRE_ON_TIME as REQUIRE_ON_TIME
 from sqlstream.process_functions import ROW_SEMANTIC_TABLE as ROW_SEMANTIC_TABLE
 from sqlstream.process_functions import SET_SEMANTIC_TABLE as SET_SEMANTIC_TABLE
 from sqlstream.process_functions import ListState as ListState

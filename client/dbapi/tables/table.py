@@ -299,11 +299,13 @@ class Table(Relation):
         function: Any,
         *,
         partition_by: ColumnLike | Sequence[ColumnLike] = (),
+        on_time: ColumnLike | None = None,
         uid: str = "",
         **arguments: Value | Table | tuple[Table, ColumnLike | Sequence[ColumnLike]],
     ) -> Table:
         """The rows that a process table function makes of this table, its first one. `arguments` are its constants, and further
-        tables: `payments=(t, "customer")` with the columns that it is partitioned by. `uid` names its state."""
+        tables: `payments=(t, "customer")` with the columns that it is partitioned by. `on_time` is the row time of all of them,
+        for timers and in the output; `uid` names the state."""
         made = self._function(function)
         declared = made.declared.process
         if declared is None:
@@ -326,7 +328,8 @@ class Table(Relation):
             written = tuple(names_of(column(key)) for key in many(keys))
             tables.append((name, table._plain_source(), written))
         place, id_ = Place.here(), next_id()
-        source = ProcessedTable(made, tuple(tables), tuple(constants), uid, place)
+        time = names_of(column(on_time)) if on_time is not None else ""
+        source = ProcessedTable(made, tuple(tables), tuple(constants), time, uid, place)
         side = Side(source, id_, self._lineage, place=place)
         return Table(self._connection, Block((side,), frozenset((id_,)), place=place), id_)
 

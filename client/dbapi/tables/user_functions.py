@@ -99,6 +99,7 @@ class ProcessedTable:
     function: Function
     tables: tuple[tuple[str, NamedTable | DerivedTable, tuple[str, ...]], ...]
     constants: tuple[tuple[str, Expression], ...]
+    time: str
     uid: str
     place: Place | None
 
@@ -118,6 +119,8 @@ class ProcessedTable:
         parts: list[str | Written] = []
         for argument, value in self.constants:
             parts += [f"{separator}{argument} => ", value]
+        if self.time:
+            parts.append(f"{separator}on_time => DESCRIPTOR({self.time})")
         if self.uid:
             parts.append(f"{separator}uid => {text_literal(self.uid)}")
         for part in parts:

@@ -556,6 +556,11 @@ def test_functions_in_python_are_called_in_python(functions: Any) -> None:
             (2000,)
         ]
         assert bid.process(functions.Numbered, partition_by="auction").rows() == [(1, 1)]
+        timed = connection.from_batches(AUCTIONS, watermark=("opened", "0 s"))
+        numbered = timed.process(functions.Numbered, partition_by="id", on_time=timed.opened)
+        assert numbered.window(tumble("1 h", on="rowtime")).agg(n=f.sum(numbered.n)).select("n").rows() == [
+            (3,)
+        ]
 
 
 def test_functions_in_python_are_called_at_a_server_that_runs_them(functions: Any, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import datetime
+import importlib
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -229,3 +232,15 @@ def test_an_iteration_within_a_step_has_a_name_of_its_own(bid: Table) -> None:
     assert text.count("WITH RECURSIVE iterated AS (") == text.count("WITH RECURSIVE iterated2 AS (") == 1
     parse_statement(text)
     assert query.columns == ["auction"]
+
+
+def test_editors_are_told_of_every_name_of_the_package() -> None:
+    stub = ast.parse((Path(sqlstream.__file__).parent / "__init__.pyi").read_text())
+    told: set[str] = {"__version__"}
+    for node in stub.body:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        names = [name.asname or name.name for name in node.names]
+        told.update(importlib.import_module(str(node.module)).__all__ if names == ["*"] else names)
+    assert told >= set(sqlstream.__all__)
+    assert (Path(sqlstream.__file__).parent / "py.typed").exists()
