@@ -33,7 +33,8 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
     """With rounds only where the step does not treat each row alone, or where a row that is retracted might seem to be made by
     rows that it made itself."""
     first = inputs[0]
-    for has_rounds, is_insert_only in _manners(node, first.traits.is_insert_only):
+    is_linear = treats_rows_alone(node.step, node.level)
+    for has_rounds, is_insert_only in _manners(node, is_linear, first.traits.is_insert_only):
         step = _planned(planning, inputs, node, has_rounds, is_insert_only)
         if step.root.traits.is_insert_only or not is_insert_only:
             break
@@ -43,6 +44,7 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
         results=step.results,
         is_distinct=node.is_distinct,
         has_rounds=has_rounds,
+        is_linear=is_linear,
         is_insert_only=is_insert_only,
     )
     sources = (first, *step.tables)
@@ -69,9 +71,8 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
     )
 
 
-def _manners(node: Iterate, is_insert_only: bool) -> Iterator[tuple[bool, bool]]:
+def _manners(node: Iterate, is_linear: bool, is_insert_only: bool) -> Iterator[tuple[bool, bool]]:
     """(has_rounds, is_insert_only): how the step may be run, the cheapest first. The last one always can."""
-    is_linear = treats_rows_alone(node.step, node.level)
     if is_insert_only and (is_linear or not node.is_distinct):
         yield not is_linear, True
     yield not is_linear or node.is_distinct, False

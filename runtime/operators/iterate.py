@@ -27,7 +27,8 @@ from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
-from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.storage.arrays import Array, distinct, grown
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn
 from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.schema import Field, Schema
@@ -36,6 +37,7 @@ from sqlstream.types import BIGINT
 
 WAIT_MS = 100
 """How long rows may wait for others while the task has other work."""
+LAZY_ROUNDS = 64
 _NOWHERE = -1
 
 
@@ -134,7 +136,7 @@ class Iterate(HoldingOperator[IterateSpec]):
             width = len(self.context.output_schema)
             rounds = view_values(batch.column(width), np.int64)
             rows = batch.remove_column(width)
-            for each in np.unique(rounds).tolist():
+            for each in distinct(rounds).tolist():
                 is_of_round = rounds == each
                 self._pending.append(
                     each + 1, rows if is_of_round.all() else rows.filter(pa.array(is_of_round))
@@ -234,7 +236,7 @@ class RowsOfRounds(Protocol):
 def _rows_of_rounds(spec: IterateSpec, context: OperatorContext) -> RowsOfRounds:
     if not spec.is_distinct:
         return EveryRow()
-    return EarliestRows(context) if spec.has_rounds else NewRows(context)
+    return RankedRows(context, is_exact=not spec.is_linear) if spec.has_rounds else NewRows(context)
 
 
 class EveryRow:
@@ -291,29 +293,35 @@ class NewRows:
         return None
 
 
-class EarliestRows:
-    """UNION of rows that may be retracted: a row is one of the first round that makes it.
+class RankedRows:
+    """UNION of rows that may be retracted: a row is one of a round that makes it, and of no other.
 
-    A row that is not made in its round any more leaves it, and with it what was made of it; only when a later round comes that
-    makes it too is it a row of that one. So rows that make each other in a circle all go when nothing else makes them.
-    State: how often each row is made in each round. From it follow the round of each row, and whether it is in a round.
+    A row stays in its round as long as that round or an earlier one makes it: what it is made of there does not depend on it.
+    When none does it leaves, and with it what was made of it; only when a later round comes that makes it too is it a row of
+    that one. So rows that make each other in a circle all go when nothing else makes them.
+    With `is_exact` a row is always one of the first round that makes it, for steps that ask which rows of a round there are. Else
+    that matters to nobody, and only rows of rounds behind LAZY_ROUNDS move to an earlier one. So rounds do not rise without end
+    as rows come and go: by induction, a row is at most LAZY_ROUNDS behind the first round that could make it.
+    State: how often each row is made in each round, and the round of each row of the result.
     """
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, *, is_exact: bool) -> None:
+        self._lazy_rounds = 0 if is_exact else LAZY_ROUNDS
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._width = len(context.output_schema)
-        columns = Schema((*context.output_schema.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
+        scope = context.state.scope
+        rows = to_arrow_schema(context.output_schema)
+        with_round = Schema((*context.output_schema.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
         self._made = context.state.add(
             KeyedMultiset(
-                "rows",
-                to_arrow_schema(columns),
-                tuple(range(self._width)),
-                context.state.scope,
-                list_length=0,
+                "rows", to_arrow_schema(with_round), tuple(range(self._width)), scope, list_length=0
             )
         )
-        # By key slot the round of the row; by row slot whether it is in that round.
+        self._rounds = NumberColumn(ROUND_COLUMN, pa.int64())
+        self._result = context.state.add(KeyedTable("result", rows, [self._rounds], scope))
+        # By key slot the round of the row and the row slot for it; by row slot whether the step has the row in that round.
         self._round: Array = np.empty(0, dtype=np.int64)
+        self._place: Array = np.empty(0, dtype=np.int64)
         self._is_in: Array = np.empty(0, dtype=bool)
         self._scheduled: dict[int, list[Array]] = {}
         self._touched: list[Array] = []
@@ -328,19 +336,18 @@ class EarliestRows:
         return sum(rows.nbytes + signs.nbytes for rows, signs in self._changed)
 
     def on_restored(self) -> None:
-        keys = self._made.key_slots()
-        self._resize(keys, self._made.rows.slots())
-        positions, rows = self._made.match(keys)
-        is_made = self._made.rows.counts[rows] > 0
-        positions, rows = positions[is_made], rows[is_made]
-        rounds = self._rounds_of(rows)
-        order = np.lexsort((rounds, positions))
-        first = order[np.unique(positions[order], return_index=True)[1]]
-        self._round[keys[positions[first]]] = rounds[first]
-        self._is_in[rows[first]] = True
+        self._resize(self._made.key_slots(), self._made.rows.slots())
+        slots = self._result.slots()
+        if len(slots):
+            rounds = self._rounds.values[slots]
+            rows = self._made.rows.index.get([*self._result.keys(slots), to_array(pa.int64(), rounds)])
+            keys = self._made.keys_of(rows)
+            self._round[keys], self._place[keys], self._is_in[rows] = rounds, rows, True
 
     def _resize(self, keys: Array, rows: Array) -> None:
-        self._round = grown(self._round, int(keys.max(initial=-1)) + 1, _NOWHERE)
+        count = int(keys.max(initial=-1)) + 1
+        self._round = grown(self._round, count, _NOWHERE)
+        self._place = grown(self._place, count, _NOWHERE)
         self._is_in = grown(self._is_in, int(rows.max(initial=-1)) + 1, False)
 
     def _rounds_of(self, rows: Array) -> Array:
@@ -350,36 +357,36 @@ class EarliestRows:
         touched = self._scheduled.pop(round_, [])
         if batch is not None:
             rounds = to_array(pa.int64(), np.full(batch.num_rows, round_, dtype=np.int64))
-            fields = [
-                *list(batch.schema)[:-1],
-                pa.field(ROUND_COLUMN, pa.int64()),
-                batch.schema.field(self._width),
-            ]
-            made = pa.RecordBatch.from_arrays(
-                [*batch.columns[:-1], rounds, batch.columns[-1]], schema=pa.schema(fields)
-            )
+            made = batch.add_column(self._width, pa.field(ROUND_COLUMN, pa.int64(), nullable=False), rounds)
             keys, rows = self._made.apply(made)
             self._resize(keys, rows)
             touched.append(rows)
-        rows = np.unique(np.concatenate(touched))
+        rows = distinct(np.concatenate(touched))
         self._touched.append(rows)
         return self._settle(round_, rows)
 
     def _settle(self, round_: int, rows: Array) -> pa.RecordBatch | None:
-        """Decide about rows that may have come to the round or left it. Those of earlier rounds are settled."""
+        """Decide about rows that may have come to the round or left it. What earlier rounds make is final."""
         keys = self._made.keys_of(rows)
         before = self._round[keys]
-        is_earlier = (before != _NOWHERE) & (before < round_)
+        is_made = self._made.rows.counts[rows] > 0
         was_in = self._is_in[rows]
-        is_in = (self._made.rows.counts[rows] > 0) & ~is_earlier
+        is_in = is_made & ((before == _NOWHERE) | (before == round_))
+        is_later = before > round_
+        moves = is_made & is_later & (before > self._lazy_rounds)
+        is_in |= moves
+        doubtful = np.flatnonzero(was_in & ~is_made & (before == round_))
+        if len(doubtful):
+            is_in[doubtful] = self._is_made_before(keys[doubtful], round_)
+        # A row that moves is still in its old round, and one that this round made may be in a later one for that reason alone.
+        asked = moves | (is_later & ~is_made)
+        if asked.any():
+            self._schedule(before[asked], self._place[keys[asked]])
         enters, leaves = is_in & ~was_in, was_in & ~is_in
         self._is_in[rows] = is_in
-        moves = enters & (before != _NOWHERE)
-        if moves.any():
-            self._schedule(keys[moves], lambda rounds, of: rounds == before[moves][of])
         self._round[keys[enters]] = round_
-        gone = leaves & (before == round_)
-        self._round[keys[gone]] = _NOWHERE
+        self._place[keys[enters]] = rows[enters]
+        self._round[keys[leaves & (before == round_)]] = _NOWHERE
         homeless = keys[self._round[keys] == _NOWHERE]
         if len(homeless):
             self._schedule_next(homeless, round_)
@@ -392,12 +399,13 @@ class EarliestRows:
         self._changed.append((rows[changed], signs))
         return self._changes(rows[changed], signs)
 
-    def _schedule(self, keys: Array, chosen: Callable[[Array, Array], Array]) -> None:
-        """Let these keys' rows of some rounds be settled when their rounds come."""
+    def _is_made_before(self, keys: Array, round_: int) -> Array:
+        """bool[n]: whether an earlier round makes the rows of these distinct keys."""
         positions, rows = self._made.match(keys)
-        rounds = self._rounds_of(rows)
-        is_chosen = chosen(rounds, positions)
-        self._add_scheduled(rounds[is_chosen], rows[is_chosen])
+        is_made = (self._rounds_of(rows) < round_) & (self._made.rows.counts[rows] > 0)
+        found = np.zeros(len(keys), dtype=bool)
+        found[positions[is_made]] = True
+        return found
 
     def _schedule_next(self, keys: Array, round_: int) -> None:
         """Let the next round that makes a row decide about it."""
@@ -406,11 +414,12 @@ class EarliestRows:
         is_later = (rounds > round_) & (self._made.rows.counts[rows] > 0)
         positions, rows, rounds = positions[is_later], rows[is_later], rounds[is_later]
         order = np.lexsort((rounds, positions))
-        first = order[np.unique(positions[order], return_index=True)[1]]
-        self._add_scheduled(rounds[first], rows[first])
+        ordered = positions[order]
+        first = order[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(order)]]
+        self._schedule(rounds[first], rows[first])
 
-    def _add_scheduled(self, rounds: Array, rows: Array) -> None:
-        for each in np.unique(rounds).tolist():
+    def _schedule(self, rounds: Array, rows: Array) -> None:
+        for each in distinct(rounds).tolist():
             self._scheduled.setdefault(each, []).append(rows[rounds == each])
 
     def _changes(self, rows: Array, signs: Array) -> pa.RecordBatch:
@@ -421,18 +430,27 @@ class EarliestRows:
     def emit(self, output: Output) -> None:
         """A row that only has another round is the same row."""
         if self._changed:
-            rows, signs = (np.concatenate(each) for each in zip(*self._changed, strict=True))
+            rows = np.concatenate([rows for rows, _ in self._changed])
+            signs = np.concatenate([signs for _, signs in self._changed])
             self._changed = []
             keys, first, groups = np.unique(self._made.keys_of(rows), return_index=True, return_inverse=True)
+            self._keep(keys, rows[first])
             net = np.bincount(groups, weights=signs, minlength=len(keys)).astype(np.int64)
             order = np.argsort(net, kind="stable")
             order = order[net[order] != 0]
             if len(order):
                 output.emit(self._changes(rows[first[order]], net[order]))
         if self._touched:
-            touched = np.unique(np.concatenate(self._touched))
-            self._touched = []
-            self._made.sweep(touched)
+            touched, self._touched = np.concatenate(self._touched), []
+            self._made.sweep(touched[~self._is_in[touched]])
+
+    def _keep(self, keys: Array, rows: Array) -> None:
+        """Save the rounds of these distinct keys, each of which one of the rows has."""
+        columns = self._made.rows.columns(rows, range(self._width))
+        slots, _ = self._result.get_or_create(columns)
+        self._result.writing(slots)
+        self._rounds.values[slots] = self._round[keys]
+        self._result.forget(slots[self._round[keys] == _NOWHERE])
 
 
 def net_changes(batch: pa.RecordBatch) -> pa.RecordBatch:

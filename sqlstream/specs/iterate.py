@@ -49,8 +49,8 @@ class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
     The step reads number 0, the rows of the last round, and the numbers of the other inputs. Its `operators` have the numbers
     from there on, each after what it reads. `results` are the numbers whose rows are the next round.
     With `has_rounds` rows within the step have their round as last column, which every operator of the step keeps apart.
-    Without, the step treats each row of the last round alone, so that the rounds of rows do not matter. `is_insert_only`: no row
-    of a round is ever retracted.
+    `is_linear`: the step treats each row of the last round alone, so that the rounds of rows do not matter for the result.
+    `is_insert_only`: no row of a round is ever retracted.
     """
 
     name: str
@@ -58,6 +58,7 @@ class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
     results: tuple[Count, ...]
     is_distinct: bool
     has_rounds: bool
+    is_linear: bool
     is_insert_only: bool
 
     def kept_state(self) -> str:

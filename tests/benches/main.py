@@ -30,6 +30,7 @@ WORKLOADS: dict[str, str] = {
     "latency": "how soon results are visible to a client of a server",
     "lookup": "how many rows a lookup join answers on one core",
     "operators": "how many rows each family of operators takes on one core",
+    "recursion": "what it costs to keep a recursive query up to date",
     "small": "what jobs cost whose rows come in small batches, or not at all",
     "start": "what processes, first jobs and compiled kernels cost before anything is at work",
     "state": "how fast the keyed state of an operator is found, written and forgotten",

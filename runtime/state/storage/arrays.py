@@ -32,6 +32,21 @@ def grown(array: Array, capacity: int, fill: Any = 0, memory: ArrayMemory | None
     return larger
 
 
+def distinct(values: Array) -> Array:
+    """The different values, ascending. numpy's own function hashes, which takes several times as long.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    if not len(values) or values.min() == values.max():
+        return values[:1]
+    ordered = np.sort(values)
+    is_first = np.empty(len(ordered), dtype=bool)
+    is_first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
 class _Numbers:
     """The array 0, 1, 2, … that every result of `first_slots` is a view of."""
 

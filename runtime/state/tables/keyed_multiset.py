@@ -91,9 +91,9 @@ class KeyedMultiset(SavedByChanges):
             self._removed(row_slots)
 
     def _removed(self, row_slots: Array) -> None:
-        keys = np.unique(self._chains.slots_of(row_slots))
+        keys = np.unique(self._chains.slots_of(row_slots)) if self._has_ttl else None
         emptied = self._chains.remove(row_slots)
-        if self._has_ttl:
+        if keys is not None:
             # The last touch of a key is saved with its rows, and the rows that it came with are gone.
             self._changes.writing(self._chains.first_rows(np.setdiff1d(keys, emptied)))
         self._ttl.forget(emptied)

@@ -19,7 +19,7 @@ from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
-from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.arrays import Array, distinct
 from sqlstream.runtime.state.storage.columns import RowStore
 
 _NUMBERS = ("$count", "$matches", TOUCHED_COLUMN)
@@ -160,14 +160,14 @@ class KeyedRows(SavedByChanges):
         # Row by row: a retraction of a row that has expired takes nothing from one that is added after it.
         add_not_below_zero(self._counts.values, row_ids, signs)
         self._set_matches(row_ids, matches)
-        touched = np.unique(row_ids)
+        touched = distinct(row_ids)
         self._ttl.touch(touched)
         self._forget(touched[self._counts.values[touched] <= 0])
 
     def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
         """Add `amounts` to the numbers of matches; returns the distinct row ids, their numbers before and those after."""
         assert self._matches is not None
-        touched = np.unique(row_ids)
+        touched = distinct(row_ids)
         matches = self._matches.values
         before = matches[touched]
         with self._changes.lock:

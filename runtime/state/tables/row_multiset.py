@@ -19,7 +19,7 @@ from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.collection import ChangeSource
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
-from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.storage.arrays import Array, distinct, grown
 from sqlstream.runtime.state.storage.nested_column import NestedColumn
 
 
@@ -123,8 +123,7 @@ class RowMultiset(SavedByChanges, NeverExpires):
 
     def sweep(self, slots: Array) -> Array:
         """Forget and return the slots among these whose count is zero."""
-        empty = np.unique(slots)
-        empty = empty[self.counts[empty] == 0]
+        empty = distinct(slots[self.counts[slots] == 0])
         self.delete(empty)
         return empty
 
