@@ -26,7 +26,7 @@ _RESERVED_TEXT = (
 )
 RESERVED = frozenset(_RESERVED_TEXT.split())
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT")
+TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW")
 """Table functions that everybody has; the others are made by CREATE FUNCTION."""
 
 # sqlglot's types for the first word of its two-word keywords.

@@ -89,7 +89,9 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _lookup_join(spec, inputs[0], time_zone)
         case specs.ProcessTableSpec() as spec:
             keys = [m.of(read.partition_keys) for read, m in zip(spec.inputs, inputs, strict=True)]
-            rows = digest_of("process_table", spec.uid, [m.rows for m in inputs], keys)
+            constants = ["" if a is None else expression_meaning(a, (), time_zone) for a in spec.arguments]
+            called = [spec.uid, spec.ref.module, spec.ref.attribute, *constants]
+            rows = digest_of("process_table", called, [m.rows for m in inputs], keys)
             return _by_position(rows, (), len(node.schema))
         case _ as spec:
             return _of_one_input(node, spec, inputs)

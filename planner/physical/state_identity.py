@@ -196,6 +196,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
         case specs.ProcessTableSpec() as spec:
             # As Flink: the call has a name, and what is around it may change.
             types = node.inputs[0].node.schema.types
+            if not spec.uid:
+                # A built-in function.
+                return digest_of("process_table", own.rows)
             return digest_of(
                 "process_table", spec.uid, [type_text(types[k]) for k in spec.inputs[0].partition_keys]
             )
@@ -345,7 +348,11 @@ def _title(node: PhysicalNode) -> str:
         case specs.WatermarkAssignerSpec() as spec:
             return f"WATERMARK FOR {', '.join(watermark_columns(spec, node.schema))} of table {_table(node)}"
         case specs.ProcessTableSpec() as spec:
-            return spec.ref.name if spec.uid == spec.ref.name else f"{spec.ref.name}(…, uid => '{spec.uid}')"
+            return (
+                spec.ref.name
+                if spec.uid in ("", spec.ref.name)
+                else f"{spec.ref.name}(…, uid => '{spec.uid}')"
+            )
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate(node)
         case (

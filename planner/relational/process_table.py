@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import msgspec
+
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.function_ref import FunctionRef
 from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.description import describe
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
+from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.relational import node as base
@@ -45,6 +47,26 @@ class ProcessTable(base.RelationalNode):
             f"time=[${self.reads[0].time_column}]" if self.reads[0].time_column >= 0 else "",
             f"uid=[{self.uid}]" if self.uid else "",
         )
+
+    @property
+    def is_built_in(self) -> bool:
+        """COUNT_WINDOW, which reads no column but those of PARTITION BY."""
+        return self.ref.module.startswith("sqlstream.")
+
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        if not self.is_built_in:
+            return super().trim(pruning, wanted, time)
+        (read,), (table,) = self.reads, self.tables
+        width = len(table.schema)
+        own = self.schema.fields[width:]
+        below = frozenset(c for c in wanted if c < width) | frozenset(read.partition_keys)
+        source, places = pruning.trim(table, below or base.one_column(table.schema), time)
+        fields = source.schema.fields
+        keys = tuple(places[k] for k in read.partition_keys)
+        moved = msgspec.structs.replace(read, columns=source.schema.names, partition_keys=keys)
+        made = dataclasses.replace(self, tables=(source,), reads=(moved,), schema=Schema((*fields, *own)))
+        found = {c: places[c] for c in below} | {width + i: len(fields) + i for i in range(len(own))}
+        return made, found
 
     def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
         copied = self.reads[0].copied
@@ -82,7 +104,7 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
     is_single = node.reads[0].has_set_semantics and not node.reads[0].partition_keys
     spec = ProcessTableSpec(
         node.ref,
-        node.uid or node.ref.name,
+        node.uid or ("" if node.is_built_in else node.ref.name),
         node.reads,
         node.arguments,
         planning.state_ttl_ms,
@@ -114,7 +136,7 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
 
 def _check_uid(planning: Planning, spec: ProcessTableSpec, node: ProcessTable) -> None:
     """UserError SS3433 for two calls whose states could not be told apart."""
-    if not any(read.has_set_semantics for read in node.reads):
+    if not spec.uid or not any(read.has_set_semantics for read in node.reads):
         return
     other = planning.process_uids.setdefault(spec.uid, node)
     if other is not node and other != node:

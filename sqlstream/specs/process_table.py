@@ -39,7 +39,7 @@ class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
     `on_late` gets those rows there whose time the watermark has passed.
 
     `state_ttl_ms` is the time to live of states that declare none. `uid` finds the state again: that of the call, or the name of
-    the function.
+    the function; empty for a built-in one.
     """
 
     ref: FunctionRef

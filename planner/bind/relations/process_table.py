@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from sqlstream import types as sql
-from sqlstream.catalog import CatalogFunction
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, inputs_of
+from sqlstream.expressions import Expression, InputRef, Literal, inputs_of
 from sqlstream.function_ref import DeclaredTable, FunctionKind, FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.bind.context import suggest
@@ -22,9 +21,13 @@ from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import ProcessTable
 from sqlstream.planner.relational.process_table import output_fields
+from sqlstream.planner.rules.constant_folding import fold
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.process_table import ProcessInput
 
+COUNT_WINDOW = "sqlstream.functions.count_window"
+WINDOWS_MAX = 1_000
+"""How many windows of COUNT_WINDOW a row may be in."""
 ON_TIME, UID = "on_time", "uid"
 ROWTIME = "rowtime"
 """The last column of the output of a call with on_time."""
@@ -37,20 +40,17 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
     """UserError SS2005 for a function that there is none of, SS2030 for one that reads no tables, SS3430 to SS3432 for arguments
     that do not fit."""
     span = namespace.span(node)
-    found = user_function(node, namespace)
-    if found is None:
-        raise unknown_call(node, namespace)
-    ref = found.ref
+    ref = _function(node, namespace)
     if ref.kind is not FunctionKind.PROCESS_TABLE or ref.process is None:
         kind = ref.kind.value.lower()
         hint = f"write {'LATERAL TABLE(' if ref.kind is FunctionKind.TABLE else ''}{ref.usage}"
         raise UserError(
             "SS2030",
-            f"{found.path.name} is a function of kind {kind}, and reads no table",
+            f"{ref.name} is a function of kind {kind}, and reads no table",
             span=span,
             hint=hint,
         )
-    given = _arguments(node, found, namespace)
+    given = _arguments(node, ref, namespace)
     inputs, sources = [], []
     for table in ref.process.tables:
         argument = given.get(table.name)
@@ -61,6 +61,8 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
         sources.append(source)
     _check_keys(ref, inputs, sources, span)
     arguments = tuple(_scalar(ref, place, given, namespace, span) for place in _scalar_places(ref))
+    if ref.module == COUNT_WINDOW:
+        _check_count_window(arguments, given, namespace)
     result = ref.result_type
     own = [Field(f.name, f.type) for f in result.fields]
     if (time := _on_time(ref, given.get(ON_TIME), sources, span, namespace)) is not None:
@@ -82,6 +84,38 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
     return FromItem(made, Scope.of(schema))
 
 
+def _function(node: nodes.TableCall, namespace: Namespace) -> FunctionRef:
+    """The user's function, or the built-in one, which only a system function of the session hides."""
+    found = user_function(node, namespace)
+    is_plain = str(node.this) == "COUNT_WINDOW" and not node.meta.get("qualifier")
+    if is_plain and (found is None or not found.is_system or found.package):
+        from sqlstream.functions.count_window import count_window
+
+        return count_window()
+    if found is None:
+        raise unknown_call(node, namespace)
+    return found.ref
+
+
+def _check_count_window(
+    arguments: tuple[Expression | None, ...], given: dict[str, nodes.CallArgument], namespace: Namespace
+) -> None:
+    """UserError SS3435 for windows of no rows, and for more windows of a row than there may be."""
+    values = [None if a is None else fold(a) for a in arguments]
+    numbers = [v.value if isinstance(v, Literal) and isinstance(v.value, int) else None for v in values]
+    for name, number in zip(("size", "slide"), numbers, strict=True):
+        if name in given and (number is None or number < 1):
+            message = f"the {name} of COUNT_WINDOW is a whole number of rows, 1 or more"
+            raise UserError(
+                "SS3435", message, span=namespace.span(given[name]), hint="write COUNT_WINDOW(TABLE t, 100)"
+            )
+    size, slide = numbers
+    if size is not None and slide is not None and -(-size // slide) > WINDOWS_MAX:
+        message = f"a row would be in {-(-size // slide)} windows"
+        hint = f"give a longer slide: a row is in {WINDOWS_MAX} windows at most"
+        raise UserError("SS3435", message, span=namespace.span(given["slide"]), hint=hint)
+
+
 def _usage(ref: FunctionRef) -> str:
     assert ref.process is not None
     tables = {table.name: table for table in ref.process.tables}
@@ -98,10 +132,9 @@ def _refusal(message: str, span: Span | None, hint: str = "") -> UserError:
 
 
 def _arguments(
-    node: nodes.TableCall, found: CatalogFunction, namespace: Namespace
+    node: nodes.TableCall, ref: FunctionRef, namespace: Namespace
 ) -> dict[str, nodes.CallArgument]:
     """What is written for each parameter, and for `on_time` and `uid`, which each function has."""
-    ref = found.ref
     names = (*ref.parameters, ON_TIME, UID)
     tables = {table.name for table in ref.process.tables} if ref.process is not None else set()
     given: dict[str, nodes.CallArgument] = {}

@@ -31,6 +31,7 @@ from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
+from sqlstream.functions.count_window import count_window
 from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import declared_function
 from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
@@ -116,6 +117,26 @@ def test_rows_by_batch_are_numbered_over_any_split(rows: list[Row], cuts: list[i
     alone = spec_of(process_functions.Numbered, keys=())
     whole = run_operator(alone, context_of(alone), split(rows, cuts)).rows
     assert whole == [(n + 1,) for n in range(len(rows))]
+
+
+@given(SOURCES, st.lists(st.integers(0, 40), max_size=6), st.integers(1, 6), st.integers(0, 8))
+def test_count_windows_are_those_of_each_key_over_any_split(
+    rows: list[Row], cuts: list[int], size: int, slide: int
+) -> None:
+    number = sql.BIGINT.not_null()
+    arguments = (Literal(size, number), Literal(slide, number) if slide else None)
+    spec = ProcessTableSpec(
+        count_window(), "", (ProcessInput("data", ROWS.names, (0,), True, True),), arguments
+    )
+    seen: Counter[Any] = Counter()
+    expected = []
+    for key, v in rows:
+        place, seen[key] = seen[key], seen[key] + 1
+        starts = range(0, place + 1, slide or size)
+        expected += [
+            (key, v, n + 1, place - start + 1) for n, start in enumerate(starts) if place < start + size
+        ]
+    assert run_operator(spec, context_of(spec), split(rows, cuts)).rows == expected
 
 
 def subtask_of(key: Any, parallelism: int) -> int:
