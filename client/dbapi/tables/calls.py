@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ from sqlstream.client.dbapi.tables.expressions import (
     listed,
     lit,
 )
+from sqlstream.client.dbapi.tables.text import word
 from sqlstream.errors import did_you_mean
 from sqlstream.functions import AGGREGATE_FUNCTIONS, CALLABLE, REWRITTEN_AGGREGATES
 from sqlstream.functions.placed import OVER_FUNCTIONS
@@ -29,8 +29,6 @@ METHODS = ("CAST", "TRY_CAST")
 """Functions that are methods of an expression."""
 
 _WITHOUT_PARENTHESES = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
-
-_WORD = re.compile(r"[A-Za-z_]+")
 
 Parts = Sequence["str | Written"]
 R = TypeVar("R", bound=Expression)
@@ -89,27 +87,20 @@ def _aggregate(name: str, /, *arguments: Value, distinct: bool = False) -> Aggre
 # -- forms of their own ------------------------------------------------------------------------------
 
 
-def _word(given: str) -> str:
-    """A word of SQL, such as a unit of time. ProgrammingError for anything else."""
-    if not isinstance(given, str) or not _WORD.fullmatch(given):
-        raise ProgrammingError(f'{given!r} is no word, such as "DAY"', code="SS3447")
-    return given.upper()
-
-
 def _extract(unit: str, temporal: Value) -> Parts:
-    return f"EXTRACT({_word(unit)} FROM ", lit(temporal), ")"
+    return f"EXTRACT({word(unit)} FROM ", lit(temporal), ")"
 
 
 def _to_unit(name: str) -> Callable[..., Parts]:
     def form(value: Value, unit: str = "") -> Parts:
-        return f"{name}(", lit(value), f" TO {_word(unit)})" if unit else ")"
+        return f"{name}(", lit(value), f" TO {word(unit)})" if unit else ")"
 
     return form
 
 
 def _of_unit(name: str) -> Callable[..., Parts]:
     def form(unit: str, *arguments: Value) -> Parts:
-        return f"{name}({_word(unit)}, ", *listed(arguments), ")"
+        return f"{name}({word(unit)}, ", *listed(arguments), ")"
 
     return form
 
@@ -118,7 +109,7 @@ def _trim(string: Value, chars: Value = None, *, side: str = "BOTH") -> Parts:
     if chars is None and side == "BOTH":
         return "TRIM(", lit(string), ")"
     characters: Parts = () if chars is None else (at(chars, SUM), " ")
-    return f"TRIM({_word(side)} ", *characters, "FROM ", lit(string), ")"
+    return f"TRIM({word(side)} ", *characters, "FROM ", lit(string), ")"
 
 
 def _position(string: Value, within: Value) -> Parts:

@@ -108,24 +108,27 @@ class Rows:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SnapshotTable:
-    """What a table holds when a row of the tables before it is processed."""
+class CalledTable:
+    """A table function over a table: `head` stands before it, and `arguments` behind."""
 
+    head: str
     source: NamedTable | DerivedTable
     arguments: tuple[str | Written, ...]
+    place: Place | None = None
 
     @property
     def name(self) -> str:
         return self.source.name
 
     def write(self, writer: Writer, names: Names) -> None:
-        writer.add("LATERAL SNAPSHOT(input => TABLE ")
+        start = writer.length
+        writer.add(self.head)
         self.source.write(writer, names)
-        write_all(self.arguments, writer, names)
-        writer.add(")")
+        write_all((*self.arguments, ")"), writer, names)
+        writer.mark(start, self.place)
 
 
-Source: TypeAlias = NamedTable | DerivedTable | WindowedTable | Rows | SnapshotTable | ProcessedTable
+Source: TypeAlias = NamedTable | DerivedTable | WindowedTable | Rows | CalledTable | ProcessedTable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

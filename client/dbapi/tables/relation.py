@@ -16,13 +16,13 @@ from sqlstream.client.dbapi.tables.expressions import (
 from sqlstream.client.dbapi.tables.query import (
     Block,
     Body,
+    CalledTable,
     DerivedTable,
     Iteration,
     NamedTable,
     Scope,
     SetOperation,
     Side,
-    SnapshotTable,
     WindowedTable,
 )
 from sqlstream.client.dbapi.tables.text import Writer, path_text
@@ -176,7 +176,7 @@ class Relation:
             yield from body.start._read_tables()
         for side in body.sides if isinstance(body, Block) else ():
             source = side.source
-            if isinstance(source, WindowedTable | SnapshotTable):
+            if isinstance(source, WindowedTable | CalledTable):
                 source = source.source
             if isinstance(source, DerivedTable):
                 yield from source.table._read_tables()

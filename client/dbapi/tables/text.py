@@ -100,3 +100,10 @@ def interval(length: Duration) -> str:
 def path_text(parts: str | tuple[str, ...]) -> str:
     """The name of a table or view as SQL writes it."""
     return ".".join(map(quoted, (parts,) if isinstance(parts, str) else parts))
+
+
+def word(given: str) -> str:
+    """A word of SQL, such as a unit of time. ProgrammingError for anything else."""
+    if not isinstance(given, str) or not _PLAIN.fullmatch(given):
+        raise ProgrammingError(f'{given!r} is no word, such as "DAY"', code="SS3447")
+    return given.upper()

@@ -352,6 +352,10 @@ CASES: dict[str, Case] = {
            JOIN TUMBLE(TABLE auction, DESCRIPTOR(opened), INTERVAL '1' MINUTE) AS r
            ON l.window_start = r.window_start AND l.window_end = r.window_end AND l.auction = r.id""",
     ),
+    "a table function": (
+        lambda c: c.bid.group_by("auction").agg(n=f.count()).table_function("to_changelog"),
+        "SELECT * FROM TO_CHANGELOG(TABLE (SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction))",
+    ),
     "an iteration": (
         lambda c: _iterated(c, False),
         """WITH RECURSIVE iterated AS (SELECT auction, bidder FROM bid WHERE bidder = 13

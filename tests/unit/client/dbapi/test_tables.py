@@ -152,6 +152,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
         lambda t: t.join(t.alias("b"), t.auction == t.auction).window(tumble("1 min")), "and there are several: ts, ts"),
     "a computed time": (lambda t: t.window(tumble("1 min", on=t.ts + datetime.timedelta(1))), "no computed value"),
     "a version of a query": (lambda t: t.filter(t.price > 1).as_of(t.ts), "as_of takes a table or view"),
+    "a table function that is none": (lambda t: t.table_function("f(1) --"), "is no word"),
     "a step that makes no table": (lambda t: t.iterate(lambda r: None), "the step of an iteration returns a table"),
     "a step in an order": (lambda t: t.iterate(lambda r: r.order_by("price")), "would be lost"),
     "a name of four parts": (lambda t: t._connection.table("a", "b", "c", "d"), "named by catalog"),
@@ -222,6 +223,16 @@ def test_tables_that_are_joined_row_by_row_are_written_as_sql_has_them(
     for table in (looked_up, words):
         parse_statement(table.to_sql())
     parse_statement(bid.join(held, bid.auction == held.id).to_sql())
+
+
+def test_a_table_function_has_columns_and_values(bid: Table) -> None:
+    called = (
+        bid.filter(bid.price > 1)
+        .alias("dear")
+        .table_function("Connected_Components", ["auction", bid["select"]], 3)
+    )
+    assert called.to_sql().splitlines()[1] == "FROM CONNECTED_COMPONENTS(TABLE ("
+    assert called.to_sql().splitlines()[-1] == "), DESCRIPTOR(auction, `select`), 3) AS t1"
 
 
 def test_an_iteration_within_a_step_has_a_name_of_its_own(bid: Table) -> None:
