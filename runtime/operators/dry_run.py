@@ -125,9 +125,9 @@ def _feed(operator: Operator[Any], number: int, first: int) -> None:
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     if not context.input_modes[number].is_insert_only:
         batch = with_row_kinds(batch, RowKind.INSERT)
-    operator.on_batch(batch, number, _Nowhere())
+    operator.on_batch(batch, number, Nowhere())
     if isinstance(operator, Iterate):
-        operator.run_one_round(_Nowhere())
+        operator.run_one_round(Nowhere())
 
 
 def _tables(operator: Operator[Any]) -> dict[str, KeptTable]:
@@ -140,7 +140,7 @@ def _tables(operator: Operator[Any]) -> dict[str, KeptTable]:
     return found
 
 
-class _Nowhere:
+class Nowhere:
     """Implements `Output`; what is emitted is dropped."""
 
     splits_rows = False

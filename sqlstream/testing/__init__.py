@@ -9,6 +9,7 @@ promises for each.
     def test_the_ledger(check, tmp_path):
         check(tmp_path)
 
+A `ProcessHarness` runs a process table function alone.
 The connectors, formats and types of catalogs that come with sqlstream pass the same checks.
 """
 
@@ -18,5 +19,15 @@ from sqlstream.testing.connector_checks import ConnectorCase
 from sqlstream.testing.format_checks import FormatCase
 from sqlstream.testing.function_checks import FunctionCase
 from sqlstream.testing.message_checks import MessageCase
+from sqlstream.testing.process_harness import ProcessHarness
 
-__all__ = ["CatalogCase", "Check", "ConnectorCase", "FormatCase", "FunctionCase", "MessageCase", "checks"]
+__all__ = [
+    "CatalogCase",
+    "Check",
+    "ConnectorCase",
+    "FormatCase",
+    "FunctionCase",
+    "MessageCase",
+    "ProcessHarness",
+    "checks",
+]

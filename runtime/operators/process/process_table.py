@@ -46,11 +46,12 @@ class ProcessTable(Operator[ProcessTableSpec]):
 
     Rows that timers put out come before the watermark that fires them. At the end of the input all timers of event time fire, and
     none of those that are set then; timers of processing time that are not due are dropped.
+    `target` is the class, unless it is imported.
     State: what the function declares, each state in a table of its name; the timers; and, for a function with a method for late
     rows, the watermark.
     """
 
-    def __init__(self, spec: ProcessTableSpec, context: OperatorContext) -> None:
+    def __init__(self, spec: ProcessTableSpec, context: OperatorContext, target: Any = None) -> None:
         super().__init__(spec, context)
         self._schema = to_arrow_schema(context.output_schema)
         self._inputs = [
@@ -65,8 +66,9 @@ class ProcessTable(Operator[ProcessTableSpec]):
         places = places_of(spec, context)
         self._key_names = places.keys.names
         self._cursor = Cursor() if spec.ref.mode is FunctionMode.GENERAL else None
-        target = load_target(spec.ref)
-        self._function = self._call("__init__", target)
+        if target is None:
+            target = load_target(spec.ref)
+        self.function = self._call("__init__", target)
         self._set_arguments()
         assert spec.ref.process is not None
         self._states = []
@@ -74,22 +76,22 @@ class ProcessTable(Operator[ProcessTableSpec]):
             given, ttl_ms = getattr(target, declared.name), spec.ttl_of(declared.ttl_ms)
             state = make_state(declared, state_type, given, ttl_ms, places, self._cursor)
             context.state.add(state.table)
-            setattr(self._function, declared.name, state)
+            setattr(self.function, declared.name, state)
             self._states.append(state)
-        self._timers: Timers | None = None
+        self.timers: Timers | None = None
         if "on_timer" in spec.ref.methods:
             name = TIMERS if spec.has_on_time else PROCESSING_TIMERS
-            self._timers = Timers(
+            self.timers = Timers(
                 name, places, _EVENT_BUCKET_MS if spec.has_on_time else _PROCESSING_BUCKET_MS
             )
-            context.state.add(self._timers.table)
+            context.state.add(self.timers.table)
         self._passed = context.state.add(closed_ms()) if spec.has_on_late else None
-        self._called = Called(spec.ref, self._states, context.now_ms, self._timers, spec.has_on_time)
-        self._call("open", self._function.open)
+        self._called = Called(spec.ref, self._states, context.now_ms, self.timers, spec.has_on_time)
+        self._call("open", self.function.open)
 
     def on_restored(self) -> None:
-        if self._timers is not None:
-            self._timers.restored()
+        if self.timers is not None:
+            self.timers.restored()
         if self._passed is not None and self._passed.value != WATERMARK_MIN:
             self._called.watermark_ms = self._passed.value
 
@@ -102,7 +104,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
         for name, expression in zip(names, self.spec.arguments, strict=True):
             if expression is not None:
                 (column,) = Program([expression], evaluation).run([], 1)
-                setattr(self._function, name, python_values(column)[0])
+                setattr(self.function, name, python_values(column)[0])
 
     def _call(self, method: str, function: Any, *arguments: Any) -> Any:
         try:
@@ -176,7 +178,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
     def _by_batch(self, occasion: Occasion, method: str) -> list[Emitted]:
         context = BatchContext(self._called, occasion)
         given = () if occasion.batch is None else (occasion.batch,)
-        returned = self._call(method, getattr(self._function, method), context, *given)
+        returned = self._call(method, getattr(self.function, method), context, *given)
         if returned is not None:
             context.emit(returned)
         if self.spec.inputs[occasion.table].passes_columns and any(
@@ -193,7 +195,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
             cursor.keys = occasion.keys
         items: list[Any] = []
         counts = np.zeros(occasion.rows, dtype=np.int64)
-        evaluate = getattr(self._function, method)
+        evaluate = getattr(self.function, method)
         places = range(occasion.rows) if occasion.batch is None else [0] * occasion.rows
         groups = places if occasion.groups is None else occasion.groups.tolist()
         given: tuple[Any, ...] = ()
@@ -227,22 +229,22 @@ class ProcessTable(Operator[ProcessTableSpec]):
         self._called.watermark_ms = watermark_ms
         if self._passed is not None:
             self._passed.value = watermark_ms
-        if self._timers is not None and self.spec.has_on_time:
-            self._fire(self._timers.due(watermark_ms, takes_new=watermark_ms != WATERMARK_MAX), output)
+        if self.timers is not None and self.spec.has_on_time:
+            self._fire(self.timers.due(watermark_ms, takes_new=watermark_ms != WATERMARK_MAX), output)
         return watermark_ms
 
     def next_processing_time_ms(self) -> int | None:
-        return None if self._timers is None or self.spec.has_on_time else self._timers.first_ms()
+        return None if self.timers is None or self.spec.has_on_time else self.timers.first_ms()
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if self._timers is not None and not self.spec.has_on_time:
+        if self.timers is not None and not self.spec.has_on_time:
             # What is set on the way waits for the next call: rows are not held up.
-            self._fire(self._timers.due(now_ms, takes_new=False), output)
+            self._fire(self.timers.due(now_ms, takes_new=False), output)
 
     def _fire(self, firing: Firing, output: Output) -> None:
-        assert self._timers is not None
+        assert self.timers is not None
         while len(slots := firing.next_round()):
-            keys, names, times = self._timers.fire(slots)
+            keys, names, times = self.timers.fire(slots)
             occasion = Occasion(0, "", len(keys), keys, None, times, None, names)
             if self._cursor is None:
                 self._emit(self._by_batch(occasion, "on_timer"), occasion, output)
@@ -250,7 +252,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
                 self._emit(self._by_row(self._cursor, occasion, "on_timer"), occasion, output)
 
     def close(self) -> None:
-        self._call("close", self._function.close)
+        self._call("close", self.function.close)
 
 
 def _arguments(occasion: Occasion) -> list[tuple[Any, ...]]:

@@ -1,0 +1,117 @@
+"""A process table function that is tested alone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import process_functions
+import pyarrow as pa
+import pytest
+
+from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState
+from sqlstream.errors import UserError
+from sqlstream.testing import ProcessHarness
+
+pytest_plugins = ["sqlstream.testing.pytest_plugin"]
+
+
+def test_rows_state_and_arguments(process_function: Callable[..., ProcessHarness]) -> None:
+    numbered = process_function(process_functions.Numbered, "k STRING, v BIGINT", partition_by="k", first=10)
+    assert numbered.columns == ("k", "n")
+    assert numbered.feed([("a", 1), ("b", 2), ("a", 3)]).take() == [("a", 10), ("b", 10), ("a", 11)]
+    assert numbered.state("count") == {"a": 2, "b": 1}
+    numbered.restart().feed([("a", 4)])
+    assert (numbered.take(), numbered.take()) == ([("a", 12)], [])
+    numbered.feed(pa.record_batch({"k": ["c"], "v": pa.array([1], pa.int64())}))
+    assert numbered.take_batches()[0].to_pydict() == {"k": ["c"], "n": [10]}
+
+
+def test_event_time_timers_and_late_rows(process_function: Callable[..., ProcessHarness]) -> None:
+    alarmed = process_function(
+        process_functions.Alarmed, "k STRING, v BIGINT, ts TIMESTAMP(3)", partition_by="k", on_time="ts"
+    )
+    alarmed.feed([("a", 2, "2026-01-01 00:00:01"), ("b", 1, datetime.datetime(2026, 1, 1))])
+    at = 1_767_225_600_000
+    assert alarmed.timers() == [("b", None, at + 1), ("a", "a", at + 1_004)]
+    assert alarmed.advance_watermark("2026-01-01 00:00:00.500").take() == [
+        ("b", f"None {at + 1}", datetime.datetime(2026, 1, 1, 0, 0, 0, 1_000))
+    ]
+    late = datetime.datetime(2026, 1, 1, 0, 0, 0, 500_000)
+    assert alarmed.feed([("b", 7, late)]).take() == [("b", "late 7", late)]
+    assert [what for _, what, _ in alarmed.restart().finish().take()] == [f"a {at + 1_004}"]
+    assert alarmed.state("fired") == {"a": 1, "b": 1}
+
+
+def test_processing_time_timers_and_the_clock(process_function: Callable[..., ProcessHarness]) -> None:
+    ticking = process_function(process_functions.Ticking, "k STRING", partition_by="k")
+    ticking.feed([("a",)]).advance_clock(9)
+    assert ticking.take() == []
+    assert ticking.advance_clock(100).take() == [("a", 1), ("a", 2), ("a", 3)]
+    recent = process_function(
+        process_functions.Wandering, "k STRING, v BIGINT", partition_by="k", state_ttl_ms=50
+    )
+    recent.feed([("a", 2), ("a", 5), ("a", 1)])
+    assert (recent.state("map"), recent.state("list"), recent.state("value")) == (
+        {"a": {2: "2"}},
+        {"a": [[5, 6]]},
+        {"a": 8},
+    )
+    recent.advance_clock(60)
+    assert (recent.state("map"), recent.state("list")) == ({"a": {2: "2"}}, {})
+
+
+def test_several_tables_and_keys_of_several_columns() -> None:
+    with ProcessHarness(
+        process_functions.Paired, {"left": "k STRING, n INT", "right": "k STRING"}, partition_by=["k"]
+    ) as paired:
+        assert paired.feed([("a",)], "right").take() == [("a", "a", "right", 1)]
+        assert paired.feed([("a", 5)], table="left").take() == [("a", "a", "left", None)]
+        with pytest.raises(ValueError, match='no table "lef": did you mean "left"'):
+            paired.feed([("a", 5)], "lef")
+    with ProcessHarness(process_functions.Numbered, "k STRING, g INT", partition_by=("k", "g")) as numbered:
+        numbered.feed([("a", 1), ("a", None)])
+        assert numbered.state("count") == {("a", 1): 1, ("a", None): 1}
+
+
+def test_a_changed_class_goes_on_with_its_state() -> None:
+    class Before(ProcessTableFunction):
+        result_type = "INT"
+        input = TableArgument(SET_SEMANTIC_TABLE)
+        n = ValueState("INT", default=0)
+
+        def eval(self, ctx: Any, row: Any) -> Any:
+            self.n.value += 1
+            return [self.n.value]
+
+    class After(Before):
+        n = ValueState("BIGINT", default=0)
+        more = ValueState("STRING")
+
+    class Other(Before):
+        n = ValueState("DATE")
+
+    with ProcessHarness(Before, "k STRING", partition_by="k") as tested:
+        tested.feed([("a",), ("a",)]).restart(After).feed([("a",)])
+        assert [n for _, n in tested.take()] == [1, 2, 3]
+        with pytest.raises(UserError) as caught:
+            tested.restart(Other)
+    assert caught.value.code == "SS5412"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tables": {"inputs": "k STRING"}}, "reads input, and not inputs"),
+        ({"tables": "k STRING", "partition_by": "z"}, 'has no column "z"'),
+        ({"tables": "k STRING", "partition_by": "k", "firs": 1}, 'no argument "firs": did you mean "first"'),
+    ],
+)
+def test_what_the_test_does_wrong_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ProcessHarness(process_functions.Numbered, **given)
+    with pytest.raises(ValueError, match="needs partition_by"):
+        ProcessHarness(process_functions.Wandering, "k STRING, v BIGINT")
+    with pytest.raises(ValueError, match='needs its argument "how"'):
+        ProcessHarness(process_functions.Broken, "k STRING", partition_by="k")
