@@ -108,6 +108,7 @@ OPERATORS: list[OperatorEntry] = [
         "process.process_table:ProcessTable",
         "process_table:plan_process_table",
     ),
+    OperatorEntry("graph:GraphSpec", "graph.graph_function:GraphFunction", "graph:plan_graph_function"),
     OperatorEntry("rank:TemporalSortSpec", "order.sort:TemporalSort", "sort:plan_sort"),
     OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),
     OperatorEntry("calc:MarkChangesSpec", "compare_rows:MarkChanges", "sink:plan_sink"),

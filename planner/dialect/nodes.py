@@ -214,10 +214,17 @@ class TableCall(exp.Expression):
 
 
 class CallArgument(exp.Expression):
-    """An argument of a TableCall: a `kind` of TABLE, DESCRIPTOR (of a column), DEFAULT or VALUE. `name` is an Identifier, or
-    there is none. A TABLE has `partition_by` and `order`."""
+    """An argument of a TableCall: a `kind` of TABLE, DESCRIPTOR (of columns), DEFAULT or VALUE. `name` is an Identifier, or
+    there is none. A TABLE has `partition_by` and `order`, a DESCRIPTOR its columns as `expressions`."""
 
-    arg_types = {"kind": True, "this": False, "name": False, "partition_by": False, "order": False}
+    arg_types = {
+        "kind": True,
+        "this": False,
+        "name": False,
+        "expressions": False,
+        "partition_by": False,
+        "order": False,
+    }
 
 
 class Quantified(exp.Expression):

@@ -144,8 +144,8 @@ LATERAL SNAPSHOT(…)               exp.Lateral(this=nodes.SnapshotFunction(this
                                   load_completed_idle_timeout=expr, state_ttl=expr))
 TABLE(f(input => TABLE t PARTITION BY k, n => 1)), f(TABLE t, 1)
                                   nodes.TableCall(this="F", expressions=[nodes.CallArgument(kind="TABLE"|
-                                  "DESCRIPTOR"|"DEFAULT"|"VALUE", this=exp.Table | exp.Subquery | Identifier |
-                                  expr, name=Identifier, partition_by=[exp.Column])])
+                                  "DESCRIPTOR"|"DEFAULT"|"VALUE", this=exp.Table | exp.Subquery | expr,
+                                  expressions=[exp.Column], name=Identifier, partition_by=[exp.Column])])
 UNNEST(x) [WITH ORDINALITY]       exp.Unnest(expressions=[x], offset=bool)
 LATERAL TABLE(f(x)), LATERAL (query)
                                   exp.Lateral(this=FunctionCall | exp.Subquery)

@@ -493,14 +493,18 @@ class RelationParser(PivotParser):
                 node.set("partition_by", self._partition_keys())
         elif self.accept("DESCRIPTOR"):
             self.expect("(")
-            node = nodes.CallArgument(kind="DESCRIPTOR", this=self.name("a column name"))
-            self.expect(")", hint="write one column")
+            node = nodes.CallArgument(kind="DESCRIPTOR", expressions=self._parse_csv(self._described_column))
+            self.expect(")")
         elif self.accept("DEFAULT"):
             node = nodes.CallArgument(kind="DEFAULT")
         else:
             node = nodes.CallArgument(kind="VALUE", this=self.value())
         node.set("name", name)
         return self.mark(node, start)
+
+    def _described_column(self) -> exp.Column:
+        start = self.token.start
+        return self.mark(exp.Column(this=self.name("a column name")), start)
 
     def _window_arguments(self, node: nodes.WindowTvf, name: Token) -> None:
         positional = ("this", "time_column", *_WINDOW_SIZES[str(node.args["kind"])])

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenizerCore
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.guards import without_collection
+from sqlstream.specs.graph import GraphAlgorithm
 
 # Words that must be quoted to be names, because a text would be ambiguous otherwise.
 _RESERVED_TEXT = (
@@ -26,7 +27,12 @@ _RESERVED_TEXT = (
 )
 RESERVED = frozenset(_RESERVED_TEXT.split())
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW")
+GRAPH_FUNCTIONS = tuple(algorithm.value for algorithm in GraphAlgorithm)
+TABLE_FUNCTIONS = (
+    *WINDOW_FUNCTIONS,
+    *("FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW"),
+    *GRAPH_FUNCTIONS,
+)
 """Table functions that everybody has; the others are made by CREATE FUNCTION."""
 
 # sqlglot's types for the first word of its two-word keywords.

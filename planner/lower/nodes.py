@@ -284,6 +284,12 @@ def _match_recognize(node: plan.MatchRecognize, lowering: Lowering, inputs: list
 
 
 @lower_node.register
+def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    hint = "run the statement as a stream: it ends by itself when its input is bounded"
+    raise refuse(lowering.engine.title, node.algorithm.value, hint=hint, span=node.span)
+
+
+@lower_node.register
 def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     hint = "run the statement as a stream: it ends by itself when its input is bounded"
     raise refuse(lowering.engine.title, f"process table function {node.ref.name}", hint=hint, span=node.span)

@@ -65,6 +65,8 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
         match node.spec:
             case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() | specs.RankSpec():
                 can[id(node)] = True
+            case specs.GraphSpec():
+                can[id(node)] = True
             case specs.DeduplicateSpec() | specs.MarkChangesSpec() | specs.ChangelogNormalizeSpec():
                 can[id(node)] = True
             case specs.SourceSpec() | specs.FromChangelogSpec():

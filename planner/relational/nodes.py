@@ -13,6 +13,7 @@ from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.changelog_functions import FromChangelog, ToChangelog
 from sqlstream.planner.relational.correlation import Apply
 from sqlstream.planner.relational.expand import Expand
+from sqlstream.planner.relational.graph import GraphFunction
 from sqlstream.planner.relational.join import Join
 from sqlstream.planner.relational.lookup_join import LookupJoin
 from sqlstream.planner.relational.match_recognize import MatchRecognize
@@ -45,6 +46,7 @@ __all__ = [
     "Expand",
     "Filter",
     "FromChangelog",
+    "GraphFunction",
     "Iterate",
     "IterateInput",
     "Join",

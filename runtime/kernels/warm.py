@@ -21,6 +21,7 @@ MODULES = (
     "sqlstream.runtime.kernels.checksum",
     "sqlstream.runtime.kernels.decimals",
     "sqlstream.runtime.kernels.frames",
+    "sqlstream.runtime.kernels.graph",
     "sqlstream.runtime.kernels.java_random",
     "sqlstream.runtime.kernels.json.json_index",
     "sqlstream.runtime.kernels.json.json_nodes",

@@ -19,6 +19,7 @@ from sqlstream.specs.calc import (
 )
 from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
+from sqlstream.specs.graph import GraphAlgorithm, GraphSpec
 from sqlstream.specs.iterate import InnerOperator, IterateInputSpec, IterateSpec
 from sqlstream.specs.join import (
     IntervalJoinSpec,
@@ -76,6 +77,8 @@ __all__ = [
     "ExpandSpec",
     "Frame",
     "FromChangelogSpec",
+    "GraphAlgorithm",
+    "GraphSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
     "InnerOperator",

@@ -16,6 +16,8 @@ CREATE TABLE x (dept INT, n BIGINT, PRIMARY KEY (dept) NOT ENFORCED) WITH ('conn
 CREATE VIEW log AS SELECT * FROM (VALUES ('INSERT', 1, 'a'), ('INSERT', 2, 'b'), ('DELETE', 1, 'a')) AS v (op, k, s); SELECT * FROM FROM_CHANGELOG(TABLE log);
 -- : TO_CHANGELOG
 SELECT * FROM TO_CHANGELOG(TABLE changes);
+-- : graph functions (not in Flink)
+SELECT * FROM CONNECTED_COMPONENTS(TABLE emp, DESCRIPTOR(dept, id));
 -- : table.exec.state.ttl
 SET 'table.exec.state.ttl' = '1 h'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
 -- : STATE_TTL hint

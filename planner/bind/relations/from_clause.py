@@ -6,7 +6,9 @@ from sqlglot import exp
 
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.bind.expressions.user_functions import user_function
 from sqlstream.planner.bind.relations.changelog_functions import bind_changelog_function
+from sqlstream.planner.bind.relations.graph import bind_graph_function, is_graph_function
 from sqlstream.planner.bind.relations.hints import LookupHint, StateTtl, check_hints_used, read_lookup_hints
 from sqlstream.planner.bind.relations.joins import apply_lateral, bind_join
 from sqlstream.planner.bind.relations.match_recognize import bind_match_recognize
@@ -156,6 +158,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             # It has read its alias.
             row = FromItem(single_row(namespace.span(node)), Scope())
             return bind_table_function(node, row, False, namespace)
+        case nodes.TableCall() if is_graph_function(node) and user_function(node, namespace) is None:
+            item = bind_graph_function(node, namespace, bind_item)
         case nodes.TableCall():
             item = bind_process_table(node, namespace, bind_item)
         case exp.Lateral(this=nodes.SnapshotFunction()):

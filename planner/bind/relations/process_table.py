@@ -279,7 +279,9 @@ def _on_time(
                 "SS3434", f"{ref.name} needs a row time", span=span, hint="write on_time => DESCRIPTOR(ts)"
             )
         return None
-    name, own = str(argument.this.name), namespace.span(argument)
+    name, own = str(argument.expressions[0].name), namespace.span(argument)
+    if len(argument.expressions) > 1:
+        raise _refusal("on_time is one column", own, f"write on_time => DESCRIPTOR({name})")
     fields = []
     for table, source in zip(ref.process.tables, sources, strict=True):
         schema = source.node.schema

@@ -127,6 +127,11 @@ class KeyedTable(SavedByChanges):
         """The key columns of these entries."""
         return [] if self._index is None else self._index.keys(slots)
 
+    def stored_keys(self, number: int) -> tuple[Array, Array, int]:
+        """Key column `number` for kernels, of a table that has one: see `KeyIndex.stored`."""
+        assert self._index is not None
+        return self._index.stored(number)
+
     # -- what the runtime calls --------------------------------------------------------------------
 
     @property

@@ -125,6 +125,7 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.ToChangelog,
         nodes.LateRows,
         nodes.ProcessTable,
+        nodes.GraphFunction,
     }
     recursive = {nodes.Iterate, nodes.RecursiveScan, nodes.IterateInput}
     elsewhere = {nodes.Rank, nodes.Sink, *recursive}

@@ -1,0 +1,130 @@
+"""Keeps a graph whose edges come and go, and emits what changes of its vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.graph.components import Changed, Components, VertexColumn
+from sqlstream.runtime.operators.graph.graph_edges import GraphEdges
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
+from sqlstream.specs.graph import GraphSpec
+
+
+class _Derived(SavedWhole, NeverExpires):
+    """Implements `StateTable`: what is made of other tables. Its bytes count, and nothing of it is saved."""
+
+    name = "derived"
+
+    def __init__(self, parts: list[Callable[[], int]]) -> None:
+        self._parts = parts
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        return SavedTables
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return sum(nbytes() for nbytes in self._parts)
+
+
+class GraphFunction(Operator[GraphSpec]):
+    """Emits for each batch what it changes of the vertices: one row less, one more, or one of each per vertex.
+
+    State: the table `vertices` with what was last emitted of each vertex, and the table `edges`, unless no edge ever goes.
+    Neither expires; both forget what is gone.
+    """
+
+    def __init__(self, spec: GraphSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        vertex, value = self._schema.field(0), self._schema.field(1)
+        self._emitted = [VertexColumn(value.with_name("component"))]
+        state = context.state
+        self._vertices = state.add(
+            KeyedTable("vertices", pa.schema([vertex.with_name("vertex")]), self._emitted, state.scope)
+        )
+        self._emitted[0].refer_to(self._vertices)
+        self._edges = None
+        if spec.keeps_edges:
+            edge = to_arrow_schema(context.input_schemas[0])
+            self._edges = GraphEdges(edge, state, self._vertices)
+        self._algorithm = Components(self._emitted[0], self._vertices, self._edges)
+        parts = [self._algorithm.nbytes, *([] if self._edges is None else [self._edges.nbytes])]
+        state.add(_Derived(parts))
+
+    def on_restored(self) -> None:
+        self._algorithm.rebuild()
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        signs = np.ones(batch.num_rows, dtype=np.int64)
+        if is_changelog(batch):
+            signs[~is_accumulate(row_kinds(batch))] = -1
+        columns = without_row_kinds(batch).columns
+        if any(column.null_count for column in columns):
+            is_edge = np.ones(batch.num_rows, dtype=bool)
+            for column in columns:
+                is_edge &= column.is_valid().to_numpy(zero_copy_only=False)
+            columns, signs = [column.filter(pa.array(is_edge)) for column in columns], signs[is_edge]
+        if not len(signs):
+            return
+        if self._edges is None:
+            ends, _ = self._vertices.get_or_create([pa.concat_arrays(columns[:2])])
+            half = len(signs)
+            self._emit(self._algorithm.insert(ends[:half].copy(), ends[half:].copy()), output)
+            return
+        if self.spec.algorithm.is_undirected:
+            columns[:2] = [
+                pc.min_element_wise(*columns[:2]),
+                pc.max_element_wise(*columns[:2]),
+            ]
+        came, went, idle = self._edges.change(columns, signs)
+        changed = self._algorithm.change(came, went)
+        self._emit(changed, output)
+        if len(went):
+            alone = changed.vertices[self._edges.are_alone(changed.vertices)]
+            self._algorithm.forget(alone)
+            self._vertices.forget(alone)
+        self._edges.forget(np.concatenate([went, idle]))
+
+    def _emit(self, changes: Changed, output: Output) -> None:
+        changed, olds, news = changes
+        if not len(changed):
+            return
+        self._vertices.writing(changed)
+        for column, new in zip(self._emitted, news, strict=True):
+            column.values[changed] = new
+        had, has = olds[0] >= 0, news[0] >= 0
+        if self.context.output_mode is ChangelogMode.UPSERT and has.all():
+            kinds = np.where(had, np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT))
+            self._emit_rows(changed, news, kinds, output)
+            return
+        tells_before = self.context.output_mode is ChangelogMode.RETRACT
+        # Rows 2 * i (the row before change i) and 2 * i + 1 (its row behind) keep a -U next to its +U.
+        picked = np.column_stack([had if tells_before else had & ~has, has]).ravel()
+        change = np.repeat(np.arange(len(changed)), 2)[picked]
+        is_after = np.tile(np.array([False, True]), len(changed))[picked]
+        kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
+        kinds[is_after & ~had[change]] = RowKind.INSERT
+        kinds[~is_after & ~has[change]] = RowKind.DELETE
+        values = [np.where(is_after, new[change], old[change]) for old, new in zip(olds, news, strict=True)]
+        self._emit_rows(changed[change], values, kinds, output)
+
+    def _emit_rows(self, vertices: Array, values: list[Array], kinds: Array, output: Output) -> None:
+        arrays = self._vertices.keys(vertices)
+        for column, value in zip(self._emitted, values, strict=True):
+            arrays += column.arrays(value)
+        arrays.append(to_array(pa.int8(), kinds))
+        arrays = [a if a.type == t else a.cast(t) for a, t in zip(arrays, self._schema.types, strict=True)]
+        output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
