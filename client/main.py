@@ -80,6 +80,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.remote.checkpoints",
         "list the checkpoints of a job of a server",
     ),
+    "ledger": (
+        "sqlstream.client.commands.remote.ledger",
+        "say what became of the rows of a job of a server",
+    ),
     "logs": ("sqlstream.client.commands.remote.logs", "print what a server's log says of a job"),
     "log-level": (
         "sqlstream.client.commands.remote.log_level",

@@ -23,6 +23,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import Arrivals, SubtaskState, TaskRestore, checkpoint_of_path
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.ledger import difference_text
 from sqlstream.messages.manifest import CheckpointManifest, VertexState, paths_of
 from sqlstream.messages.rpc import (
     CheckpointAborted,
@@ -34,8 +35,10 @@ from sqlstream.messages.rpc import (
 from sqlstream.options.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import keeps_state
+from sqlstream.runtime.jobmanager.checkpoints.ledger import job_ledger
 from sqlstream.runtime.jobmanager.checkpoints.rescaled_in_flight import arrivals_of, has_other_parallelism
 from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of
+from sqlstream.runtime.jobmanager.metrics import combine_all, counters_of
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (
     ALIGNED_TIMEOUT,
@@ -88,7 +91,8 @@ class Commits(Protocol):
 @dataclasses.dataclass
 class Story:
     """What outlives a kill. `is_unaligned`: of the present life. `figures` count what has happened. `commits` is for sinks whose
-    rows are not recorded."""
+    rows are not recorded. `counted` is what all operators have counted up to the completed checkpoint, None when another job has
+    taken it."""
 
     directory: Path
     is_unaligned: bool
@@ -100,6 +104,7 @@ class Story:
     committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
     figures: dict[str, int] = dataclasses.field(default_factory=dict)
     commits: Commits | None = None
+    counted: SubtaskState | None = None
 
     def count(self, name: str) -> None:
         self.figures[name] = self.figures.get(name, 0) + 1
@@ -130,6 +135,7 @@ class KilledDeployment(Deployment):
         self._pending: dict[int, Pending] = {}
         self._lost: list[tuple[str, CheckpointMessage]] = []
         self._completed_here = 0
+        self._counted_before = story.counted
         super().__init__(graph, tape, {}, started_ms)
 
     def _deployed(
@@ -161,7 +167,14 @@ class KilledDeployment(Deployment):
         id = task.vertex.id
         states, is_finished = completed.states[id], all(completed.finished[id])
         is_own = completed.is_own.get(id, len(states) == task.vertex.parallelism)
-        restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished, is_own)
+        restore = TaskRestore(
+            completed.checkpoint_id,
+            completed.directory,
+            states,
+            is_finished,
+            is_own,
+            is_foreign=self._counted_before is None,
+        )
         moved = self._moved()
         if moved is not None:
             states = tuple(msgspec.structs.replace(state, in_flight=(), channels=()) for state in states)
@@ -318,6 +331,7 @@ class KilledDeployment(Deployment):
         late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
         kept = (*before, *(c for c in late if c not in before))
         directory = pending.savepoint or str(self.story.directory)
+        self._check_ledger(states, id)
         is_unaligned = self.story.is_unaligned and not pending.savepoint
         self.story.completed = Completed(id, directory, states, finished, kept, is_unaligned)
         self.story.commit([c for report in reports.values() for c in report.committables], self.tape)
@@ -328,6 +342,29 @@ class KilledDeployment(Deployment):
             self._tell(execution_id, CheckpointCompleted("", execution_id, id))
         for earlier in [p for n, p in self._pending.items() if n < id]:
             self._abort(earlier, "subsumed")
+
+    def _check_ledger(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
+        """All rows since the job began are accounted for. `states` has no counters of tasks that had ended."""
+        found = {
+            vertex_id: tuple(
+                state if state.counted else SubtaskState(counted=task.counted)
+                for state, task in zip(subtasks, self.tasks[vertex_id], strict=True)
+            )
+            for vertex_id, subtasks in states.items()
+        }
+        if self._counted_before is not None:
+            first = self.graph.vertices[0].id
+            found[first] = (*found[first], self._counted_before)
+        mode = {**self.graph.config, CHECKPOINTING_MODE: self.story.mode}
+        ledger = job_ledger(msgspec.structs.replace(self.graph, config=mode), found, id, 0)
+        assert ledger is not None
+        texts = [f"{e.name}: {difference_text(e)}" for e in ledger.entries if not e.is_balanced]
+        assert not texts, f"checkpoint {id}: {texts}"
+        for entry in (e for e in ledger.entries if e.balance):
+            self.story.count(f"balanced {entry.name}")
+        self.story.counted = SubtaskState(
+            counted=counters_of(combine_all(s.counted for subtasks in found.values() for s in subtasks))
+        )
 
     def _remove_unused(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
         acknowledged = [r.state for p in self._pending.values() for r in p.reports.values()]
@@ -346,6 +383,7 @@ class KilledDeployment(Deployment):
             if step % LOST_STEPS == LOST_STEPS - 1:
                 self._tell_what_was_lost()
             if all(task.has_ended for task in tasks):
+                self._check_ledger({v: tuple(SubtaskState() for _ in t) for v, t in self.tasks.items()}, 0)
                 self._commit_last()
                 return True
             if not is_last and self._completed_here:

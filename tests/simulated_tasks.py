@@ -23,6 +23,7 @@ from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import InputChannelDescriptor, SinkCommittables, TaskDeploymentDescriptor
+from sqlstream.runtime.jobmanager.metrics import counters_of
 from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.channels import ChannelClosed, QueuedItem
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
@@ -593,6 +594,11 @@ class SimulatedTask:
     @property
     def chain(self) -> OperatorChain:
         return self._opened.chain
+
+    @property
+    def counted(self) -> dict[int, dict[str, int | float]]:
+        """What its operators have counted, also those of a task that has ended."""
+        return counters_of({id: counters.read() for id, counters in self.chain.counters.items()})
 
     def flush(self) -> None:
         """Send what its operators and outputs hold only to form larger batches."""

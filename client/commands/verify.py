@@ -151,6 +151,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             | kinds.StopJob()
             | kinds.Show()
             | kinds.ShowCheckpoints()
+            | kinds.ShowLedger()
             | kinds.Describe()
             | kinds.DescribeJob()
             | kinds.DiagnoseJob()

@@ -153,6 +153,7 @@ PHRASES = (
     "CALL <procedure>",
     "ANALYZE TABLE <table> COMPUTE STATISTICS [FOR (COLUMNS <new_name> | ALL COLUMNS)]",
     "SHOW CHECKPOINTS [FOR JOB <job>]",
+    "SHOW LEDGER [FOR JOB <job>]",
     "(DESCRIBE | DESC) [EXTENDED] <relation>",
     "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
     "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",

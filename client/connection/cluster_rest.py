@@ -86,6 +86,9 @@ class ClusterRest:
     def checkpoints(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/checkpoints")))
 
+    def ledger(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/ledger")))
+
     def savepoint(self, job_id: str, directory: str) -> str:
         """Take a savepoint below a directory, by default that of the job's settings; returns its path."""
         body = {"target-directory": directory or None}

@@ -19,10 +19,12 @@ from sqlstream.client.rest.checkpoints import (
     CheckpointBody,
     CheckpointConfig,
     CheckpointStatistics,
+    Ledger,
     SubtasksInCheckpoint,
     checkpoint_body,
     checkpoint_config,
     checkpoint_statistics,
+    ledger_body,
     vertex_body,
 )
 from sqlstream.client.rest.cluster_view import ClusterView
@@ -118,6 +120,10 @@ def _add_views(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/checkpoints")
     def checkpoints(job_id: str) -> CheckpointStatistics:
         return checkpoint_statistics(view.checkpoints(job_id))
+
+    @router.get("/jobs/{job_id}/ledger")
+    def ledger(job_id: str) -> Ledger:
+        return ledger_body(view.checkpoints(job_id).ledger)
 
     @router.get("/jobs/{job_id}/checkpoints/config")
     def checkpoints_config(job_id: str) -> CheckpointConfig:

@@ -14,6 +14,7 @@ from sqlstream.messages.checkpoint_statistics import (
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
+from sqlstream.messages.ledger import JobLedger, balance_text, difference_text
 
 _LONG_MAX = 2**63 - 1
 _PREFIX = "execution.checkpointing."
@@ -398,3 +399,61 @@ def _quantile(ordered: Sequence[int], share: float) -> float:
     if below < 1 or below >= len(ordered):
         return float(ordered[0] if below < 1 else ordered[-1])
     return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
+
+
+# The ledger of a job, which Flink has not.
+
+OperatorInLedger = TypedDict(
+    "OperatorInLedger",
+    {
+        "id": int,
+        "name": str,
+        "vertex-id": str,
+        "rows-in": int,
+        "rows-out": int,
+        "rows-sent": int | None,
+        "in-flight": int,
+        "parts": dict[str, int],
+        "balance": str,
+        "difference": int,
+        "lost": int,
+        "text": str,
+    },
+)
+"""`parts` are what the rows became beside those that came out, by name; `balance` says what adds up, and `text` what does not."""
+
+
+class Ledger(TypedDict):
+    """`checkpoint` is None at the end of the job, and before its first checkpoint, when there are no operators."""
+
+    checkpoint: int | None
+    timestamp: int | None
+    balanced: bool
+    operators: list[OperatorInLedger]
+
+
+def ledger_body(found: JobLedger | None) -> Ledger:
+    if found is None:
+        return {"checkpoint": None, "timestamp": None, "balanced": True, "operators": []}
+    return {
+        "checkpoint": found.checkpoint_id or None,
+        "timestamp": found.taken_ms,
+        "balanced": found.is_balanced,
+        "operators": [
+            {
+                "id": entry.operator_id,
+                "name": entry.name,
+                "vertex-id": entry.vertex_id,
+                "rows-in": entry.rows_in,
+                "rows-out": entry.rows_out,
+                "rows-sent": entry.sent,
+                "in-flight": entry.in_flight,
+                "parts": entry.parts,
+                "balance": balance_text(entry),
+                "difference": entry.difference,
+                "lost": entry.lost,
+                "text": difference_text(entry),
+            }
+            for entry in found.entries
+        ],
+    }

@@ -136,6 +136,7 @@ def job_metrics(total: Metrics, job: JobDetails, now_ms: int) -> Metrics:
         "fullRestarts": total.get("numRestarts", 0),
         **{name: total.get(name, 0) for name in _COUNTS},
         "totalNumberOfCheckpoints": sum(total.get(name, 0) for name in _COUNTS[1:]),
+        "numLedgerDifferences": total.get("numLedgerDifferences", 0),
         **{name: total[name] for name in _OF_LAST_CHECKPOINT if name in total},
         **{name: total[name] for name in _END_TO_END_STATISTICS if name in total},
     }

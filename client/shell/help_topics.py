@@ -114,7 +114,7 @@ TOPICS: dict[str, Topic] = {
         (
             "SHOW TABLES | VIEWS | FUNCTIONS | CONNECTORS | FORMATS | CATALOGS | DATABASES | JOBS [LIKE 'pattern'];",
             "SHOW COLUMNS FROM table; SHOW CREATE TABLE table; SHOW CURRENT CATALOG; SHOW CURRENT DATABASE;",
-            "SHOW CHECKPOINTS [FOR JOB 'id'];",
+            "SHOW CHECKPOINTS [FOR JOB 'id']; SHOW LEDGER [FOR JOB 'id'];",
         ),
         "SHOW FUNCTIONS LIKE 'date%';",
     ),

@@ -1,4 +1,4 @@
-"""Statements about the jobs of the cluster: SHOW JOBS, SHOW CHECKPOINTS, DESCRIBE JOB, DIAGNOSE JOB and STOP JOB."""
+"""Statements about the jobs of the cluster: SHOW JOBS, SHOW CHECKPOINTS, SHOW LEDGER, DESCRIBE JOB, DIAGNOSE JOB and STOP JOB."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from sqlstream.client.following.lost_rows import restart_text
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.ledger import LEDGER_PARTS, balance_text, difference_text
 from sqlstream.planner.dialect.statements import (
     DescribeJob,
     DiagnoseJob,
     Show,
     ShowCheckpoints,
     ShowKind,
+    ShowLedger,
     Statement,
     StopJob,
 )
@@ -51,6 +53,15 @@ CHECKPOINTS = Schema.of(
     ("path", sql.STRING),
     ("remark", sql.STRING),
 )
+LEDGER = Schema.of(
+    ("job id", sql.STRING),
+    ("checkpoint", sql.BIGINT),
+    ("operator", sql.STRING),
+    ("rows in", sql.BIGINT),
+    ("rows out", sql.BIGINT),
+    *((name, sql.BIGINT) for name in LEDGER_PARTS),
+    ("remark", sql.STRING),
+)
 SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 STATUS_INTERVAL_S = 0.05
 END_TIMEOUT_S = 60.0
@@ -60,13 +71,14 @@ _NS_PER_MS = 1_000_000
 
 
 def is_job_statement(statement: Statement) -> bool:
-    return isinstance(statement, DescribeJob | DiagnoseJob | StopJob | ShowCheckpoints) or (
+    return isinstance(statement, DescribeJob | DiagnoseJob | StopJob | ShowCheckpoints | ShowLedger) or (
         isinstance(statement, Show) and statement.kind is ShowKind.JOBS
     )
 
 
 def execute_job_statement(statement: Statement, session: PlanningSession) -> Rows | Text:
-    """The jobs, or one of them; their checkpoints; what holds one back; or how one was stopped. UserError SS6009 for an
+    """The jobs, or one of them; their checkpoints; what became of their rows; what holds one back; or how one was stopped.
+    UserError SS6009 for an
     unknown job, SS2037 where the session's permit does not let jobs be stopped."""
     from sqlstream.client.sessions.outcomes import Rows, Text, literal_batches
 
@@ -83,6 +95,8 @@ def execute_job_statement(statement: Statement, session: PlanningSession) -> Row
         case ShowCheckpoints():
             rows = _checkpoint_rows(statement, cluster)
             return Rows(CHECKPOINTS, literal_batches(CHECKPOINTS, rows))
+        case ShowLedger():
+            return Rows(LEDGER, literal_batches(LEDGER, _ledger_rows(statement, cluster)))
         case DescribeJob(job_id=job_id):
             jobs: tuple[JobOverviewEntry, ...] = (known_job(job_id, statement.id_span, cluster),)
         case _:
@@ -138,15 +152,31 @@ def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is
 
 def _checkpoint_rows(statement: ShowCheckpoints, cluster: ClusterClient) -> tuple[tuple[object, ...], ...]:
     """The remembered checkpoints of one job or of all, newest first within a job."""
-    if statement.job_id:
-        assert statement.id_span is not None
-        jobs: tuple[JobOverviewEntry, ...] = (known_job(statement.job_id, statement.id_span, cluster),)
-    else:
-        jobs = cluster.jobs()
     rows: list[tuple[object, ...]] = []
-    for job in jobs:
+    for job in _jobs_of(statement, cluster):
         found = cluster.checkpoints(job.job_id)
         rows += (_checkpoint_row(job.job_id, record, found.latest_restored) for record in found.history)
+    return tuple(rows)
+
+
+def _jobs_of(statement: ShowCheckpoints | ShowLedger, cluster: ClusterClient) -> tuple[JobOverviewEntry, ...]:
+    if statement.job_id:
+        assert statement.id_span is not None
+        return (known_job(statement.job_id, statement.id_span, cluster),)
+    return cluster.jobs()
+
+
+def _ledger_rows(statement: ShowLedger, cluster: ClusterClient) -> tuple[tuple[object, ...], ...]:
+    """The operators of one job or of all, in the order of the plan."""
+    rows: list[tuple[object, ...]] = []
+    for job in _jobs_of(statement, cluster):
+        ledger = cluster.checkpoints(job.job_id).ledger
+        for entry in ledger.entries if ledger is not None else ():
+            assert ledger is not None
+            parts = (entry.parts.get(name, 0) for name in LEDGER_PARTS)
+            remark = difference_text(entry) or balance_text(entry)
+            at = ledger.checkpoint_id or None
+            rows.append((job.job_id, at, entry.name, entry.rows_in, entry.rows_out, *parts, remark or None))
     return tuple(rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import Token, TokenType
 
+from sqlstream.errors import Span
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.catalogs import database_name
 from sqlstream.planner.dialect.ddl import unsupported
@@ -12,11 +13,13 @@ from sqlstream.planner.dialect.tokens import is_word, word
 from sqlstream.planner.dialect.tokens import span as token_span
 
 
-def show(parser: QueryParser) -> statements.Show | statements.ShowCheckpoints:
+def show(parser: QueryParser) -> statements.Show | statements.ShowCheckpoints | statements.ShowLedger:
     """Read SHOW … to its filter."""
     first = parser.expect("SHOW")
     if parser.accept("CHECKPOINTS"):
-        return show_checkpoints(parser, first)
+        return statements.ShowCheckpoints(*_of_job(parser, first, "CHECKPOINTS"))
+    if parser.accept("LEDGER"):
+        return statements.ShowLedger(*_of_job(parser, first, "LEDGER"))
     kind = _show_kind(parser, first)
     name: statements.Identifier | None = None
     partition: tuple[tuple[statements.Identifier, str], ...] = ()
@@ -171,7 +174,7 @@ def _describe_extension(
     return statements.DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)
 
 
-# The grammar of statements about jobs: DESCRIBE JOB, STOP JOB and SHOW CHECKPOINTS.
+# The grammar of statements about jobs: DESCRIBE JOB, STOP JOB, SHOW CHECKPOINTS and SHOW LEDGER.
 
 
 def describe_job(parser: QueryParser, first: Token) -> statements.DescribeJob:
@@ -210,13 +213,14 @@ def stop_job(parser: QueryParser) -> statements.StopJob:
     )
 
 
-def show_checkpoints(parser: QueryParser, first: Token) -> statements.ShowCheckpoints:
-    """Read from behind SHOW CHECKPOINTS: [FOR JOB 'id']."""
+def _of_job(parser: QueryParser, first: Token, kind: str) -> tuple[str, Span, str, Span | None]:
+    """Read from behind SHOW CHECKPOINTS or SHOW LEDGER: [FOR JOB 'id']. The fields of the statement: its text and place, the id
+    and its place."""
     if not parser.accept("FOR"):
-        return statements.ShowCheckpoints(*extent(parser, first))
-    parser.expect("JOB", hint="write SHOW CHECKPOINTS FOR JOB 'id'")
+        return (*extent(parser, first), "", None)
+    parser.expect("JOB", hint=f"write SHOW {kind} FOR JOB 'id'")
     job = job_id(parser)
-    return statements.ShowCheckpoints(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+    return (*extent(parser, first), job.text, token_span(job))
 
 
 def job_id(parser: QueryParser) -> Token:

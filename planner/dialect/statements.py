@@ -500,6 +500,13 @@ class ShowCheckpoints(Statement, frozen=True):
     id_span: Span | None = None
 
 
+class ShowLedger(Statement, frozen=True):
+    """SHOW LEDGER [FOR JOB 'id']: what became of the rows of one job, or of all (`job_id` empty)."""
+
+    job_id: str = ""
+    id_span: Span | None = None
+
+
 class Query(Statement, frozen=True):
     """A SELECT, VALUES, WITH … or set operation as a statement, whose rows go to the client."""
 

@@ -58,12 +58,15 @@ class Deployment:
         own = self.restored.positions_of(subtask.vertex.id, subtask.subtask)
         return AssignedSplits(own, is_last=True) if own is not None else None
 
-    def restore_of(self, subtask: ExecutionVertex) -> TaskRestore | None:
-        """What the attempt goes on from."""
+    def restore_of(self, subtask: ExecutionVertex, job_id: str) -> TaskRestore | None:
+        """What the attempt of this job goes on from."""
         if self.restored is None:
             return None
         restore = self.restored.restore_of(subtask.vertex.id, subtask.subtask)
-        return share_of(restore, subtask.vertex, subtask.subtask) if restore is not None else None
+        if restore is None:
+            return None
+        restore = replace(restore, is_foreign=self.restored.manifest.job_id != job_id)
+        return share_of(restore, subtask.vertex, subtask.subtask)
 
 
 def describe_tasks(
@@ -86,7 +89,7 @@ def describe_tasks(
             config=job.config,
             splits=deployment.splits_of(s),
             checkpoint_directory=deployment.checkpoint_directory,
-            restore=deployment.restore_of(s),
+            restore=deployment.restore_of(s, job.job_id),
             python=job.python,
             artifacts=job.artifacts,
         )

@@ -66,6 +66,8 @@ def _checkpoint_figures(master: JobMaster) -> rpc.Metrics:
             "lastCheckpointFullSize": latest.state_bytes,
             "lastCheckpointSize": latest.written_bytes,
         }
+    if (ledger := master.checkpoints.ledger) is not None:
+        figures["numLedgerDifferences"] = sum(not entry.is_balanced for entry in ledger.entries)
     found = {name: figure for name, figure in figures.items() if figure}
     return found | history.durations.figures("checkpointDuration")
 
@@ -92,6 +94,7 @@ def checkpoints_at(statistics: CheckpointStatistics, clock: Callable[[int], int]
         latest_failed=record_at(statistics.latest_failed),
         latest_restored=replace(restored, restored_ms=clock(restored.restored_ms)) if restored else None,
         history=tuple(_record_at(record, clock) for record in statistics.history),
+        ledger=replace(ledger, taken_ms=clock(ledger.taken_ms)) if (ledger := statistics.ledger) else None,
     )
 
 

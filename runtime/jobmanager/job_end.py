@@ -148,7 +148,7 @@ class JobEnd:
     def _finish(self, phase: JobPhase, now_ms: int) -> None:
         parts, progress = self._parts, self._progress
         progress.transition(phase, now_ms)
-        parts.checkpoints.end(progress.status, progress.error)
+        parts.checkpoints.end(progress.status, progress.error, now_ms)
         parts.tasks.slots.clear()
         if not parts.sources.is_empty:
             parts.emit(events.StopEnumerators(progress.job_id))

@@ -126,8 +126,10 @@ def counted_before(manifest: CheckpointManifest, subtask: ExecutionVertex) -> di
     for saved in manifest.vertices:
         has_same_subtasks = saved.parallelism == vertex.parallelism
         if saved.vertex_id == vertex.id and has_same_subtasks and {o.id for o in saved.operators} == ids:
-            return saved.subtasks[subtask.subtask].counted
+            return counters_of(saved.subtasks[subtask.subtask].counted)
     if subtask.subtask:
         return {}
-    everything = combine_all(state.counted for saved in manifest.vertices for state in saved.subtasks)
+    everything = counters_of(
+        combine_all(state.counted for saved in manifest.vertices for state in saved.subtasks)
+    )
     return {id: counters for id, counters in everything.items() if id in ids}

@@ -9,6 +9,7 @@ from sqlstream import config
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
+from sqlstream.messages.ledger import FILTERED
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.compiled import FilteredProjections
 from sqlstream.runtime.kernels.buffers import to_array, view_buffer
@@ -60,6 +61,7 @@ class Calc(HoldingOperator[CalcSpec]):
         mask, shared = self._program.mask(columns, rows)
         if mask is not None:
             rows = mask.true_count
+            self.context.count(FILTERED, batch.num_rows - rows)
             if self._kept and self._enough <= rows < batch.num_rows and output.splits_rows:
                 self._emit_selected(batch, mask, output)
                 return
@@ -84,6 +86,7 @@ class Calc(HoldingOperator[CalcSpec]):
         if self.spec.condition is not None:
             mask, shared = self._program.mask(_columns(rows, self._program.condition_reads), rows.num_rows)
             assert mask is not None
+            self.context.count(FILTERED, rows.num_rows - mask.true_count)
             if mask.true_count < rows.num_rows:
                 kept, shared = rows.chosen(true_positions(mask)), [column.filter(mask) for column in shared]
         if kept.num_rows == 0:
@@ -172,4 +175,5 @@ class DropUpdateBefore(Operator[DropUpdateBeforeSpec]):
         if moved is not kinds:
             batch = with_row_kinds(batch, moved)
         is_kept = moved != RowKind.UPDATE_BEFORE
+        self.context.count(FILTERED, len(is_kept) - int(np.count_nonzero(is_kept)))
         output.emit(batch if is_kept.all() else batch.filter(pa.array(is_kept)))

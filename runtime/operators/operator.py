@@ -134,6 +134,11 @@ class Operator(Generic[SpecT]):
     def on_finish(self, output: Output) -> None:
         return None
 
+    def held_rows(self) -> int | None:
+        """How many rows of the input wait in the state for their turn; None where rows do not wait one by one. Read from the
+        state, for the job's ledger, at each checkpoint."""
+        return None
+
     def on_restored(self) -> None:
         """The declared state has been restored: rebuild what is derived from it. Called before any other call."""
 

@@ -14,6 +14,7 @@ from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.messages.ledger import DONE, FILTERED
 from sqlstream.runtime.evaluate.kernel import null_mask
 from sqlstream.runtime.evaluate.lists import Lists, list_column, map_column
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
@@ -145,7 +146,9 @@ class NotNullEnforcer:
             self._fail_on_first(found)
         violates = reduce(pc.or_, (mask for _, mask in found))
         self._count("numNullRecordsDropped", violates.true_count)
-        return _without(batch, violates.to_numpy(zero_copy_only=False), self._key)
+        kept = _without(batch, violates.to_numpy(zero_copy_only=False), self._key)
+        self._count(FILTERED, batch.num_rows - kept.num_rows)
+        return kept
 
     def _nested_nulls(self, batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
         """The places with NULLs that are none, and which rows have such."""
@@ -314,7 +317,9 @@ class SinkOperator(Operator[SinkSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._counts_changes:
             self._count(ROWS_CHANGED, int(np.count_nonzero(row_kinds(batch) != RowKind.INSERT)))
-        self._writer.write(self._lengths.enforce(self._nulls.enforce(batch)))
+        written = self._lengths.enforce(self._nulls.enforce(batch))
+        self._count(DONE, written.num_rows)
+        self._writer.write(written)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self._takes_watermarks is not None:

@@ -19,6 +19,7 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.messages.ledger import RESTORED
 from sqlstream.runtime.host.clock import thread_cpu_ns
 from sqlstream.runtime.memory.array_memory import in_force, memory_in_force
 from sqlstream.runtime.operators.operator import Operator
@@ -272,10 +273,12 @@ class OperatorNode:
         self.output.finish(now_ms)
         self._position.current = caller
 
-    def restore(self, snapshot: OperatorSnapshot) -> None:
+    def restore(self, snapshot: OperatorSnapshot, *, is_foreign: bool = False) -> None:
         with in_force(self._memory):
             self.operator.context.state.restore(snapshot)
             self.operator.on_restored()
+            if is_foreign and (held := self.operator.held_rows()):
+                self.counters.count(RESTORED, held)
 
     def measure_state(self) -> int:
         """Bring the counters of bytes up to date; returns what is in memory, and not in files."""
@@ -381,11 +384,16 @@ class OperatorChain:
         self.flush()
         return {node.chained.id: node.operator.context.state.snapshot() for node in self.nodes}
 
-    def restore(self, snapshots: Mapping[int, OperatorSnapshot]) -> None:
-        """Give each operator its share of what was saved, before the first item of the input."""
+    def restore(self, snapshots: Mapping[int, OperatorSnapshot], *, is_foreign: bool = False) -> None:
+        """Give each operator its share of what was saved, before the first item of the input. `is_foreign`: by another job."""
         for node in self.nodes:
             if node.chained.id in snapshots:
-                node.restore(snapshots[node.chained.id])
+                node.restore(snapshots[node.chained.id], is_foreign=is_foreign)
+
+    def held_rows(self) -> dict[int, int]:
+        """By operator the rows that wait in its state, where it has any."""
+        found = ((node.chained.id, node.operator.held_rows()) for node in self.nodes)
+        return {id: rows for id, rows in found if rows}
 
     def hold_back(self, now_ms: int) -> None:
         """The task takes no input until its outputs have room."""

@@ -37,7 +37,15 @@ class ResultPartition:
     makes more of one batch waits in the middle, which is counted as backpressure. State: what is queued in the channels,
     and which of them got the last marker."""
 
-    def __init__(self, channels: tuple[Channel, ...], splitter: Splitter, times: TaskTimes) -> None:
+    def __init__(
+        self,
+        channels: tuple[Channel, ...],
+        splitter: Splitter,
+        times: TaskTimes,
+        count_copies: Callable[[int], None] | None = None,
+    ) -> None:
+        """`count_copies` is told of the rows that are sent beyond those that are written."""
+        self._count_copies = count_copies
         self._channels = channels
         self._splitter = splitter
         self._times = times
@@ -62,7 +70,10 @@ class ResultPartition:
     def write(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> None:
         """Send a batch, or its rows at these positions; waits while its channel is overdrawn. ChannelClosed when the task is
         being cancelled."""
-        for subpartition, part, size, key_hashes in self._splitter.split(batch, rows):
+        parts = self._splitter.split(batch, rows)
+        if self._count_copies is not None:
+            self._count_copies(sum(part[1].num_rows for part in parts[1:]))
+        for subpartition, part, size, key_hashes in parts:
             self.bytes_out += size
             channel = self._channels[subpartition]
             if channel.is_overdrawn:

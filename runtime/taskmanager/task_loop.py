@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream import config
 from sqlstream.messages import rpc
+from sqlstream.messages.ledger import HELD
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheckpoints
@@ -184,9 +185,12 @@ class OpenedTask:
         return self.committables()
 
     def counted(self) -> dict[int, rpc.Metrics]:
-        """The counters of the operators so far, by id."""
+        """The counters of the operators so far, by id, and how many rows wait in them."""
         counters = self.chain.counters.items()
-        return {id: {n: v for n, v in c.read().items() if n.startswith(rpc.COUNTER)} for id, c in counters}
+        found = {id: {n: v for n, v in c.read().items() if n.startswith(rpc.COUNTER)} for id, c in counters}
+        for id, rows in self.chain.held_rows().items():
+            found[id][HELD] = rows
+        return found
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:
         if isinstance(self.loop.input, SourceInput):

@@ -13,7 +13,9 @@ from sqlstream.errors import InternalError
 from sqlstream.graph.artifacts import PYTHON
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
+from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
+from sqlstream.messages.ledger import ARRIVED, COPIED
 from sqlstream.messages.rpc import (
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
@@ -79,7 +81,8 @@ class TaskOpening:
 
     def open(self) -> None:
         """SqlStreamError of whatever cannot be opened."""
-        if self._descriptor.restore is not None and self._descriptor.restore.is_finished:
+        restore = self._descriptor.restore
+        if restore is not None and restore.is_finished:
             for output in self._descriptor.outputs:
                 self._open_partition(output)
             take_readable = self._context.mailbox.take_readable
@@ -87,15 +90,17 @@ class TaskOpening:
             return
         self._use_python_files()
         self._open_operators()
-        if self._descriptor.restore is not None:
+        if restore is not None:
             since_ms = steady_ms()
-            self._restore(self._descriptor.restore)
+            self._restore(restore)
             self._context.state_figures.restored_ms = steady_ms() - since_ms
         for output in self._descriptor.outputs:
             self._chain.connect(output.edge.source_operator, self._open_partition(output))
         for stored, items in self._in_flight:
             if stored.is_output:
                 self._opened.partitions[stored.edge].restore(stored.channel, items)
+                if restore is not None and restore.is_foreign:
+                    self._counting_copies(self._descriptor.outputs[stored.edge])(stored.rows)
         if self._descriptor.inputs:
             self._open_inputs()
         self._track_latencies()
@@ -169,7 +174,7 @@ class TaskOpening:
             try:
                 saved = reader.operator(node.chained.id, key_groups)
                 if saved is not None:
-                    self._chain.restore({node.chained.id: saved})
+                    self._chain.restore({node.chained.id: saved}, is_foreign=restore.is_foreign)
             except (pa.ArrowException, LookupError, TypeError, ValueError, AttributeError) as error:
                 # The bytes are those that were written, as their checksums say, but they are not what the operator has saved.
                 problem = f'it is no state of "{node.chained.name}": {type(error).__name__}: {error}'
@@ -269,6 +274,11 @@ class TaskOpening:
             for item in items
         ]
         restored += self._arrived(gate)
+        if restored and self._descriptor.restore is not None and self._descriptor.restore.is_foreign:
+            import pyarrow as pa
+
+            rows = sum(item.num_rows for _, item in restored if isinstance(item, pa.RecordBatch))
+            self._chain.head.counters.count(ARRIVED, rows)
         take_readable = self._context.mailbox.take_readable
         debloating = self._debloating(gate)
         self._set_input(
@@ -430,11 +440,18 @@ class TaskOpening:
         split = splitter(
             descriptor.edge.exchange, descriptor.subpartitions, task.subtask, task.vertex.max_parallelism
         )
-        partition = ResultPartition(channels, split, self._context.times)
+        # Rows of a broadcast come more often than they are sent.
+        is_copying = descriptor.edge.exchange.kind is ExchangeKind.BROADCAST and descriptor.subpartitions > 1
+        copies = self._counting_copies(descriptor) if is_copying else None
+        partition = ResultPartition(channels, split, self._context.times, copies)
         partition.when_room(self._context.mailbox.announce_room)
         self._opened.partitions.append(partition)
         self._context.cancellation.add_output(partition.close)
         return partition
+
+    def _counting_copies(self, descriptor: ResultPartitionDescriptor) -> Callable[[int], None]:
+        edge = descriptor.edge
+        return functools.partial(self._chain.counters[edge.source_operator].count, f"{COPIED}{edge.id}")
 
     def _open_client_stream(self, operator_id: int) -> ClientStream:
         task = self._descriptor

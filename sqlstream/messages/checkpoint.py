@@ -145,7 +145,7 @@ class TaskRestore(msgspec.Struct, frozen=True):
     groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
     the end of its input. `is_own`: the vertex has as many subtasks as it had, and each loads all that it has saved itself and
     nothing of the others, which may have come to other places in event time. `arrivals`: items in flight, where they are those of
-    other subtasks."""
+    other subtasks. `is_foreign`: another job has saved it, whose rows this one has not counted."""
 
     checkpoint_id: Count
     directory: str
@@ -153,3 +153,4 @@ class TaskRestore(msgspec.Struct, frozen=True):
     is_finished: bool = False
     is_own: bool = False
     arrivals: Arrivals | None = None
+    is_foreign: bool = False

@@ -8,6 +8,7 @@ import msgspec
 
 from sqlstream.bounds import Count, Millis
 from sqlstream.errors import ErrorInfo
+from sqlstream.messages.ledger import JobLedger
 from sqlstream.messages.rpc import CheckpointFigures
 
 HISTORY_MAX = 10
@@ -112,7 +113,7 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `history` holds the newest HISTORY_MAX, newest first; the
     latest of each kind are kept beside it for ever. Of a job that began with the state of another one, `left_out` names the
     operators of that whose state it does not take, and `begun_empty` its own for which there was none;
-    `is_drained` when time had passed to its end in it."""
+    `is_drained` when time had passed to its end in it. `ledger` is the latest: of a completed checkpoint, or of the job's end."""
 
     job_id: str
     interval_ms: Millis = 0
@@ -125,3 +126,4 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] = ()
     begun_empty: tuple[str, ...] = ()
     is_drained: bool = False
+    ledger: JobLedger | None = None

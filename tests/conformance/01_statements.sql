@@ -1,5 +1,5 @@
 -- # Statements
--- STOP JOB, DESCRIBE JOB and SHOW CHECKPOINTS take the id of a job; [checkpoints.md](../checkpoints.md) has them.
+-- STOP JOB, DESCRIBE JOB, SHOW CHECKPOINTS and SHOW LEDGER take the id of a job: [checkpoints.md](../checkpoints.md), [why.md](../why.md).
 
 -- : CREATE TABLE
 CREATE TABLE x (a INT, b STRING COMMENT 'text', c AS a + 1) COMMENT 'made' WITH ('connector' = 'blackhole'); DESCRIBE x;

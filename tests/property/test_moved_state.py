@@ -12,8 +12,11 @@ import inspect
 import pkgutil
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from killed_jobs import run_killed_job
 from moved_jobs import Script, operators_of, plan_job, run_job, script_of
@@ -23,8 +26,12 @@ from sql_cases import cases_of
 from sqlstream import types as sql
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.runtime import operators
+from sqlstream.runtime.kernels.keys.partition import KeySplitter
+from sqlstream.runtime.operators.calc import Calc
 from sqlstream.runtime.operators.dry_run import kept_state
 from sqlstream.runtime.operators.operator import Operator
+from sqlstream.runtime.state.logs.row_log import RowLog
+from sqlstream.runtime.taskmanager.result_partition import Part
 from sqlstream.schema import Schema
 from sqlstream.specs import (
     ChangelogNormalizeSpec,
@@ -203,6 +210,47 @@ def check_killed(
     )
     assert final_table(killed, has_pairs=False) == expected, figures
     return figures
+
+
+def lose_filtered_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter drops a row that its condition keeps."""
+    emit = Calc._emit
+    monkeypatch.setattr(Calc, "_emit", lambda self, batch, output: emit(self, batch.slice(1), output))
+
+
+def lose_held_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that waits in the state is not there after a restore."""
+    load = RowLog._load
+    monkeypatch.setattr(
+        RowLog, "_load", lambda self, batches, n: load(self, [b.slice(1) for b in batches], n)
+    )
+
+
+def lose_sent_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exchange drops a row of each part of a batch."""
+
+    def lossy(splitter: KeySplitter, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> list[Part]:
+        return [(n, part.slice(1), size, None) for n, part, size, _ in split(splitter, batch, rows)]
+
+    split = KeySplitter.split
+    monkeypatch.setattr(KeySplitter, "split", lossy)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("window join", lose_held_row),
+        ("interval join", lose_held_row),
+        ("tumbling windows", lose_sent_row),
+        ("tumbling windows", lose_filtered_row),
+    ],
+)
+def test_a_row_that_an_operator_or_an_exchange_loses_is_missing_in_the_ledger(
+    name: str, fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError, match=r"(is|are) missing"):
+        run_killed_job(planned(name), scripts(0, BATCHES_OF_KILLED), PARALLELISMS, 0, tmp_path)
 
 
 @pytest.mark.parametrize("concurrent_max", [1, 3])

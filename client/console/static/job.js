@@ -23,12 +23,14 @@ export class JobPanel {
     this.diagnosis = h("pre", { class: "diagnosis", tabindex: "0", "aria-label": "Diagnosis", "aria-live": "polite", hidden: true });
     this.problem = h("p", { class: "error-text", role: "alert" });
     this.exceptions = h("div", { class: "exceptions" });
+    this.ledger = h("button", { type: "button", "aria-expanded": "false", on: { click: () => this.onLedger() } }, "Ledger");
+    this.ledgerBox = h("div", { hidden: true, role: "region", "aria-label": "Ledger" });
     this.graphBox = h("div", {}, h("p", { class: "empty loading" }, h("span", { class: "spinner", "aria-hidden": "true" }), "Loading the job"));
     this.vertexBox = h("div", { class: "vertex" });
     this.legend = h("p", { class: "legend", "aria-hidden": "true", hidden: true }, ["busy", "backpressured", "idle"].map((name) => h("span", {}, h("i", { class: `share ${name}` }), name)));
     this.element = h("section", { class: "panel", "aria-label": "Job" },
-      h("div", { class: "panel-head" }, h("a", { href: "#/jobs", class: "back", "aria-label": "All jobs" }, "←"), this.state, this.title, this.diagnose, this.cancel),
-      this.facts, this.problem, this.diagnosis, this.exceptions, this.legend, this.graphBox, this.vertexBox);
+      h("div", { class: "panel-head" }, h("a", { href: "#/jobs", class: "back", "aria-label": "All jobs" }, "←"), this.state, this.title, this.ledger, this.diagnose, this.cancel),
+      this.facts, this.problem, this.diagnosis, this.ledgerBox, this.exceptions, this.legend, this.graphBox, this.vertexBox);
   }
 
   async poll(signal) {
@@ -45,6 +47,7 @@ export class JobPanel {
     ]);
     this.show(job, checkpoints, latency);
     if (this.selected !== null) await this.showVertex(job, signal);
+    if (!this.ledgerBox.hidden) await this.showLedger(signal);
     const isOver = ENDED.has(job.state);
     if (["FAILED", "FAILING", "RESTARTING"].includes(job.state)) await this.showExceptions(signal);
     // The figures of an ended job do not change any more.
@@ -118,6 +121,25 @@ export class JobPanel {
         h("pre", {}, entry.stacktrace))));
   }
 
+  // What became of the rows of each operator, renewed while it is open.
+  async showLedger(signal) {
+    const found = await get(`/jobs/${this.id}/ledger`, { signal });
+    this.ledgerBox.replaceChildren(
+      h("p", { class: found.balanced ? "job-facts" : "error-text" }, ledgerText(found)),
+      h("div", { class: "scroll", tabindex: "0" }, table(["Operator", "Rows in", "Rows out", "Became", "Adds up"], found.operators.map(ledgerCells))));
+  }
+
+  async onLedger() {
+    this.ledgerBox.hidden = !this.ledgerBox.hidden;
+    this.ledger.setAttribute("aria-expanded", String(!this.ledgerBox.hidden));
+    setText(this.problem, "");
+    try {
+      if (!this.ledgerBox.hidden) await this.showLedger();
+    } catch (error) {
+      setText(this.problem, error.message);
+    }
+  }
+
   async onDiagnose() {
     this.diagnose.disabled = true;
     setText(this.problem, "");
@@ -147,6 +169,18 @@ export class JobPanel {
 function latencyText(figures) {
   const [median, p99] = figures.map((figure) => count(Math.round(Number(figure.value))));
   return p99 === undefined ? "" : ` · latency ${median} ms, 99 % within ${p99} ms`;
+}
+
+// Up to when the rows of a job were added up, and whether none is missing.
+export function ledgerText({ checkpoint, balanced, operators }) {
+  if (operators.length === 0) return "The rows are added up at the first checkpoint, or at the end of the job.";
+  return `The rows ${balanced ? "add up" : "do not add up"} ${checkpoint === null ? "at the end of the job" : `at checkpoint ${checkpoint}`}.`;
+}
+
+// One operator of a ledger: its name, rows in and out, what else they became, and what adds up or is missing.
+export function ledgerCells(operator) {
+  const parts = Object.entries(operator.parts).map(([name, rows]) => `${name} ${count(rows)}`);
+  return [operator.name, count(operator["rows-in"]), count(operator["rows-out"]), parts.join(", "), operator.text || operator.balance];
 }
 
 // The last checkpoint, its age and size, and what went wrong; nothing for a job without checkpoints.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages import rpc
+from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.ledger import JobLedger
 from sqlstream.messages.manifest import CheckpointManifest, paths_of
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
@@ -28,6 +30,7 @@ from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
     CompletedCheckpoint,
     CompletedCheckpoints,
 )
+from sqlstream.runtime.jobmanager.checkpoints.ledger import differences_of, final_states, job_ledger
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from sqlstream.runtime.jobmanager.deployment import consumers_of
@@ -46,7 +49,8 @@ class JobCheckpoints:
     tasks, and removes what nobody goes on from any more. `emit` takes its instructions.
 
     Methods that end a checkpoint return the failure of the job, when the checkpoint was one failure too many.
-    State: the coordinator, the completed checkpoints, the manifests that are being stored, the requests of clients."""
+    State: the coordinator, the completed checkpoints, the manifests that are being stored, the requests of clients, and the
+    latest ledger."""
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class JobCheckpoints:
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
+        self.ledger: JobLedger | None = None
 
     @property
     def is_storing(self) -> bool:
@@ -249,6 +254,7 @@ class JobCheckpoints:
         self, event: events.CheckpointStored, manifest: CheckpointManifest, now_ms: int
     ) -> PendingCheckpoint:
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
+        self._balance({v.vertex_id: v.subtasks for v in manifest.vertices}, event.checkpoint_id, now_ms)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
         if done_with := self._done_with(pending, manifest):
             self.requests.stored(pending.trigger_id, done_with, event.path)
@@ -271,6 +277,22 @@ class JobCheckpoints:
                     older, broken_off("a later checkpoint was completed before it"), now_ms, is_counted=False
                 )
         return pending
+
+    def _balance(self, states: Mapping[str, Sequence[SubtaskState]], checkpoint_id: int, now_ms: int) -> None:
+        """Whether the rows up to this checkpoint add up, 0: to the end of the job. What does not is noted when it changes."""
+        before = differences_of(self.ledger)
+        self.ledger = job_ledger(self._graph.job_graph, states, checkpoint_id, now_ms) or self.ledger
+        for operator_id, difference in differences_of(self.ledger).items():
+            if before.get(operator_id) != difference:
+                when = f"at checkpoint {checkpoint_id}" if checkpoint_id else "at its end"
+                said = f"the rows of the job do not add up {when}: {difference}"
+                self._story.add(now_ms, said)
+                self._emit(events.Noted(said, self._graph.job_graph.job_id))
+
+    def _balance_end(self, now_ms: int) -> None:
+        states = final_states(self._graph)
+        if states is not None:
+            self._balance(states, 0, now_ms)
 
     def _done_with(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> int:
         """The checkpoint with whose commit all is visible that this one has to commit; 0 when all is already."""
@@ -452,9 +474,10 @@ class JobCheckpoints:
         is_failure = end in (JobStatus.FAILING, JobStatus.FAILED)
         return (is_damaged and is_failure) or self.settings.retention.keeps(end)
 
-    def end(self, status: JobStatus, error: ErrorInfo | None) -> None:
+    def end(self, status: JobStatus, error: ErrorInfo | None, now_ms: int) -> None:
         """The job has ended so: remove what nobody goes on from."""
         if status is JobStatus.FINISHED:
+            self._balance_end(now_ms)
             self.requests.committed(LAST_CHECKPOINT_ID)
         self.requests.fail_all(status)
         if status is JobStatus.SUSPENDED or not self.are_taken:
@@ -479,7 +502,11 @@ class JobCheckpoints:
             job_id, self.settings.interval_ms, coordinator.pending.values()
         )
         found = replace(
-            found, left_out=self._left_out, begun_empty=self._begun_empty, is_drained=self._is_drained
+            found,
+            left_out=self._left_out,
+            begun_empty=self._begun_empty,
+            is_drained=self._is_drained,
+            ledger=self.ledger,
         )
         if found.latest_restored is None:
             return found

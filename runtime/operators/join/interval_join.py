@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.messages.ledger import DONE
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.operators.join.joined import (
@@ -197,6 +198,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             self._logs[side].append(batch, times, matched)
             return
         live = np.flatnonzero(times > limit)
+        self.context.count(DONE, batch.num_rows - len(live))
         self._logs[side].append(batch.take(to_array(pa.int64(), live)), times[live], matched[live])
         if self.spec.kind.outputs_unmatched(side):
             self._emit_unmatched(batch, np.flatnonzero((times <= limit) & ~matched), side, output)
@@ -210,6 +212,9 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
             return watermark_ms
         return watermark_ms - self._reach[side]
+
+    def held_rows(self) -> int | None:
+        return sum(log.row_count for log in self._logs)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self.spec.is_event_time and watermark_ms > self._watermark_ms.value:
@@ -240,5 +245,6 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         self._watermark_ms.value = watermark_ms
         for side, log in enumerate(self._logs):
             for chunk in log.take_until(self._expired_until(side)):
+                self.context.count(DONE, chunk.batch.num_rows)
                 if self.spec.kind.outputs_unmatched(side):
                     self._emit_unmatched(chunk.batch, np.flatnonzero(~chunk.is_matched), side, output)

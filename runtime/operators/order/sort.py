@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.messages.ledger import FILTERED
 from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
@@ -127,6 +128,9 @@ class Sort(Operator[SortSpec]):
             return np.arange(batch.num_rows)
         return sort_indices([], columns, self.spec.order)
 
+    def held_rows(self) -> int | None:
+        return len(self._rows) if self._rows is not None else None
+
     def _collected(self) -> pa.RecordBatch:
         if self._rows is not None:
             return self._rows.collected()
@@ -178,6 +182,9 @@ class TemporalSort(Operator[TemporalSortSpec]):
         for start in range(0, batch.num_rows, _OUTPUT_ROWS):
             output.emit(batch.slice(start, _OUTPUT_ROWS))
 
+    def held_rows(self) -> int | None:
+        return self._waiting.row_count if self._is_event_time else None
+
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self._is_event_time and watermark_ms > self._passed_ms.value:
             passed = self._waiting.take_until(watermark_ms)
@@ -201,5 +208,6 @@ class Limit(Operator[LimitSpec]):
         if self.spec.fetch >= 0:
             stop = min(stop, self.spec.offset + self.spec.fetch - self._seen.value)
         self._seen.value += batch.num_rows
+        self.context.count(FILTERED, batch.num_rows - max(stop - start, 0))
         if stop > start:
             output.emit(batch.slice(start, stop - start))

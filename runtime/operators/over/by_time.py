@@ -76,6 +76,9 @@ class OverByTime(Operator[OverSpec]):
         batch, ends = drop_late(batch, times + 1, self._closed_ms.value, self.context)
         self._waiting.append(batch, ends - 1)
 
+    def held_rows(self) -> int | None:
+        return None if self._is_by_arrival else self._waiting.row_count
+
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self._is_by_arrival or watermark_ms == WATERMARK_MIN:
             return watermark_ms

@@ -58,6 +58,9 @@ class OverAtEnd(Operator[OverSpec]):
         elif self._rows is not None:
             self._rows.sweep(self._rows.apply(batch)[1])
 
+    def held_rows(self) -> int | None:
+        return self._log.row_count if self._log is not None else None
+
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if watermark_ms < WATERMARK_MAX:
             return None

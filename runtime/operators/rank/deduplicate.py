@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.messages.ledger import FILTERED
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.rank import best_rows_into
 from sqlstream.runtime.kernels.take import ascending
@@ -31,6 +32,7 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         rows, _ = best_rows(self.spec, batch)
+        self.context.count(FILTERED, batch.num_rows - len(rows))
         if len(rows) == batch.num_rows:
             output.emit(batch)
         else:
@@ -39,6 +41,7 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
     def on_deferred(self, rows: DeferredRows, output: Output) -> None:
         rows.columns([*self.spec.keys, *([self.spec.time_column] if self.spec.time_column >= 0 else [])])
         best, _ = best_rows(self.spec, rows)
+        self.context.count(FILTERED, rows.num_rows - len(best))
         is_all = len(best) == rows.num_rows
         output.emit_deferred(rows if is_all else rows.chosen(ascending(best, rows.num_rows)))
 
@@ -79,6 +82,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._best.writing(slots)
         held = self._times.values[slots]
         wins = is_new | (times >= held if self.spec.keep is Keep.LAST else times < held)
+        self.context.count(FILTERED, batch.num_rows - int(np.count_nonzero(wins)))
         if wins.any():
             winners, slots = np.flatnonzero(wins), slots[wins]
             self._times.values[slots] = times[winners]

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.messages.ledger import DONE
 from sqlstream.runtime.aggregates.accumulator_set import row_argument_types
 from sqlstream.runtime.aggregates.partials import MergedPartials, Partials
 from sqlstream.runtime.kernels.buffers import to_array, view_values
@@ -64,6 +65,7 @@ class RowSlicer:
 
     def _folded(self, batch: pa.RecordBatch, bounds: list[pa.Array] | int) -> list[pa.Array]:
         """`bounds`: the slice end [and window start] of each row, or the slice end of all rows."""
+        self._context.count(DONE, batch.num_rows)
         keys = [batch.column(k) for k in self._spec.keys]
         columns = keys if isinstance(bounds, int) else [*keys, *bounds]
         if not self._form.is_merging:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.messages.ledger import DONE
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.group import extent, group
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
@@ -54,6 +55,9 @@ class WindowJoin(Operator[WindowJoinSpec]):
         batch, ends = drop_late(batch, ends, self._closed_ms.value, self.context)
         self._logs[input_index].append(batch, ends)
 
+    def held_rows(self) -> int | None:
+        return sum(log.row_count for log in self._logs)
+
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         passed_ms = self._clock.passed_ms(watermark_ms)
         if passed_ms > self._closed_ms.value:
@@ -64,6 +68,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _close(self, watermark_ms: int, output: Output) -> None:
         limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
         closed = [log.take_until(limit) for log in self._logs]
+        self.context.count(DONE, sum(chunk.batch.num_rows for chunks in closed for chunk in chunks))
         if not closed[_LEFT] and not self.spec.kind.pads(_RIGHT):
             return
         for sides, columns in self._parts(closed):

@@ -132,6 +132,10 @@ class RowLog(SavedByChunks, NeverExpires):
         return dataclasses.replace(chunk, batch=batch, times=view_values(settled[-1], np.int64))
 
     @property
+    def row_count(self) -> int:
+        return sum(chunk.batch.num_rows for chunk in self.chunks)
+
+    @property
     def earliest(self) -> int:
         """The least time in the log, WATERMARK_MAX when it is empty."""
         return min((c.earliest for c in self.chunks), default=WATERMARK_MAX)

@@ -127,6 +127,25 @@ def test_the_columns_and_cells_of_a_grid_hide_nothing(module):
     assert found == ["a\\u202eb\\n", "x\\u2066\\ny"]
 
 
+def test_a_ledger_says_what_became_of_rows_and_what_is_missing(module):
+    found = module(
+        "job.js",
+        """m => { const calc = {name: 'Calc[2]', 'rows-in': 12000, 'rows-out': 9, parts: {filtered: 3},
+            balance: 'rows in = rows out + filtered', text: ''};
+        return [m.ledgerText({checkpoint: 7, balanced: true, operators: [calc]}),
+                m.ledgerText({checkpoint: null, balanced: false, operators: [calc]}),
+                m.ledgerText({checkpoint: null, balanced: true, operators: []}),
+                m.ledgerCells(calc), m.ledgerCells({...calc, text: '2 are missing'})[4]] }""",
+    )
+    assert found == [
+        "The rows add up at checkpoint 7.",
+        "The rows do not add up at the end of the job.",
+        "The rows are added up at the first checkpoint, or at the end of the job.",
+        ["Calc[2]", "12,000", "9", "filtered 3", "rows in = rows out + filtered"],
+        "2 are missing",
+    ]
+
+
 def test_a_job_tells_its_last_checkpoint_and_what_went_wrong(module):
     found = module(
         "job.js",

@@ -13,7 +13,7 @@ MADE = {"functions.md", "conformance.md"}
 """Pages that other tests write."""
 ALSO = (
     "README.md",
-    *(f"docs/{page}.md" for page in ("batch", "checkpoints", "concepts", "limits", "state", "verify")),
+    *(f"docs/{page}.md" for page in ("batch", "checkpoints", "concepts", "limits", "state", "verify", "why")),
 )
 FOLDERS = ("sql", "connectors", "formats", "tutorials")
 PAGES = [

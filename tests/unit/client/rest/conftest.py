@@ -22,6 +22,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.ledger import JobLedger, LedgerEntry
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
 from sqlstream.messages.rpc import (
     CheckpointFigures,
@@ -169,6 +170,11 @@ STATISTICS = CheckpointStatistics(
     FAILED_CHECKPOINT,
     RestoredCheckpoint(3, CheckpointKind.CHECKPOINT, START_MS + 500, "/checkpoints/a/chk-3"),
     (PENDING, FAILED_CHECKPOINT, COMPLETED, SAVEPOINT),
+    ledger=JobLedger(
+        7,
+        START_MS + 1300,
+        (LedgerEntry(1, "Sink: out", SINK_ID, 8, 0, {"done": 7}, ("done", "filtered"), 1, 10, 1, 1),),
+    ),
 )
 RESTART = RestartRecord(START_MS + 400, ErrorInfo("SS6006", "the TaskManager is lost"), "Sink: out (1/1)", 3)
 

@@ -31,6 +31,37 @@ def test_counts_latest_and_history_are_those_of_the_job(rest):
     assert found["summary"]["checkpointed_size"]["avg"] == 400
 
 
+def test_the_ledger_has_the_rows_of_operators_and_what_is_missing(rest):
+    assert rest.get(f"/jobs/{RUNNING}/ledger").json() == {
+        "checkpoint": 7,
+        "timestamp": START_MS + 1300,
+        "balanced": False,
+        "operators": [
+            {
+                "id": 1,
+                "name": "Sink: out",
+                "vertex-id": SINK,
+                "rows-in": 8,
+                "rows-out": 0,
+                "rows-sent": 10,
+                "in-flight": 1,
+                "parts": {"done": 7},
+                "balance": "rows in = done + filtered",
+                "difference": 1,
+                "lost": 1,
+                "text": "10 rows were sent to it, and 9 have arrived or are in flight: 1 is missing; "
+                "of 8 rows in 1 is missing: done 7, filtered 0",
+            }
+        ],
+    }
+    assert rest.get(f"/jobs/{FAILED}/ledger").json() == {
+        "checkpoint": None,
+        "timestamp": None,
+        "balanced": True,
+        "operators": [],
+    }
+
+
 def test_a_failed_checkpoint_says_why_and_which_subtask(rest):
     failed = rest.get(f"/jobs/{RUNNING}/checkpoints/details/8").json()
     assert failed["failure_message"] == "Sink: out (1/1): the checkpoint was not acknowledged within 600 ms"

@@ -9,7 +9,7 @@ import pytest
 
 from sqlstream.client.following.checkpoint_text import remark_on
 from sqlstream.client.sessions.session import Session
-from sqlstream.client.statements.jobs import CHECKPOINTS, execute_job_statement
+from sqlstream.client.statements.jobs import CHECKPOINTS, LEDGER, execute_job_statement
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointKind,
@@ -21,6 +21,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.ledger import JobLedger, LedgerEntry
 from sqlstream.messages.rpc import (
     CheckpointFigures,
     JobDetails,
@@ -42,6 +43,18 @@ def record(id: int, status: CheckpointStatus, *acknowledged_ms: int, **more: Any
     vertex = VertexCheckpoint("v", "join", len(subtasks), subtasks)
     ended_ms = -1 if status is CheckpointStatus.IN_PROGRESS else 1250
     return CheckpointRecord(id, CheckpointKind.CHECKPOINT, status, 1000, ended_ms, (vertex,), **more)
+
+
+LEDGER_OF_A1 = JobLedger(
+    7,
+    1250,
+    (
+        LedgerEntry(0, "Source: t", "v", 12, 12, balance=("out",)),
+        LedgerEntry(1, "Calc", "v", 12, 9, {"filtered": 3}, ("out", "filtered"), sent=12),
+        LedgerEntry(2, "Over", "w", 8, 5, {"held": 2, "late": 1}, ("out", "held", "late"), sent=9, lost=1),
+        LedgerEntry(3, "GroupAggregate", "w", 5, 7, sent=5),
+    ),
+)
 
 
 class Literal:
@@ -69,7 +82,7 @@ class Literal:
         pending = record(4, CheckpointStatus.IN_PROGRESS, 1100, -1, -1, -1, -1, -1)
         completed = record(2, CheckpointStatus.COMPLETED, 1100, 1200, path="/c/chk-2")
         removed = record(1, CheckpointStatus.COMPLETED, 1100, path="/c/chk-1", is_discarded=True)
-        return CheckpointStatistics("a1", history=(pending, failed, completed, removed))
+        return CheckpointStatistics("a1", history=(pending, failed, completed, removed), ledger=LEDGER_OF_A1)
 
     def stop_with_savepoint(self, job_id: str, trigger_id: str, directory: str, is_drain: bool) -> None:
         self.asked.append((job_id, directory, is_drain))
@@ -114,6 +127,34 @@ def test_checkpoints_say_why_they_failed_and_whom_they_wait_for(run: Any) -> Non
         (None, "join (2/2): could not write: no space left"),
         ("/c/chk-2", None),
         (None, "removed"),
+    ]
+
+
+def test_the_ledger_says_what_became_of_rows_and_what_is_missing(run: Any) -> None:
+    rows = run("SHOW LEDGER FOR JOB 'a1'", Literal())
+    assert rows == run("SHOW LEDGER", Literal())
+    found = [{n: v for n, v in zip(LEDGER.names, row, strict=True) if v not in (0, None)} for row in rows]
+    common = {"job id": "a1", "checkpoint": 7}
+    assert found == [
+        common | {"operator": "Source: t", "rows in": 12, "rows out": 12, "remark": "rows in = rows out"},
+        common
+        | {
+            "operator": "Calc",
+            "rows in": 12,
+            "rows out": 9,
+            "filtered": 3,
+            "remark": "rows in = rows out + filtered",
+        },
+        common
+        | {
+            "operator": "Over",
+            "rows in": 8,
+            "rows out": 5,
+            "late": 1,
+            "held": 2,
+            "remark": "9 rows were sent to it, and 8 have arrived: 1 is missing",
+        },
+        common | {"operator": "GroupAggregate", "rows in": 5, "rows out": 7},
     ]
 
 

@@ -19,6 +19,7 @@ from sqlstream.planner.dialect.statements import (
     Show,
     ShowCheckpoints,
     ShowKind,
+    ShowLedger,
     StatementSet,
     StopJob,
     Verify,
@@ -271,12 +272,16 @@ def test_a_job_is_stopped_with_or_without_a_savepoint(
     assert (found.job_id, found.has_savepoint, found.is_drained) == ("a1", has_savepoint, is_drained)
 
 
-def test_checkpoints_are_shown_of_one_job_or_of_all() -> None:
-    of_all, of_one = parse_script("SHOW CHECKPOINTS; SHOW CHECKPOINTS FOR JOB 'a1';")
-    assert isinstance(of_all, ShowCheckpoints)
-    assert isinstance(of_one, ShowCheckpoints)
+@pytest.mark.parametrize(("word", "kind"), [("CHECKPOINTS", ShowCheckpoints), ("LEDGER", ShowLedger)])
+def test_checkpoints_and_the_ledger_are_shown_of_one_job_or_of_all(
+    word: str, kind: type[ShowCheckpoints | ShowLedger]
+) -> None:
+    of_all, of_one = parse_script(f"SHOW {word}; SHOW {word} FOR JOB 'a1';")
+    assert isinstance(of_all, kind)
+    assert isinstance(of_one, kind)
     assert (of_all.job_id, of_all.id_span) == ("", None)
-    assert (of_one.job_id, of_one.id_span) == ("a1", Span(43, 47))
+    begin = 2 * len(word) + 21
+    assert (of_one.job_id, of_one.id_span) == ("a1", Span(begin, begin + 4))
 
 
 def test_a_table_may_be_called_job() -> None:

@@ -1,0 +1,69 @@
+"""`sqlstream ledger ID`: what became of the rows of a job of a server."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_job_argument,
+    add_server_arguments,
+    print_json,
+    print_table,
+    server_address,
+)
+from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK
+from sqlstream.messages.ledger import LEDGER_PARTS
+
+EPILOG = f"""\
+examples:
+  sqlstream ledger 4f1c
+  sqlstream ledger 4f1c --json | jq .balanced
+
+ID is a job's id, or the first characters of it. The rows of each operator since the job began, up to its last checkpoint or its
+end, and what they became; the last column says which of them add up, or what is missing. The exit code is 1 when rows are
+missing. --json prints what the REST says under /jobs/ID/ledger. In SQL the same is SHOW LEDGER FOR JOB 'ID'.
+{SERVER_EPILOG}"""
+
+_COLUMNS = ("operator", "rows in", "rows out", *LEDGER_PARTS, "in flight", "remark")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_job_argument(parser)
+    add_server_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from sqlstream.client.connection.cluster_rest import ClusterRest
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        found = cluster.ledger(cluster.job_id(arguments.id))
+    if arguments.json:
+        print_json(found)
+    elif not found["operators"]:
+        print("the job has had no checkpoint yet, and has not ended")
+    else:
+        print(_when(found))
+        print_table(_COLUMNS, [_row(operator) for operator in found["operators"]])
+    return EXIT_OK if found["balanced"] else EXIT_FAILED
+
+
+def _when(found: dict[str, Any]) -> str:
+    when = (
+        f"at checkpoint {found['checkpoint']}" if found["checkpoint"] is not None else "at the end of the job"
+    )
+    return f"the rows {'add' if found['balanced'] else 'do NOT add'} up {when}"
+
+
+def _row(operator: dict[str, Any]) -> tuple[str | int, ...]:
+    parts = operator["parts"]
+    return (
+        operator["name"],
+        operator["rows-in"],
+        operator["rows-out"],
+        *(parts.get(name, 0) for name in LEDGER_PARTS),
+        operator["in-flight"],
+        operator["text"] or operator["balance"],
+    )

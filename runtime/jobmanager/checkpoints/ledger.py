@@ -1,0 +1,219 @@
+"""Whether the rows of a job add up: what came to each operator against what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
+from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.ledger import (
+    ARRIVED,
+    COPIED,
+    DONE,
+    FILTERED,
+    HELD,
+    RESTORED,
+    JobLedger,
+    LedgerEntry,
+    difference_text,
+)
+from sqlstream.messages.rpc import Metrics
+from sqlstream.options.checkpointing_options import is_at_least_once
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
+from sqlstream.runtime.jobmanager.metrics import add_operators, combine_all, counters_of
+from sqlstream.specs import (
+    BatchQuerySpec,
+    CalcSpec,
+    DeduplicateSpec,
+    DropUpdateBeforeSpec,
+    IntervalJoinSpec,
+    LimitSpec,
+    OverSpec,
+    SinkSpec,
+    SortSpec,
+    TemporalSortSpec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowJoinSpec,
+)
+from sqlstream.specs.aggregate import AggregatePhase
+from sqlstream.specs.over import OverTiming
+from sqlstream.specs.window import WindowKind
+
+_PARTS = {
+    "filtered": FILTERED,
+    "late": "numLateRecordsDropped",
+    "null": "numNullRecordsDropped",
+    "done": DONE,
+    "held": HELD,
+    "rejected": "numRecordsRejected",
+    "expired": "numStateEntriesExpired",
+    "restored": RESTORED,
+}
+"""Names of amounts, and the figures that they are."""
+
+Balance = tuple[str, ...]
+_NONE: Balance = ()
+
+
+def _over(operator: ChainedOperator, spec: OverSpec) -> Balance:
+    return _NONE if spec.timing is OverTiming.ON_CHANGE else _held_if_inserted(operator, spec)
+
+
+def _held_if_inserted(operator: ChainedOperator, spec: Any) -> Balance:
+    return ("out", "held", "late") if operator.input_modes[0].is_insert_only else _NONE
+
+
+def _sort(operator: ChainedOperator, spec: SortSpec) -> Balance:
+    # Of a Top-N the rows that can be in no answer go at any time.
+    is_whole = spec.fetch < 0 and spec.offset <= 0
+    return ("out", "held") if is_whole and operator.input_modes[0].is_insert_only else _NONE
+
+
+def _deduplicate(operator: ChainedOperator, spec: DeduplicateSpec) -> Balance:
+    # A retraction of the row before comes with each further one.
+    return _NONE if operator.output_mode is ChangelogMode.RETRACT else ("out", "filtered")
+
+
+def _window_aggregate(operator: ChainedOperator, spec: WindowAggregateSpec) -> Balance:
+    # GLOBAL reads partial results, and a row that updates an early result may be late for some of its windows only.
+    counts_rows = spec.phase is not AggregatePhase.GLOBAL and spec.emit is None
+    is_session = spec.window.kind is WindowKind.SESSION and spec.time_column >= 0
+    return ("done", "late") if counts_rows and not is_session else _NONE
+
+
+def _waiting_join(operator: ChainedOperator, spec: IntervalJoinSpec | WindowJoinSpec) -> Balance:
+    # Each subtask has all rows of a side that is broadcast.
+    return _NONE if spec.broadcast_input >= 0 else ("done", "held", "late")
+
+
+BALANCES: Mapping[type[Any], Callable[[ChainedOperator, Any], Balance]] = {
+    CalcSpec: lambda operator, spec: ("out", "filtered"),
+    DropUpdateBeforeSpec: lambda operator, spec: ("out", "filtered"),
+    LimitSpec: lambda operator, spec: ("out", "filtered"),
+    WatermarkAssignerSpec: lambda operator, spec: ("out",),
+    DeduplicateSpec: _deduplicate,
+    SortSpec: _sort,
+    TemporalSortSpec: _held_if_inserted,
+    OverSpec: _over,
+    WindowAggregateSpec: _window_aggregate,
+    IntervalJoinSpec: _waiting_join,
+    WindowJoinSpec: _waiting_join,
+}
+"""Which parts the rows of an operator become, by its spec. Of other operators rows in and rows out have no fixed relation: one
+row more or less in a group changes one row of an aggregate's result, and a row of a join meets any number of others."""
+
+
+def job_ledger(
+    graph: JobGraph,
+    states: Mapping[str, Sequence[SubtaskState]],
+    checkpoint_id: int,
+    now_ms: int,
+) -> JobLedger | None:
+    """`states` are those of the subtasks of each vertex, with what the job has counted since it began. None for a job whose rows
+    another engine counts."""
+    operators = [(vertex, operator) for vertex in graph.vertices for operator in vertex.operators]
+    if graph.is_batch or any(isinstance(operator.spec, BatchQuerySpec) for _, operator in operators):
+        return None
+    figures = combine_all(state.counted for subtasks in states.values() for state in subtasks)
+    in_flight = _in_flight(graph, states)
+    is_exact = not is_at_least_once(graph.config)
+    return JobLedger(
+        checkpoint_id,
+        now_ms,
+        tuple(
+            _entry(graph, vertex, operator, figures, in_flight.get(vertex.id, 0), is_exact)
+            for vertex, operator in operators
+        ),
+    )
+
+
+def _entry(
+    graph: JobGraph,
+    vertex: JobVertex,
+    operator: ChainedOperator,
+    figures: Mapping[int, Metrics],
+    in_flight: int,
+    is_exact: bool,
+) -> LedgerEntry:
+    mine = figures.get(operator.id, {})
+    rows_in, rows_out = int(mine.get("numRecordsIn", 0)), int(mine.get("numRecordsOut", 0))
+    parts = {name: int(mine[figure]) for name, figure in _PARTS.items() if mine.get(figure)}
+    is_head = operator.input == NETWORK_INPUT
+    is_source = is_head and not graph.inputs_of(vertex.id)
+    balance = _balance_of(operator, is_source)
+    amounts = {"out": rows_out, **parts}
+    difference = (
+        rows_in + parts.get("restored", 0) - sum(amounts.get(part, 0) for part in balance) if balance else 0
+    )
+    sent = None if is_source or (is_head and not is_exact) else _sent(graph, vertex, operator, figures)
+    in_flight = in_flight if is_head else 0
+    lost = sent - rows_in - in_flight if sent is not None else 0
+    return LedgerEntry(
+        operator.id,
+        operator.name,
+        vertex.id,
+        rows_in,
+        rows_out,
+        parts,
+        balance,
+        difference,
+        sent,
+        in_flight,
+        lost,
+    )
+
+
+def _balance_of(operator: ChainedOperator, is_source: bool) -> Balance:
+    if is_source:
+        return ("out",)
+    if isinstance(operator.spec, SinkSpec):
+        return ("done", "filtered")
+    found = BALANCES.get(type(operator.spec))
+    return found(operator, operator.spec) if found is not None else _NONE
+
+
+def _sent(
+    graph: JobGraph, vertex: JobVertex, operator: ChainedOperator, figures: Mapping[int, Metrics]
+) -> int:
+    """The rows that the operators which this one reads have emitted to it."""
+    if operator.input != NETWORK_INPUT:
+        return int(figures.get(operator.input, {}).get("numRecordsOut", 0))
+    sent = int(figures.get(operator.id, {}).get(ARRIVED, 0))
+    for edge in graph.inputs_of(vertex.id):
+        producer = figures.get(edge.source_operator, {})
+        sent += int(producer.get("numRecordsOut", 0)) + int(producer.get(f"{COPIED}{edge.id}", 0))
+    return sent
+
+
+def _in_flight(graph: JobGraph, states: Mapping[str, Iterable[SubtaskState]]) -> dict[str, int]:
+    """The rows that were under way to each vertex."""
+    found: dict[str, int] = {}
+    for vertex_id, subtasks in states.items():
+        outputs = dict(enumerate(edge.target for edge in graph.outputs_of(vertex_id)))
+        for items in (items for state in subtasks for items in state.in_flight):
+            target = outputs.get(items.edge, "") if items.is_output else vertex_id
+            found[target] = found.get(target, 0) + items.rows
+    return found
+
+
+def final_states(graph: ExecutionGraph) -> dict[str, tuple[SubtaskState, ...]] | None:
+    """What the subtasks of a job that has finished have counted since it began; None when the last figures of one are missing."""
+    found: dict[str, tuple[SubtaskState, ...]] = {}
+    for vertex_id, subtasks in graph.vertices.items():
+        if any(subtask.execution.metrics is None for subtask in subtasks):
+            return None
+        found[vertex_id] = tuple(
+            SubtaskState(counted=add_operators(s.counted, counters_of(s.execution.metrics.operators)))
+            for s in subtasks
+            if s.execution.metrics is not None
+        )
+    return found
+
+
+def differences_of(ledger: JobLedger | None) -> dict[int, str]:
+    """What does not add up, by operator id."""
+    entries = ledger.entries if ledger is not None else ()
+    return {e.operator_id: f'operator "{e.name}": {difference_text(e)}' for e in entries if not e.is_balanced}
