@@ -146,9 +146,7 @@ class NotNullEnforcer:
             self._fail_on_first(found)
         violates = reduce(pc.or_, (mask for _, mask in found))
         self._count("numNullRecordsDropped", violates.true_count)
-        kept = _without(batch, violates.to_numpy(zero_copy_only=False), self._key)
-        self._count(FILTERED, batch.num_rows - kept.num_rows)
-        return kept
+        return _without(batch, violates.to_numpy(zero_copy_only=False), self._key)
 
     def _nested_nulls(self, batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
         """The places with NULLs that are none, and which rows have such."""
@@ -317,7 +315,10 @@ class SinkOperator(Operator[SinkSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._counts_changes:
             self._count(ROWS_CHANGED, int(np.count_nonzero(row_kinds(batch) != RowKind.INSERT)))
-        written = self._lengths.enforce(self._nulls.enforce(batch))
+        kept = self._nulls.enforce(batch)
+        if kept.num_rows < batch.num_rows:
+            self._count(FILTERED, batch.num_rows - kept.num_rows)
+        written = self._lengths.enforce(kept)
         self._count(DONE, written.num_rows)
         self._writer.write(written)
 
