@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from sqlstream import config
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.latency_choice import explain_choice, with_latency_target
 from sqlstream.graph.parallelism import translate_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind, StreamGraph
 from sqlstream.planner.bind.context import BindContext
@@ -70,7 +71,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
         job_name(nodes, settings, context.text),
         scaling,
     )
-    return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
+    return CompiledPlan(nodes, optimised, physical, stream_graph, with_latency_target(job_graph))
 
 
 @refuse_depth()
@@ -84,6 +85,8 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
     if plan.reason:
         text += f"\n== Runtime Mode ==\nstreaming: {plan.reason}\n"
+    if plan.job_graph.chosen:
+        text += f"\n== Latency Target ==\n{explain_choice(plan.job_graph)}\n"
     if "ESTIMATED_COST" in details:
         text += f"\n== Estimated Cost ==\n{explain_cost(plan.optimised, sizes or TableSizes({}))}\n"
     if "PLAN_ADVICE" in details:

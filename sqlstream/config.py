@@ -54,6 +54,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      "kubernetes-session", "kubernetes-application"), scope=Scope.CLUSTER),
         ConfigOption("sqlstream.metrics.operator-cpu", _B, "false",
                      "Count the processor time of each operator (cpuTimeNs among its metrics), as EXPLAIN ANALYZE does."),
+        ConfigOption("latency.target", _D, "0 ms",
+                     "How long 99 of 100 rows of a streaming job may take from its sources to its sinks: the job chooses how "
+                     "many rows a batch has, how many wait between tasks and how checkpoints are aligned, but for what is set; "
+                     "0 leaves that to the settings.", minimum=0, maximum=3_600_000),
         ConfigOption("metrics.latency.interval", _D, "0 ms",
                      "How often sources send markers that measure how long rows wait on their way; 0 sends none.", minimum=0),
         ConfigOption("metrics.latency.granularity", _E, "operator",

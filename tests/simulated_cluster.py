@@ -81,6 +81,7 @@ from sqlstream.runtime.taskmanager.events import (
     AlignSource,
     CollectMetrics,
     GiveSplits,
+    LimitSource,
     SendToJobManager,
     StartTask,
     StopTask,
@@ -526,6 +527,9 @@ class Cluster:
                 case AlignSource(execution_id, watermark_ms):
                     if execution_id in process.running:
                         process.running[execution_id].align(watermark_ms)
+                case LimitSource():
+                    # Its tasks have no rows to put in batches.
+                    pass
                 case AbandonTask(error):
                     self.say(error.message)
                 case Terminate():

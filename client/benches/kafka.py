@@ -178,7 +178,7 @@ class KafkaBench:
             deadline_s = time.monotonic() + TIMEOUT_S
             while left > 0:
                 _check(deadline_s)
-                taken = consumer.take()
+                taken = consumer.take(65_536)
                 if taken is None:
                     time.sleep(0.01)
                     continue

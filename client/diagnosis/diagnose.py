@@ -17,7 +17,7 @@ from sqlstream.client.diagnosis.durability import (
     waits_for_slots,
 )
 from sqlstream.client.diagnosis.finding import Finding, JobSnapshot, figures_of, ordered, short
-from sqlstream.client.diagnosis.load import BUSY, bottlenecks, skew
+from sqlstream.client.diagnosis.load import BUSY, bottlenecks, latency_text, missed_latency, skew
 from sqlstream.client.diagnosis.progress import source_lag, watermark_holder
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, SubtaskDetails
@@ -31,6 +31,7 @@ RULES: tuple[Callable[[JobSnapshot], Iterator[Finding]], ...] = (
     failures,
     waits_for_slots,
     bottlenecks,
+    missed_latency,
     skew,
     watermark_holder,
     source_lag,
@@ -138,6 +139,8 @@ def diagnosis_text(snapshot: JobSnapshot, findings: tuple[Finding, ...]) -> str:
     lines = [f'job {details.job_id} "{details.name}" is {details.status.value}: {count}']
     if not findings:
         lines += _at_rest(snapshot)
+    if details.latency is not None:
+        lines.append(f"  {latency_text(details.latency)}")
     for number, finding in enumerate(findings, 1):
         lines += ["", f"{number}. {finding.kind.value} ({finding.severity.value}): {finding.said}"]
         width = max(map(len, finding.evidence), default=0)

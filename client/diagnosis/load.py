@@ -18,6 +18,7 @@ from sqlstream.client.following.progress import size_text
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.latency import LatencyStatus
 from sqlstream.messages.rpc import VertexDetails
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.specs.sink import COLLECT
@@ -154,6 +155,35 @@ def _costliest(snapshot: JobSnapshot, operators: Sequence[ChainedOperator]) -> s
         return ""
     name = max(spent, key=lambda each: spent[each])
     return f"{short(name)}, {spent[name] / total:.0%} of the processor time"
+
+
+def missed_latency(snapshot: JobSnapshot) -> Iterator[Finding]:
+    """A job that does not keep its `latency.target`."""
+    latency = snapshot.details.latency
+    if latency is None or latency.p99_ms is None or latency.is_reached:
+        return
+    evidence: dict[str, int | float | str] = {
+        "latency.target": f"{latency.target_ms} ms",
+        "99 % within": f"{latency.p99_ms} ms",
+        "rows of a batch": f"{latency.batch_rows}{'' if latency.is_tuned else ', as set'}",
+        "seen": latency.reason,
+    }
+    chosen = snapshot.graph.chosen
+    evidence |= {key: f"{snapshot.graph.config[key]}: {why}" for key, why in chosen.items()}
+    advice = [
+        f"sqlstream rescale {snapshot.details.job_id} N, if a vertex is busy; or a longer 'latency.target'"
+    ]
+    if not latency.is_tuned:
+        advice.append("leave out 'execution.batch-rows': the size of batches then follows what is measured")
+    said = f"99 % of rows take {latency.p99_ms} ms, longer than the latency.target of {latency.target_ms} ms"
+    yield Finding(FindingKind.LATENCY, Severity.LOW, said, evidence, tuple(advice))
+
+
+def latency_text(latency: LatencyStatus) -> str:
+    """What a job with a `latency.target` reaches, in a line."""
+    reached = "not measured yet" if latency.p99_ms is None else f"99 % within {latency.p99_ms} ms"
+    how = "follows what is measured" if latency.is_tuned else "is set"
+    return f"latency: {reached}, target {latency.target_ms} ms; a batch has up to {latency.batch_rows} rows, which {how}"
 
 
 def skew(snapshot: JobSnapshot) -> Iterator[Finding]:

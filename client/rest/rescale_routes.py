@@ -77,6 +77,35 @@ class Autoscaler(TypedDict):
     decisions: list[Decision]
 
 
+class Chosen(TypedDict):
+    key: str
+    value: str
+    reason: str
+
+
+class BatchSize(TypedDict):
+    timestamp: int
+    before: int
+    rows: int
+    p99: int
+    reason: str
+
+
+Latency = TypedDict(
+    "Latency",
+    {
+        "enabled": bool,
+        "target": NotRequired[int],
+        "p99": NotRequired[int],
+        "batch-rows": NotRequired[int],
+        "tuned": NotRequired[bool],
+        "reason": NotRequired[str],
+        "chosen": list[Chosen],
+        "decisions": list[BatchSize],
+    },
+)
+
+
 class ParallelismBounds(msgspec.Struct, rename="camel"):
     upper_bound: Count
     lower_bound: Count = 1
@@ -91,6 +120,7 @@ def rescale_routes(view: ClusterView) -> APIRouter:
     _add_rescaling(router, view)
     _add_requirements(router, view)
     _add_autoscaler(router, view)
+    _add_latency(router, view)
     return router
 
 
@@ -173,6 +203,38 @@ def _add_autoscaler(router: APIRouter, view: ClusterView) -> None:
         }
         if status.pending is not None:
             found["pendingRecords"] = status.pending
+        return found
+
+
+def _add_latency(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/jobs/{job_id}/latency")
+    def latency(job_id: str) -> Latency:
+        """What follows from `latency.target`: settings with the reason for each, and the sizes of batches; times are in ms."""
+        status, graph = view.job(job_id).latency, view.graph(job_id)
+        if status is None:
+            return {"enabled": False, "chosen": [], "decisions": []}
+        found: Latency = {
+            "enabled": True,
+            "target": status.target_ms,
+            "batch-rows": status.batch_rows,
+            "tuned": status.is_tuned,
+            "reason": status.reason,
+            "chosen": [
+                {"key": key, "value": graph.config[key], "reason": why} for key, why in graph.chosen.items()
+            ],
+            "decisions": [
+                {
+                    "timestamp": d.at_ms,
+                    "before": d.before,
+                    "rows": d.rows,
+                    "p99": d.p99_ms,
+                    "reason": d.reason,
+                }
+                for d in status.decisions
+            ],
+        }
+        if status.p99_ms is not None:
+            found["p99"] = status.p99_ms
         return found
 
 

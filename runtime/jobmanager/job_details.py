@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.latency import LatencyStatus
 from sqlstream.messages.rescale import AutoscalerStatus
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
 from sqlstream.runtime.jobmanager.job_master import JobMaster
@@ -35,6 +36,7 @@ def describe_job(master: JobMaster) -> rpc.JobDetails:
         is_batch=master.job_graph.is_batch,
         restarts=master.restarts.records,
         autoscaler=master.autoscaling.status() if master.autoscaling is not None else None,
+        latency=master.latency.status() if master.latency is not None else None,
     )
 
 
@@ -174,10 +176,17 @@ def details_at(details: rpc.JobDetails, clock: Callable[[int], int]) -> rpc.JobD
         vertices=tuple(replace(vertex, subtasks=of_vertex) for vertex, of_vertex in vertices),
         restarts=tuple(replace(r, failed_ms=clock(r.failed_ms)) for r in details.restarts),
         autoscaler=_autoscaler_at(details.autoscaler, clock),
+        latency=_latency_at(details.latency, clock),
     )
 
 
 def _autoscaler_at(status: AutoscalerStatus | None, clock: Callable[[int], int]) -> AutoscalerStatus | None:
+    if status is None:
+        return None
+    return replace(status, decisions=tuple(replace(d, at_ms=clock(d.at_ms)) for d in status.decisions))
+
+
+def _latency_at(status: LatencyStatus | None, clock: Callable[[int], int]) -> LatencyStatus | None:
     if status is None:
         return None
     return replace(status, decisions=tuple(replace(d, at_ms=clock(d.at_ms)) for d in status.decisions))

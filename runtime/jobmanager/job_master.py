@@ -32,6 +32,7 @@ from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase, JobProgress, status_in
 from sqlstream.runtime.jobmanager.job_regions import JobRegions, PipelinedRegion, RegionPhase
 from sqlstream.runtime.jobmanager.job_tasks import JobTasks
+from sqlstream.runtime.jobmanager.latency_control import latency_control
 from sqlstream.runtime.jobmanager.rescaling import JobRescaling
 from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool
 from sqlstream.runtime.jobmanager.sink_commits import SinkCommits
@@ -103,6 +104,7 @@ class JobMaster:
         self.autoscaling = (
             Autoscaling(self._parts, self.rescaling, autoscaler) if autoscaler is not None else None
         )
+        self.latency = latency_control(self._parts)
         self.restarts = self._regions.history
 
     @property
@@ -183,6 +185,8 @@ class JobMaster:
                 self.adaptive.advance(now_ms)
             if self.autoscaling is not None:
                 self.autoscaling.advance(now_ms)
+            if self.latency is not None:
+                self.latency.advance(now_ms)
         elif self.status.is_terminal:
             self.rescaling.on_end()
 

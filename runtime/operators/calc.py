@@ -9,6 +9,7 @@ from sqlstream import config
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
+from sqlstream.graph.latency_choice import hold_ms
 from sqlstream.messages.ledger import FILTERED
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.compiled import FilteredProjections
@@ -21,8 +22,6 @@ from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 
 _ROWS_MIN = 8_192
 """A batch of at least this many rows is emitted at once."""
-_WAIT_MS = 100
-"""How long rows may be held while the task has other work; Flink's default for a buffer."""
 
 
 class Calc(HoldingOperator[CalcSpec]):
@@ -31,7 +30,7 @@ class Calc(HoldingOperator[CalcSpec]):
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
     output is a changelog; half an update that is kept without the other one is a -D or a +I. Small results of a selective
     condition are held and emitted as one batch, because downstream costs are mostly per batch. A row is held for at most
-    `_WAIT_MS` while the task has other work, and not at all otherwise.
+    `hold_ms` while the task has other work, and not at all otherwise.
     CURRENT_WATERMARK is not kept: as in Flink, it is NULL after a restart until the next watermark.
     State: the held rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
     """
@@ -51,6 +50,7 @@ class Calc(HoldingOperator[CalcSpec]):
         self._enough = min(_ROWS_MIN, config.get(context.config, "execution.batch-rows"))
         self._held = context.state.add(HeldRows())
         self._held_since_ms = 0
+        self._hold_ms = hold_ms(context.config)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         with self._evaluation:
@@ -134,7 +134,7 @@ class Calc(HoldingOperator[CalcSpec]):
         return super().on_watermark(watermark_ms, output)
 
     def next_processing_time_ms(self) -> int | None:
-        return self._held_since_ms + _WAIT_MS if self._held.rows else None
+        return self._held_since_ms + self._hold_ms if self._held.rows else None
 
 
 def _columns(rows: DeferredRows, numbers: frozenset[int]) -> list[pa.Array | None]:

@@ -90,6 +90,13 @@ class AlignSource(msgspec.Struct, frozen=True):
     watermark_ms: int
 
 
+class LimitSource(msgspec.Struct, frozen=True):
+    """Tell a running task how many rows its reader is to put in a batch."""
+
+    execution_id: str
+    rows: int
+
+
 CheckpointMessage = rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
 
 
@@ -127,6 +134,7 @@ TaskExecutorInstruction = (
     | StopTask
     | GiveSplits
     | AlignSource
+    | LimitSource
     | TellOfCheckpoint
     | ForgetJob
     | AbandonTask

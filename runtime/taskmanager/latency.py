@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 from sqlstream import config
 from sqlstream.elements import LatencyMarker
+from sqlstream.graph.latency_choice import target_ms_of
 from sqlstream.messages.histogram import DurationHistogram
 from sqlstream.messages.rpc import Metrics
 
 END_TO_END = "endToEndLatency"
 """What the latencies of a job's sinks are named, all sources together."""
+
+MARKERS_OVERDUE_MAX = 128
+"""A source that was at work for long sends at most so many at once."""
 
 _QUANTILES = (("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p98", 0.98), ("p99", 0.99), ("p999", 0.999))
 
@@ -29,9 +33,12 @@ class Granularity(enum.Enum):
 
 @dataclass(frozen=True)
 class LatencySettings:
+    """`counts_delay`: markers stand for rows that come when they are due, also while the source is at work on others."""
+
     interval_ms: int
     granularity: Granularity
     history_size: int
+    counts_delay: bool = False
 
     @staticmethod
     def of(settings: Mapping[str, str]) -> LatencySettings | None:
@@ -40,7 +47,8 @@ class LatencySettings:
         if interval_ms <= 0 or config.get(settings, "execution.runtime-mode") == "BATCH":
             return None
         granularity = Granularity(config.get(settings, "metrics.latency.granularity"))
-        return LatencySettings(interval_ms, granularity, config.get(settings, "metrics.latency.history-size"))
+        history_size: int = config.get(settings, "metrics.latency.history-size")
+        return LatencySettings(interval_ms, granularity, history_size, target_ms_of(settings) > 0)
 
 
 class MarkerTimer:
@@ -54,8 +62,10 @@ class MarkerTimer:
         operator: int,
         subtask: int,
         emit: Callable[[LatencyMarker], None],
+        counts_delay: bool = False,
     ) -> None:
         self._interval_ms = interval_ms
+        self._counts_delay = counts_delay
         self._due_ms = now_ms
         self._operator, self._subtask = operator, subtask
         self._emit = emit
@@ -64,8 +74,13 @@ class MarkerTimer:
         return self._due_ms
 
     def send(self, now_ms: int) -> None:
-        self._due_ms = now_ms + self._interval_ms
-        self._emit(LatencyMarker(now_ms, self._operator, self._subtask))
+        if not self._counts_delay:
+            self._due_ms = now_ms
+        # The clock may have been set forward; what came long ago says nothing more.
+        self._due_ms = max(self._due_ms, now_ms - MARKERS_OVERDUE_MAX * self._interval_ms)
+        while self._due_ms <= now_ms:
+            self._emit(LatencyMarker(self._due_ms, self._operator, self._subtask))
+            self._due_ms += self._interval_ms
 
 
 class Latencies:

@@ -36,6 +36,9 @@ class TaskRunner(Protocol):
     def align(self, execution_id: str, watermark_ms: int) -> None:
         """Tell a task how far its reader may go; does nothing when it ended already."""
 
+    def limit_batches(self, execution_id: str, rows: int) -> None:
+        """Tell a task how many rows its reader is to put in a batch; does nothing when it ended already."""
+
     def tell_of_checkpoint(self, message: events.CheckpointMessage) -> None:
         """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
 
@@ -117,6 +120,8 @@ class TaskExecutorShell:
                 self._runner.give_splits(execution_id, number, assigned)
             case events.AlignSource(execution_id, watermark_ms):
                 self._runner.align(execution_id, watermark_ms)
+            case events.LimitSource(execution_id, rows):
+                self._runner.limit_batches(execution_id, rows)
             case events.TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
             case events.ForgetJob(job_id):

@@ -185,6 +185,10 @@ class Task:
         """Tell the source how far it may go. Called by any thread."""
         self._mailbox.post(lambda: self._opened.source().on_allowed(watermark_ms))
 
+    def limit_batches(self, rows: int) -> None:
+        """Tell the source how many rows to put in a batch. Called by any thread."""
+        self._mailbox.post(lambda: self._opened.source().on_limited(rows))
+
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         """Have the task take a checkpoint, or tell it the fate of one. Called by any thread."""
         self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))

@@ -235,6 +235,10 @@ class TaskExecutor:
         if self._is_running(message.execution_id):
             self._instructions.append(events.AlignSource(message.execution_id, message.watermark_ms))
 
+    def _on_limit(self, message: rpc.LimitBatches, now_ms: int) -> None:
+        if self._is_running(message.execution_id):
+            self._instructions.append(events.LimitSource(message.execution_id, message.rows))
+
     def _on_trigger_checkpoint(self, message: rpc.TriggerCheckpoint, now_ms: int) -> None:
         reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
@@ -271,6 +275,7 @@ class TaskExecutor:
         rpc.TaskStateAck: _on_ack,
         rpc.AssignSplits: _on_assign_splits,
         rpc.AlignWatermark: _on_align,
+        rpc.LimitBatches: _on_limit,
         rpc.TriggerCheckpoint: _on_trigger_checkpoint,
         rpc.CheckpointCompleted: _on_checkpoint_fate,
         rpc.CheckpointAborted: _on_checkpoint_fate,

@@ -13,6 +13,7 @@ from sqlstream.errors import InternalError
 from sqlstream.graph.artifacts import PYTHON
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
+from sqlstream.graph.latency_choice import target_ms_of
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
 from sqlstream.messages.ledger import ARRIVED, COPIED
@@ -35,7 +36,12 @@ from sqlstream.runtime.taskmanager.input_gate import BufferDebloating, InputChan
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment, source_alignment
-from sqlstream.runtime.taskmanager.inputs.source_input import SourceHead, SourceInput, SplitSource
+from sqlstream.runtime.taskmanager.inputs.source_input import (
+    BatchLimit,
+    SourceHead,
+    SourceInput,
+    SplitSource,
+)
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.latency import Latencies, LatencySettings, MarkerTimer
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
@@ -120,7 +126,7 @@ class TaskOpening:
         head, subtask = self._descriptor.vertex.operators[0], self._descriptor.subtask
         if isinstance(self._opened.input, SourceInput):
             emit = chain.output(head.id).emit_marker
-            timer = MarkerTimer(settings.interval_ms, now_ms(), head.id, subtask, emit)
+            timer = MarkerTimer(settings.interval_ms, now_ms(), head.id, subtask, emit, settings.counts_delay)
             chain.timers.watch(timer.next_ms, timer.send)
 
     def _use_python_files(self) -> None:
@@ -145,7 +151,8 @@ class TaskOpening:
         if (place := READERS.get(type(head.spec))) is not None:
             self._opened.position.current = head
             self._chain.add_source(head)
-            self._set_source(head, imported(place)(self._head_opening(head)))
+            opening = self._head_opening(head)
+            self._set_source(head, imported(place)(opening), opening.context)
         elif is_batch_query:
             behind = self._open_batch_tables()
         else:
@@ -199,7 +206,10 @@ class TaskOpening:
 
     # --- inputs
 
-    def _set_source(self, head: ChainedOperator, reader: SourceReader) -> None:
+    def _set_source(
+        self, head: ChainedOperator, reader: SourceReader, context: ConnectorContext | None = None
+    ) -> None:
+        has_target = context is not None and target_ms_of(self._descriptor.config) > 0
         assignment = 0 if self._descriptor.splits is not None else -1
         self._set_input(
             SourceInput(
@@ -210,6 +220,7 @@ class TaskOpening:
                     assignment,
                     self._waiting(reader),
                     self._alignment(reader),
+                    BatchLimit(context) if has_target and context is not None else None,
                 ),
                 self._chain.output(head.id),
                 self._chain.counters[head.id].add_records_in,

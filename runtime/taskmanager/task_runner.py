@@ -82,6 +82,12 @@ class ThreadTaskRunner:
         if task is not None:
             task.align(watermark_ms)
 
+    def limit_batches(self, execution_id: str, rows: int) -> None:
+        with self._lock:
+            task = self._tasks.get(execution_id)
+        if task is not None:
+            task.limit_batches(rows)
+
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         with self._lock:
             task = self._tasks.get(message.execution_id)

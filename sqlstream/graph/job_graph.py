@@ -84,7 +84,8 @@ class JobEdge(msgspec.Struct, frozen=True):
 class JobGraph(msgspec.Struct, frozen=True):
     """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
     graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions, and
-    `artifacts` the files that these open. `owner` is whose share of the slots it takes: a user of a server, or a session."""
+    `artifacts` the files that these open. `owner` is whose share of the slots it takes: a user of a server, or a session.
+    `chosen` says of settings that follow from `latency.target` why they are what they are."""
 
     job_id: str
     name: str
@@ -96,6 +97,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     python: PythonFiles | None = None
     owner: str = ""
     artifacts: tuple[Artifact, ...] = ()
+    chosen: dict[str, str] = {}
 
     @property
     def is_query(self) -> bool:

@@ -233,7 +233,7 @@ def rescaled_job_graph(job: JobGraph, parallelism: int, *, is_chained_as_many: b
         )
     settings = _settings(job.config, parallelism)
     rescaled = translate_job_graph(StreamGraph(tuple(nodes)), settings, job.job_id, job.name, wanted)
-    return replace(rescaled, python=job.python, owner=job.owner, artifacts=job.artifacts)
+    return replace(rescaled, python=job.python, owner=job.owner, artifacts=job.artifacts, chosen=job.chosen)
 
 
 def has_open_parallelism(scaling: Scaling) -> bool:

@@ -22,6 +22,7 @@ Repetition is safe because:
     TaskManager      TaskStateUpdate        TaskStateAck
     TaskManager      RequestSplits          AssignSplits, at once or when there are any
     TaskManager      ReportWatermark        AlignWatermark; a later one replaces it
+    JobMaster        LimitBatches           MetricsReport, in which the source says its limit; it is sent until it does
     JobMaster        TriggerCheckpoint      AcknowledgeCheckpoint | DeclineCheckpoint (of a task that reads a source)
     TaskManager      AcknowledgeCheckpoint  CheckpointCompleted | CheckpointAborted, when it is known
     TaskManager      DeclineCheckpoint      CheckpointAborted
@@ -44,6 +45,7 @@ from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.python_files import PythonFiles
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.latency import LatencyStatus
 from sqlstream.messages.rescale import AutoscalerStatus
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
@@ -60,6 +62,9 @@ numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FRO
 numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
 numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateFileBytes, isIdle. Of sources: watermarkLag, pendingRecords, and
 `split.NAME.…` for splits."""
+
+BATCH_LIMIT, LARGEST_BATCH = "limitBatchRows", "largestBatchRows"
+"""Of a source whose job has a `latency.target`: how many rows a batch has at most, and had lately."""
 
 COUNTER = "num"
 """What the names of counters begin with; other figures, and `…PerSecond`, are of the present alone."""
@@ -437,6 +442,14 @@ class AlignWatermark(RpcMessage, frozen=True):
     watermark_ms: Int64
 
 
+class LimitBatches(RpcMessage, frozen=True):
+    """The reader is to put about so many rows in a batch from now on."""
+
+    task_manager_id: str
+    execution_id: str
+    rows: Count
+
+
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
     drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
@@ -507,6 +520,7 @@ ToTaskManager = (
     | TaskStateAck
     | AssignSplits
     | AlignWatermark
+    | LimitBatches
     | TriggerCheckpoint
     | CheckpointCompleted
     | CheckpointAborted
@@ -565,7 +579,8 @@ class RestartRecord(msgspec.Struct, frozen=True):
 
 
 class JobDetails(msgspec.Struct, frozen=True):
-    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first. `autoscaler` is there of a job that has one."""
+    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first. `autoscaler` and `latency` are there of a job that has one,
+    or a `latency.target`."""
 
     job_id: str
     name: str
@@ -578,6 +593,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     is_batch: bool = False
     restarts: tuple[RestartRecord, ...] = ()
     autoscaler: AutoscalerStatus | None = None
+    latency: LatencyStatus | None = None
 
 
 class JobMetrics(msgspec.Struct, frozen=True):

@@ -634,7 +634,7 @@ def test_the_descriptor_of_a_consumer_can_be_read_when_a_message_has_come(broker
                 (readable, _, _) = wait_readable([consumer.fileno], [], [], TIMEOUT_S)
                 assert readable, "nothing has woken the reader"
                 # All is taken, so that a message that comes later is an event again.
-                while (taken := consumer.take()) is not None:
+                while (taken := consumer.take(10)) is not None:
                     found += [v.as_py() for run in taken.runs for v in taken.values(run)]
                     taken.release()
             assert found == [value]

@@ -49,3 +49,66 @@ def test_markers_reach_the_sink_and_are_seen_in_rest_and_prometheus(tmp_path: Pa
         assert any(f["id"].startswith("latency.source_id.") for f in without)
         server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
         server.wait_for(job_id, "CANCELED")
+
+
+SLOWLY = """
+import time
+from sqlstream import udf
+
+@udf(func_type="arrow", result_type="BIGINT")
+def slowly(values):
+    time.sleep(len(values) / 5_000)
+    return values
+"""
+
+
+def test_a_job_with_a_target_makes_batches_smaller_until_it_keeps_it(tmp_path: Path) -> None:
+    """A batch of the size that the plan chooses takes 0.8 s by itself, however fast the machine is."""
+    (tmp_path / "held_back.py").write_text(SLOWLY)
+    with RunningServer(tmp_path / "data", "-D", "sqlstream.server.python-functions.enabled=true") as server:
+        session = server.open_session()
+        for statement in (
+            "SET 'latency.target' = '100 ms'",
+            f"SET 'python.files' = '{tmp_path / 'held_back.py'}'",
+            "CREATE FUNCTION slowly AS 'held_back.slowly' LANGUAGE PYTHON",
+            "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000')",
+            "CREATE TEMPORARY TABLE nothing (n BIGINT) WITH ('connector' = 'blackhole')",
+        ):
+            server.execute(session, statement)
+        job_id = server.insert(session, "INSERT INTO nothing SELECT slowly(n) FROM ticks")
+        deadline_s = time.monotonic() + FOUND_S
+        while not (found := server.get(f"/jobs/{job_id}/latency"))["decisions"]:
+            assert time.monotonic() < deadline_s, found
+            server.get(f"/jobs/{job_id}/metrics?get=endToEndLatency_p99")
+            time.sleep(0.2)
+        assert (found["enabled"], found["tuned"], found["target"]) == (True, True, 100)
+        first = found["decisions"][-1]
+        assert first["before"] == 4096
+        assert first["rows"] <= 2048
+        assert first["p99"] > 100
+        chosen = {choice["key"]: choice["value"] for choice in found["chosen"]}
+        assert chosen == {"execution.batch-rows": "4096", "metrics.latency.interval": "10 ms"}
+        config = server.get(f"/jobs/{job_id}/config")["execution-config"]["user-config"]
+        assert config["execution.batch-rows"] == "4096"
+        # The source obeys: its reports say the limit.
+        deadline_s = time.monotonic() + FOUND_S
+        while True:
+            figures = server.get(f"/jobs/{job_id}/totals")["operators"]
+            limits = {f["limitBatchRows"] for f in figures.values() if "limitBatchRows" in f}
+            if limits == {server.get(f"/jobs/{job_id}/latency")["batch-rows"]}:
+                break
+            assert time.monotonic() < deadline_s, figures
+            time.sleep(0.2)
+        said = server.get(f"/jobs/{job_id}/diagnosis")["text"]
+        assert "target 100 ms" in said
+        server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
+        server.wait_for(job_id, "CANCELED")
+        without = server.insert(
+            session, "INSERT INTO nothing SELECT n FROM ticks /*+ OPTIONS('number-of-rows' = '1') */"
+        )
+        assert server.get(f"/jobs/{without}/latency")["enabled"]
+        server.execute(session, "RESET 'latency.target'")
+        without = server.insert(
+            session, "INSERT INTO nothing SELECT n FROM ticks /*+ OPTIONS('number-of-rows' = '1') */"
+        )
+        assert server.get(f"/jobs/{without}/latency") == {"enabled": False, "chosen": [], "decisions": []}

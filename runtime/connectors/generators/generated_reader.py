@@ -35,6 +35,7 @@ class GeneratedReader:
             ends.append(row_count)
         self._limit = spec.limit
         self._now_ms = context.now_ms
+        self._context = context
         self._rows = NumberedRows(
             context,
             splits,
@@ -47,7 +48,8 @@ class GeneratedReader:
     def poll(self) -> pa.RecordBatch | SourceStatus:
         if self._limit == 0:
             return SourceStatus.END
-        rows = self._rows.take(self._limit) if self._limit > 0 else self._rows.take()
+        most = self._context.batch_rows
+        rows = self._rows.take(min(self._limit, most) if self._limit > 0 else most)
         if isinstance(rows, SourceStatus):
             return rows
         start, stop = rows

@@ -192,13 +192,14 @@ class Consumer:
             library().error_destroy(error)
             raise ExternalError("SS5301", f"could not read from Kafka: {reason}")
 
-    def take(self) -> Taken | None:
-        """What has come; None when nothing has. ExternalError and UserError for a partition that cannot be read."""
+    def take(self, rows_max: int) -> Taken | None:
+        """What has come, so many messages at most; None when nothing has. ExternalError and UserError for a partition that cannot
+        be read."""
         if self._found_none:
             with contextlib.suppress(BlockingIOError):
                 os.read(self.fileno, _WAKING_BYTES)
         count = library().consume_batch_queue(
-            self._queue, 0, address_of(self._addresses), len(self._addresses)
+            self._queue, 0, address_of(self._addresses), min(rows_max, len(self._addresses))
         )
         self._found_none = count <= 0
         return Taken(self._addresses, int(count), self._topics) if count > 0 else None

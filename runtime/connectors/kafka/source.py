@@ -82,7 +82,7 @@ class KafkaReader:
         self._commits = options.given.group_id is not None
         self._auto_commit_ms = options.auto_commit_ms(context.config)
         self._committed_ms = context.now_ms()
-        self._consumer = Consumer(settings, min(context.batch_rows, _ROWS_MAX))
+        self._consumer = Consumer(settings, _ROWS_MAX)
         self._add(splits)
 
     def _add(self, positions: Sequence[dict[str, Any]]) -> None:
@@ -114,7 +114,7 @@ class KafkaReader:
             return SourceStatus.END
         if self._auto_commit_ms is not None:
             self._commit_when_due(self._auto_commit_ms)
-        taken = self._consumer.take()
+        taken = self._consumer.take(self._context.batch_rows)
         self._had_nothing = taken is None
         if taken is None:
             if self._idle_timeout_ms > 0:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlstream import config as options
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode
+from sqlstream.graph.latency_choice import hold_ms
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
 from sqlstream.runtime.aggregates.accumulator_set import (
     AccumulatorSet,
@@ -36,8 +37,6 @@ from sqlstream.types import LogicalType
 _ROWS_MIN = 32_768
 """So many partials are emitted at once, or as many as a source puts in a batch where these are fewer."""
 _BYTES_MIN = 8 << 20
-_WAIT_MS = 100
-"""How long partials may be held while the task has other work."""
 
 
 def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> Operator[GroupAggregateSpec]:
@@ -136,7 +135,7 @@ class LocalGroupAggregate(HoldingOperator[GroupAggregateSpec]):
     """Turns each batch into one partial per key.
 
     Few partials are held and emitted as one batch, because what GLOBAL and an exchange cost is mostly per batch: for at most
-    `_WAIT_MS` while the task has other work, and not at all otherwise.
+    `hold_ms` while the task has other work, and not at all otherwise.
     State: the held partials, which are emitted before any watermark, at the end, and by `flush`.
     """
 
@@ -147,6 +146,7 @@ class LocalGroupAggregate(HoldingOperator[GroupAggregateSpec]):
         types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._held = context.state.add(HeldPartials(spec, types))
         self._held_since_ms = 0
+        self._hold_ms = hold_ms(context.config)
         self._rows_min = min(_ROWS_MIN, options.get(context.config, "execution.batch-rows"))
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -168,7 +168,7 @@ class LocalGroupAggregate(HoldingOperator[GroupAggregateSpec]):
             output.emit(pa.RecordBatch.from_arrays(self._held.take(), schema=self._schema))
 
     def next_processing_time_ms(self) -> int | None:
-        return self._held_since_ms + _WAIT_MS if self._held.rows else None
+        return self._held_since_ms + self._hold_ms if self._held.rows else None
 
 
 class GroupAggregate(Operator[GroupAggregateSpec]):

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.graph.latency_choice import hold_ms
 from sqlstream.messages.ledger import DONE
 from sqlstream.runtime.aggregates.accumulator_set import row_argument_types
 from sqlstream.runtime.aggregates.partials import MergedPartials, Partials
@@ -156,15 +157,12 @@ _FOLDED_ROWS = 4_096
 _FOLDED_BYTES = 1 << 20
 """Rows that nothing waits for become partials once there are so many, as each fold has its price."""
 
-_WAIT_MS = 100
-"""How long partials by processing time are held, if no window ends before and the task has other work."""
-
 
 class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     """Turns each batch into partials. GLOBAL drops late rows, unless rows carry their own watermark.
 
     Partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to exchange than
-    many small ones. By processing time they are held for _WAIT_MS at most, and only while the task is busy: what arrives behind
+    many small ones. By processing time they are held for `hold_ms` at most, and only while the task is busy: what arrives behind
     the end of its window counts in the next one. So they are when windows emit before they close. A watermark that closes no
     window is not forwarded; with attached windows any may close one, and those that emit before get all. Rows whose partials
     would be held for long are held themselves, up to about _FOLDED_ROWS of them.
@@ -188,6 +186,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         self._waiting = context.state.add(log)
         self._closed_end: int | None = None
         self._held_since_ms = 0
+        self._hold_ms = hold_ms(context.config)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._rows.append(batch)
@@ -232,7 +231,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     def next_processing_time_ms(self) -> int | None:
         if self._is_held_for_long or not self._waiting.chunks:
             return None
-        due_ms = self._held_since_ms + _WAIT_MS
+        due_ms = self._held_since_ms + self._hold_ms
         return due_ms if self._is_event_time else min(due_ms, self._clock.due_ms(self._waiting.first_end))
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
 from sqlstream.errors import JobError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
-from sqlstream.messages.rpc import Metrics
+from sqlstream.messages.rpc import BATCH_LIMIT, LARGEST_BATCH, Metrics
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from sqlstream.runtime.taskmanager.inputs.readiness import DescriptorWait
 from sqlstream.runtime.taskmanager.inputs.source_alignment import SourceAlignment
@@ -20,6 +20,7 @@ from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosit
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.spi.connector import (
     AssignedSplits,
+    ConnectorContext,
     MakesWatermarks,
     MeasuresSplits,
     NotesCheckpoints,
@@ -28,6 +29,9 @@ from sqlstream.spi.connector import (
     TakesSplits,
     TurnsIdle,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class SplitSource:
@@ -95,7 +99,7 @@ def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
 class SourceHead:
     """The operator that begins a chain, its reader, and what asks for further splits. `assignment` is the number of the splits
     that came with the deployment, -1 if none did. `waiting`: for a reader that waits for a descriptor; `alignment`: for a
-    table that waits for others."""
+    table that waits for others; `batches`: for a job with a target for its latency."""
 
     chained: ChainedOperator
     reader: SourceReader
@@ -103,6 +107,32 @@ class SourceHead:
     assignment: int = -1
     waiting: DescriptorWait | None = None
     alignment: SourceAlignment | None = None
+    batches: BatchLimit | None = None
+
+
+class BatchLimit:
+    """How many rows a batch of a job with a `latency.target` has at most: what its reader is asked for, and where it gives more,
+    the batch is emitted in parts. State: the limit, and the largest batch since the last `measure`."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        self._context = context
+        self._largest = 0
+
+    def on_limited(self, rows: int) -> None:
+        self._context.batch_rows = max(1, rows)
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        rows = self._context.batch_rows
+        self._largest = max(self._largest, batch.num_rows)
+        if batch.num_rows <= rows:
+            yield batch
+            return
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+    def measure(self) -> Metrics:
+        largest, self._largest = self._largest, 0
+        return {BATCH_LIMIT: self._context.batch_rows, LARGEST_BATCH: largest}
 
 
 class SourceInput:
@@ -129,6 +159,7 @@ class SourceInput:
         self._splits = head.splits
         self._waiting = head.waiting
         self._alignment = head.alignment
+        self._batches = head.batches
         self._reader = head.reader
         self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
         self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
@@ -167,7 +198,11 @@ class SourceInput:
             return NO_PAUSE
         if polled is not SourceStatus.NOTHING_YET:
             self._count_rows(polled.num_rows)
-            self._output.emit(polled)
+            if self._batches is None:
+                self._output.emit(polled)
+            else:
+                for part in self._batches.parts(polled):
+                    self._output.emit(part)
         if self._timed is not None:
             self._output.emit_watermark(self._timed.watermark_ms())
         if self._idling is not None and self._idling.is_idle != self._is_idle:
@@ -214,7 +249,8 @@ class SourceInput:
 
     def measure(self) -> Metrics:
         """How far the reader is, where it can say so."""
-        return split_figures(self._measuring.measure()) if self._measuring is not None else {}
+        figures = split_figures(self._measuring.measure()) if self._measuring is not None else {}
+        return figures | (self._batches.measure() if self._batches is not None else {})
 
     def on_assigned(self, number: int, assigned: AssignedSplits) -> None:
         """Further splits have come."""
@@ -226,6 +262,11 @@ class SourceInput:
         """How far it may go, as the JobMaster says."""
         if self._alignment is not None and not self.is_finished:
             self._alignment.on_allowed(watermark_ms)
+
+    def on_limited(self, rows: int) -> None:
+        """How many rows it is to put in a batch, as the JobMaster says."""
+        if self._batches is not None:
+            self._batches.on_limited(rows)
 
     def finish(self, now_ms: int) -> None:
         self._output.finish(now_ms)

@@ -96,3 +96,20 @@ def test_a_marker_travels_between_processes_and_is_not_part_of_what_was_under_wa
         (False, 0, (2, Watermark(5))),
         (False, 2, (CheckpointBarrier(1, 0),)),
     ]
+
+
+def test_with_a_target_a_marker_counts_from_when_it_was_due() -> None:
+    sent: list[LatencyMarker] = []
+    timer = MarkerTimer(100, 1_000, 3, 1, sent.append, counts_delay=True)
+    timer.send(1_030)
+    # The source was at work for longer than the interval: what came meanwhile has waited.
+    timer.send(1_350)
+    assert [marker.marked_ms for marker in sent] == [1_000, 1_100, 1_200, 1_300]
+    assert timer.next_ms() == 1_400
+    timer.send(1_000_000)
+    assert len(sent) == 4 + 129
+    timer.send(900)
+    assert len(sent) == 4 + 129
+    assert LatencySettings.of(
+        {"metrics.latency.interval": "50 ms", "latency.target": "1 s"}
+    ) == LatencySettings(50, Granularity.OPERATOR, 128, counts_delay=True)
