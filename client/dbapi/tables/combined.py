@@ -113,12 +113,18 @@ class Combined(Relation):
         return self._of(dataclasses.replace(side, source=source, columns=()))
 
     def table_function(
-        self, name: str, columns: ColumnLike | Sequence[ColumnLike] = (), *values: Value
+        self,
+        name: str,
+        columns: ColumnLike | Sequence[ColumnLike] = (),
+        *values: Value,
+        partition_by: ColumnLike | Sequence[ColumnLike] = (),
     ) -> Self:
         """What a table function of SQL makes of the table: `edges.table_function("CONNECTED_COMPONENTS", ["a", "b"])` is
         CONNECTED_COMPONENTS(TABLE edges, DESCRIPTOR(a, b))."""
-        described = ", ".join(names_of(column(key)) for key in many(columns))
-        arguments: list[str | Written] = [f", DESCRIPTOR({described})"] if described else []
+        keys, described = (", ".join(names_of(column(k)) for k in many(c)) for c in (partition_by, columns))
+        arguments: list[str | Written] = [f" PARTITION BY ({keys})"] if keys else []
+        if described:
+            arguments.append(f", DESCRIPTOR({described})")
         for value in values:
             arguments += [", ", lit(value)]
         source = CalledTable(f"{word(name)}(TABLE ", self._plain_source(), tuple(arguments), Place.here())

@@ -356,6 +356,12 @@ CASES: dict[str, Case] = {
         lambda c: c.bid.group_by("auction").agg(n=f.count()).table_function("to_changelog"),
         "SELECT * FROM TO_CHANGELOG(TABLE (SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction))",
     ),
+    "windows of so many rows": (
+        lambda c: c.bid.table_function("count_window", (), 2, partition_by="auction").select(
+            "auction", "price"
+        ),
+        "SELECT auction, price FROM COUNT_WINDOW(TABLE bid PARTITION BY auction, 2)",
+    ),
     "an iteration": (
         lambda c: _iterated(c, False),
         """WITH RECURSIVE iterated AS (SELECT auction, bidder FROM bid WHERE bidder = 13
