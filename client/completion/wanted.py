@@ -121,9 +121,13 @@ def _in_clause(clause: str, items: Sequence[Item]) -> Wanted:
 
 def _in_with(items: Sequence[Item]) -> Wanted:
     last = items[-1] if items else None
+    if last is None:
+        return Wanted(("RECURSIVE",))
     if isinstance(last, Group) and len(items) > 1 and word_of(items[-2]) == "AS":
         return Wanted(("SELECT",))
-    return Wanted(("AS",)) if last is not None and ends_operand(last) else Wanted()
+    if len(items) == 1 and word_of(last) == "RECURSIVE":
+        return Wanted()
+    return Wanted(("AS",)) if ends_operand(last) else Wanted()
 
 
 def _in_from(items: Sequence[Item]) -> Wanted:

@@ -8,7 +8,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef
 from sqlstream.functions.merging import common_type
-from sqlstream.planner.bind.expressions.casts import plain, require_key
+from sqlstream.planner.bind.expressions.casts import plain, require_group_key
 from sqlstream.planner.bind.relations.from_clause import rename_columns
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.bind.set_operations import bind_branches, check_width, converted, spans_of
@@ -49,7 +49,7 @@ def bind_recursive(cte: exp.Expr, namespace: Namespace) -> RelationalNode:
     for column, (field, found) in enumerate(zip(schema.fields, step.schema.types, strict=True)):
         _check_type(field, found, places[column])
         if is_distinct:
-            require_key(InputRef(column, field.type), "UNION", places[column])
+            require_group_key(InputRef(column, field.type), "UNION", places[column])
     start = converted(start, schema, spans_of(starts[0], len(schema), namespace))
     step = converted(step, schema, places)
     if not any(node is scan for node in walk_nodes(step)):

@@ -113,6 +113,11 @@ class QueryParser(RelationParser):
 
     def _with(self) -> exp.With:
         start = self.expect("WITH").start
+        if self.at("MUTUALLY", "RECURSIVE"):
+            hint = "write WITH RECURSIVE: each of its queries reads itself and those before it"
+            raise self.refusal(
+                "queries of WITH that read each other in a circle are not supported", self.token, hint
+            )
         is_recursive = self.accept("RECURSIVE")
         tables = self._parse_csv(self._common_table)
         return self.mark(exp.With(expressions=tables, recursive=bool(is_recursive)), start)

@@ -19,7 +19,7 @@ from sqlstream.arrow import (
 )
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
-from sqlstream.runtime.evaluate.nested_keys import identities
+from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
@@ -37,6 +37,7 @@ from sqlstream.types import BIGINT
 
 WAIT_MS = 100
 """How long rows may wait for others while the task has other work."""
+PIECE_ROWS = 1 << 16
 LAZY_ROUNDS = 64
 _NOWHERE = -1
 
@@ -94,7 +95,7 @@ class Iterate(HoldingOperator[IterateSpec]):
 
     def flush(self, output: Output) -> None:
         while (round_ := self._next_round()) is not None:
-            if round_ > self._rounds_max:
+            if round_ > self._rounds_max + self._rows.lazy_rounds:
                 raise self._endless()
             self._run(round_, output)
             self._check_bytes()
@@ -217,6 +218,10 @@ class RowsOfRounds(Protocol):
     """Decides which of the rows that the step makes are rows of a round, and what of them is new in the result."""
 
     @property
+    def lazy_rounds(self) -> int:
+        """By how many rounds a row may be behind the first one that could make it."""
+
+    @property
     def next_round(self) -> int | None:
         """The first round that it wants to decide anew, though no row of it has changed."""
 
@@ -243,6 +248,7 @@ class EveryRow:
     """UNION ALL: each row that is made. Changes that cancel each other out are left out. State: none between two batches."""
 
     next_round = None
+    lazy_rounds = 0
 
     def __init__(self) -> None:
         self._held: list[pa.RecordBatch] = []
@@ -262,7 +268,7 @@ class EveryRow:
     def emit(self, output: Output) -> None:
         if self._held:
             held, self._held, self.bytes = self._held, [], 0
-            output.emit(net_changes(pa.concat_batches(held)))
+            emit_pieces(net_changes(pa.concat_batches(held)), output)
 
     def on_restored(self) -> None:
         return None
@@ -272,15 +278,15 @@ class NewRows:
     """UNION of rows that are never retracted: each row once, in the first round that makes it. State: the rows."""
 
     next_round = None
+    lazy_rounds = 0
     bytes = 0
 
     def __init__(self, context: OperatorContext) -> None:
-        schema = to_arrow_schema(context.output_schema)
-        self._seen = context.state.add(KeyedTable("rows", schema, [], context.state.scope))
+        self._seen = context.state.add(KeyedTable("rows", _identities(context), [], context.state.scope))
 
     def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
         assert batch is not None
-        slots, is_new = self._seen.get_or_create(batch.columns)
+        slots, is_new = self._seen.get_or_create(identities(batch.columns))
         self._seen.writing(np.unique(slots[is_new]))
         new = batch if is_new.all() else batch.filter(pa.array(is_new))
         output.emit(new)
@@ -306,11 +312,10 @@ class RankedRows:
     """
 
     def __init__(self, context: OperatorContext, *, is_exact: bool) -> None:
-        self._lazy_rounds = 0 if is_exact else LAZY_ROUNDS
+        self.lazy_rounds = 0 if is_exact else LAZY_ROUNDS
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._width = len(context.output_schema)
         scope = context.state.scope
-        rows = to_arrow_schema(context.output_schema)
         with_round = Schema((*context.output_schema.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
         self._made = context.state.add(
             KeyedMultiset(
@@ -318,7 +323,7 @@ class RankedRows:
             )
         )
         self._rounds = NumberColumn(ROUND_COLUMN, pa.int64())
-        self._result = context.state.add(KeyedTable("result", rows, [self._rounds], scope))
+        self._result = context.state.add(KeyedTable("result", _identities(context), [self._rounds], scope))
         # By key slot the round of the row and the row slot for it; by row slot whether the step has the row in that round.
         self._round: Array = np.empty(0, dtype=np.int64)
         self._place: Array = np.empty(0, dtype=np.int64)
@@ -326,14 +331,11 @@ class RankedRows:
         self._scheduled: dict[int, list[Array]] = {}
         self._touched: list[Array] = []
         self._changed: list[tuple[Array, Array]] = []
+        self.bytes = 0
 
     @property
     def next_round(self) -> int | None:
         return min(self._scheduled, default=None)
-
-    @property
-    def bytes(self) -> int:
-        return sum(rows.nbytes + signs.nbytes for rows, signs in self._changed)
 
     def on_restored(self) -> None:
         self._resize(self._made.key_slots(), self._made.rows.slots())
@@ -373,7 +375,7 @@ class RankedRows:
         was_in = self._is_in[rows]
         is_in = is_made & ((before == _NOWHERE) | (before == round_))
         is_later = before > round_
-        moves = is_made & is_later & (before > self._lazy_rounds)
+        moves = is_made & is_later & (before > self.lazy_rounds)
         is_in |= moves
         doubtful = np.flatnonzero(was_in & ~is_made & (before == round_))
         if len(doubtful):
@@ -397,6 +399,7 @@ class RankedRows:
         changed = changed[np.argsort(enters[changed], kind="stable")]
         signs = np.where(enters[changed], 1, -1).astype(np.int64)
         self._changed.append((rows[changed], signs))
+        self.bytes += 2 * signs.nbytes
         return self._changes(rows[changed], signs)
 
     def _is_made_before(self, keys: Array, round_: int) -> Array:
@@ -432,14 +435,14 @@ class RankedRows:
         if self._changed:
             rows = np.concatenate([rows for rows, _ in self._changed])
             signs = np.concatenate([signs for _, signs in self._changed])
-            self._changed = []
+            self._changed, self.bytes = [], 0
             keys, first, groups = np.unique(self._made.keys_of(rows), return_index=True, return_inverse=True)
             self._keep(keys, rows[first])
             net = np.bincount(groups, weights=signs, minlength=len(keys)).astype(np.int64)
             order = np.argsort(net, kind="stable")
             order = order[net[order] != 0]
             if len(order):
-                output.emit(self._changes(rows[first[order]], net[order]))
+                emit_pieces(self._changes(rows[first[order]], net[order]), output)
         if self._touched:
             touched, self._touched = np.concatenate(self._touched), []
             self._made.sweep(touched[~self._is_in[touched]])
@@ -447,10 +450,23 @@ class RankedRows:
     def _keep(self, keys: Array, rows: Array) -> None:
         """Save the rounds of these distinct keys, each of which one of the rows has."""
         columns = self._made.rows.columns(rows, range(self._width))
-        slots, _ = self._result.get_or_create(columns)
+        slots, _ = self._result.get_or_create(identities(columns))
         self._result.writing(slots)
         self._rounds.values[slots] = self._round[keys]
         self._result.forget(slots[self._round[keys] == _NOWHERE])
+
+
+def emit_pieces(batch: pa.RecordBatch, output: Output) -> None:
+    """Emit batches of the size that a source gives: a change may have added or taken any number of rows."""
+    for start in range(0, batch.num_rows, PIECE_ROWS):
+        output.emit(batch.slice(start, PIECE_ROWS))
+
+
+def _identities(context: OperatorContext) -> pa.Schema:
+    """The columns of the rows, nested ones as the bytes by which they are found."""
+    schema = to_arrow_schema(context.output_schema)
+    types = identity_types(schema)
+    return pa.schema([field.with_type(t) for field, t in zip(schema, types, strict=True)])
 
 
 def net_changes(batch: pa.RecordBatch) -> pa.RecordBatch:

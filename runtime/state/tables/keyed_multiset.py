@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.keys.row_order import RowOrder
@@ -25,9 +26,9 @@ from sqlstream.runtime.state.tables.row_multiset import Arrival, RowMultiset
 class KeyedMultiset(SavedByChanges):
     """Distinct rows with counts under their keys, and per key a list of ids that the operator derives from its rows.
 
-    `keys` are columns of the rows; without any all rows have one key, with slot 0. `rows` are numbered by row slots, keys by key
-    slots; `lists` has at most `list_length` ids per key slot. The lists are not saved: the operator makes them again from the
-    rows.
+    `keys` are columns of the rows, nested ones found by their encodings; without any all rows have one key, with slot 0. `rows`
+    are numbered by row slots, keys by key slots; `lists` has at most `list_length` ids per key slot. The lists are not saved:
+    the operator makes them again from the rows.
     State: all rows with a count, by key, and the lists. A row is forgotten when its count is zero, a key with its last row or
     `ttl_ms` (0: never) after it was last written.
     """
@@ -48,7 +49,7 @@ class KeyedMultiset(SavedByChanges):
         self.lists = IdLists(list_length, 0)
         self._keys = keys
         self._scope = scope
-        self._index = KeyIndex([schema.field(k).type for k in keys]) if keys else None
+        self._index = KeyIndex(identity_types(pa.schema([schema.field(k) for k in keys]))) if keys else None
         self._chains = Chains()
         self._has_ttl = ttl_ms > 0
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
@@ -109,7 +110,7 @@ class KeyedMultiset(SavedByChanges):
         if self._index is None:
             keys = np.zeros(rows, dtype=np.int64)
         else:
-            keys, _ = self._index.get_or_insert(columns)
+            keys, _ = self._index.get_or_insert(identities(columns))
         self.lists.resize(int(keys.max(initial=0)) + 1)
         return keys
 
