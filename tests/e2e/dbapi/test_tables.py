@@ -356,6 +356,10 @@ CASES: dict[str, Case] = {
         lambda c: c.bid.group_by("auction").agg(n=f.count()).table_function("to_changelog"),
         "SELECT * FROM TO_CHANGELOG(TABLE (SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction))",
     ),
+    "a graph": (
+        lambda c: c.bid.filter(c.bid.price > 6).table_function("connected_components", ["auction", "bidder"]),
+        "SELECT * FROM CONNECTED_COMPONENTS(TABLE (SELECT * FROM bid WHERE price > 6), DESCRIPTOR(auction, bidder))",
+    ),
     "windows of so many rows": (
         lambda c: c.bid.table_function("count_window", (), 2, partition_by="auction").select(
             "auction", "price"
