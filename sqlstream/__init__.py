@@ -36,12 +36,14 @@ _PROCESS_NAMES = (
     ),
 )
 
+_MODEL_NAMES = ("PredictFunction",)
+
 _TABLE_NAMES = (
     *("Column", "Expression", "Table", "aggregate", "call", "col", "exists", "expr", "lit", "scalar", "when"),
     *("cumulate", "hop", "session", "sql_functions", "tumble"),
 )
 
-_NAMES = (*_DBAPI_NAMES, *_FUNCTION_NAMES, *_PROCESS_NAMES, *_TABLE_NAMES)
+_NAMES = (*_DBAPI_NAMES, *_FUNCTION_NAMES, *_MODEL_NAMES, *_PROCESS_NAMES, *_TABLE_NAMES)
 
 __all__ = ["__version__", *_NAMES]
 
@@ -51,6 +53,8 @@ def __getattr__(name: str) -> Any:
     package imports none of the others, and every process of a cluster imports this package."""
     if name in _FUNCTION_NAMES:
         module = "sqlstream.python_functions"
+    elif name in _MODEL_NAMES:
+        module = "sqlstream.models"
     elif name in _PROCESS_NAMES:
         module = "sqlstream.process_functions"
     elif name in _TABLE_NAMES:

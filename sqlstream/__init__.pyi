@@ -5,6 +5,7 @@ from sqlstream.client.dbapi import apilevel as apilevel
 from sqlstream.client.dbapi import paramstyle as paramstyle
 from sqlstream.client.dbapi import threadsafety as threadsafety
 from sqlstream.client.dbapi.tables import *  # noqa: F403
+from sqlstream.models import PredictFunction as PredictFunction
 from sqlstream.process_functions import OPTIONAL_PARTITION_BY as OPTIONAL_PARTITION_BY
 from sqlstream.process_functions import PASS_COLUMNS_THROUGH as PASS_COLUMNS_THROUGH
 from sqlstream.process_functions import REQUIRE_ON_TIME as REQUIRE_ON_TIME

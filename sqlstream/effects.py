@@ -17,7 +17,7 @@ class Right(enum.Enum):
 
     READ = "read tables"
     WRITE = "write tables"
-    OBJECTS = "create, alter and drop tables, views, functions and databases"
+    OBJECTS = "create, alter and drop tables, views, functions, models and databases"
     CATALOGS = "make, alter and drop catalogs"
     JOBS = "stop and change jobs"
     FILES = "name files and servers"

@@ -17,6 +17,8 @@ class FunctionKind(enum.Enum):
     TABLE = "TABLE"
     AGGREGATE = "AGGREGATE"
     PROCESS_TABLE = "PROCESS_TABLE"
+    PREDICT = "PREDICT"
+    """A class that computes a model."""
 
 
 class FunctionMode(enum.Enum):

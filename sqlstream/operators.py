@@ -104,6 +104,11 @@ OPERATORS: list[OperatorEntry] = [
         "match_recognize:plan_match_recognize",
     ),
     OperatorEntry(
+        "model_predict:ModelPredictSpec",
+        "model_predict:ModelPredict",
+        "model_predict:plan_model_predict",
+    ),
+    OperatorEntry(
         "process_table:ProcessTableSpec",
         "process.process_table:ProcessTable",
         "process_table:plan_process_table",

@@ -1,10 +1,11 @@
-"""A catalog in a directory: one JSON file for each table, view and function, for several processes at once.
+"""A catalog in a directory: one JSON file for each table, view, function and model, for several processes at once.
 
     <path>/catalog.json                               marks the directory as a catalog, with the format's version
     <path>/lock                                       locked by writers; counts changes
     <path>/databases/<database>/database.json         comment and properties
     <path>/databases/<database>/tables/<name>.json    a table or a view
     <path>/databases/<database>/functions/<name>.json a function; the directory is there from the first one on
+    <path>/databases/<database>/models/<name>.json    a model, in the same way
 
 Other directories beside these are left alone.
 """
@@ -48,10 +49,12 @@ from sqlstream.client.catalog.stored import (
     decode,
     decode_database,
     decode_function,
+    decode_model,
     decode_object,
     encode,
     encode_database,
     encode_function,
+    encode_model,
     encode_object,
 )
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
@@ -66,6 +69,7 @@ _DATABASES = "databases"
 _DATABASE = "database.json"
 _TABLES = "tables"
 _FUNCTIONS = "functions"
+_MODELS = "models"
 
 Keep = Callable[[Mapping[str, bytes | None]], None]
 """Takes the files that are about to be written, by their paths, or removed (None)."""
@@ -203,7 +207,10 @@ class FileCatalog:
         functions, damaged_functions = self._read_definitions(
             name, _FUNCTIONS, "function", decode_function, before
         )
-        return catalog.DatabaseContents(database, objects, damaged, functions, damaged_functions)
+        models, damaged_models = self._read_definitions(name, _MODELS, "model", decode_model, before)
+        return catalog.DatabaseContents(
+            database, objects, damaged, functions, damaged_functions, models, damaged_models
+        )
 
     def _read_definitions(
         self,
@@ -286,20 +293,18 @@ class FileCatalog:
 
                 return rename
             case catalog.PutFunction(function):
-                path, content = self._function_path(function.path), encode_function(function)
-                directory = os.path.dirname(path)
-
-                def write() -> None:
-                    if not os.path.isdir(directory):
-                        make_directory(directory, {}, ())
-                    self._put(path, content)
-
-                return write
+                path, content = self._path_of(_FUNCTIONS, function.path), encode_function(function)
+                return lambda: self._put_beside(path, content)
             case catalog.RemoveFunction(function):
-                path = self._function_path(function.path)
+                path = self._path_of(_FUNCTIONS, function.path)
                 return lambda: self._remove(path)
             case catalog.RemoveDamagedFunction(damaged):
-                path = self._function_path(damaged)
+                path = self._path_of(_FUNCTIONS, damaged)
+                return lambda: self._remove(path)
+            case catalog.ChangeModel(before, after):
+                return self._prepared_model(before, after)
+            case catalog.RemoveDamagedModel(damaged):
+                path = self._path_of(_MODELS, damaged)
                 return lambda: self._remove(path)
             case catalog.PutDatabase(_, name, database, expected):
                 path, content = self._database_path(name), encode_database(database)
@@ -324,6 +329,28 @@ class FileCatalog:
 
         return make
 
+    def _prepared_model(
+        self, before: catalog.CatalogModel | None, after: catalog.CatalogModel | None
+    ) -> Callable[[], None]:
+        former = "" if before is None else self._path_of(_MODELS, before.path)
+        path = "" if after is None else self._path_of(_MODELS, after.path)
+        content = b"" if after is None else encode_model(after)
+
+        def write() -> None:
+            if path:
+                self._put_beside(path, content)
+            if former and former != path:
+                self._remove(former)
+
+        return write
+
+    def _put_beside(self, path: str, content: bytes) -> None:
+        """Write a file of a directory that is made with its first file."""
+        directory = os.path.dirname(path)
+        if not os.path.isdir(directory):
+            make_directory(directory, {}, ())
+        self._put(path, content)
+
     def _put(self, path: str, content: bytes) -> None:
         self._keep({path: content})
         write_definition(path, content)
@@ -342,8 +369,8 @@ class FileCatalog:
     def _object_path(self, path: catalog.ObjectPath) -> str:
         return os.path.join(self._database_path(path.database), _TABLES, file_name(path.name) + SUFFIX)
 
-    def _function_path(self, path: catalog.ObjectPath) -> str:
-        return os.path.join(self._database_path(path.database), _FUNCTIONS, file_name(path.name) + SUFFIX)
+    def _path_of(self, directory: str, path: catalog.ObjectPath) -> str:
+        return os.path.join(self._database_path(path.database), directory, file_name(path.name) + SUFFIX)
 
 
 def _signature(path: str) -> Signature:

@@ -1,4 +1,4 @@
-"""How tables, views and databases are written in a catalog's files: JSON for people, exact for us."""
+"""How tables, views, functions, models and databases are written in a catalog's files: JSON for people, exact for us."""
 
 from __future__ import annotations
 
@@ -68,6 +68,18 @@ class StoredFunction(
     class_name: str
     ref: FunctionRef
     files: tuple[str, ...] = ()
+    comment: str = ""
+
+
+class StoredModel(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag="MODEL", tag_field="kind"
+):
+    """A model without its path."""
+
+    format: int
+    inputs: tuple[catalog.Column, ...]
+    outputs: tuple[catalog.Column, ...]
+    options: dict[str, str]
     comment: str = ""
 
 
@@ -159,6 +171,19 @@ def decode_function(content: bytes, path: catalog.ObjectPath) -> catalog.Catalog
     stored = decode(content, StoredFunction)
     ref = msgspec.structs.replace(stored.ref, path=f"{path.catalog}.{path.database}.{path.name}")
     return catalog.CatalogFunction(path, stored.class_name, ref, stored.files, stored.comment)
+
+
+def encode_model(entry: catalog.CatalogModel) -> bytes:
+    """The file of a permanent model."""
+    return encode(StoredModel(FORMAT, entry.inputs, entry.outputs, entry.options, entry.comment))
+
+
+def decode_model(content: bytes, path: catalog.ObjectPath) -> catalog.CatalogModel:
+    """The model of a file. DamagedDefinition when the file is no such definition."""
+    stored = decode(content, StoredModel)
+    if not stored.options.get("provider"):
+        raise DamagedDefinition('it names no "provider" among its options')
+    return catalog.CatalogModel(path, stored.inputs, stored.outputs, stored.options, stored.comment)
 
 
 def encode_database(database: catalog.CatalogDatabase) -> bytes:

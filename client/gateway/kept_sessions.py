@@ -15,9 +15,11 @@ import msgspec
 from sqlstream.bounds import Count
 from sqlstream.catalog import (
     CatalogFunction,
+    CatalogModel,
     CatalogObject,
     CatalogTable,
     CatalogView,
+    ChangeModel,
     PutFunction,
     PutObject,
     UseDatabase,
@@ -56,6 +58,7 @@ class KeptSession(msgspec.Struct, frozen=True):
     functions: tuple[CatalogFunction, ...]
     statement_set: tuple[str, ...] | None
     last_operation: str = ""
+    models: tuple[CatalogModel, ...] = ()
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -87,6 +90,7 @@ def kept_session(
         tuple(entry for entry in objects if isinstance(entry, CatalogView)),
         functions,
         session.statement_set,
+        models=catalog.temporary_models(),
     )
 
 
@@ -103,6 +107,8 @@ def go_on(session: Session, kept: KeptSession) -> None:
         session.catalog.apply(PutObject(entry))
     for function in kept.functions:
         session.catalog.apply(PutFunction(function))
+    for model in kept.models:
+        session.catalog.apply(ChangeModel(None, model))
     session.catalog.apply(UseDatabase(kept.catalog, kept.database))
     session.go_on_with(kept.statement_set)
 

@@ -60,7 +60,11 @@ def changes_effects(made: Iterable[Change]) -> Effects:
                 found |= Effects(catalogs=frozenset({name}))
             case changes.PutDatabase(name=name) | changes.RemoveDatabase(name=name):
                 found |= Effects(objects=frozenset({name}))
-            case changes.RemoveDamaged(path) | changes.RemoveDamagedFunction(path):
+            case (
+                changes.RemoveDamaged(path)
+                | changes.RemoveDamagedFunction(path)
+                | changes.RemoveDamagedModel(path)
+            ):
                 found |= Effects(objects=frozenset({path.name}))
             case _:
                 found |= Effects(objects=frozenset({change.entry.path.name}))

@@ -205,14 +205,19 @@ class PlanningSession:
     def _with_python(
         self, plan: CompiledPlan | CompiledBatch, context: BindContext
     ) -> CompiledPlan | CompiledBatch:
-        """The plan with the modules of the users' functions that it calls."""
-        if not context.called:
+        """The plan with the modules of the users' functions that it calls, and the files of models."""
+        if not context.called and not context.model_files:
             return plan
         return dataclasses.replace(plan, job_graph=self.with_python_files(plan.job_graph, context))
 
     def with_python_files(self, graph: JobGraph, context: BindContext) -> JobGraph:
-        """The graph of a statement with the modules of the users' functions that it calls. UserError SS2034 where the server
-        runs none."""
+        """The graph of a statement with the modules of the users' functions that it calls, and the files of models. UserError
+        SS2034 where the server runs no functions."""
+        if context.model_files:
+            from sqlstream.client.sessions.shipped_files import shipped_models
+
+            models = shipped_models(context.model_files, self.config, self.cluster, self.files())
+            graph = replace(graph, artifacts=graph.artifacts + models)
         if not context.called:
             return graph
         from sqlstream.client.sessions.shipped_files import shipped_archives
@@ -224,7 +229,7 @@ class PlanningSession:
         paths = [path for function in context.called.values() for path in function.files]
         paths += split_paths(options.get(self.config, "python.files"))
         small, large = shipped_archives(tuple(paths), self.config, self.cluster, self.files())
-        return replace(graph, python=pack(small, self.files()), artifacts=large)
+        return replace(graph, python=pack(small, self.files()), artifacts=graph.artifacts + large)
 
     def _check_python(self) -> None:
         """UserError SS2034 where the server does not let its users run Python."""
@@ -261,7 +266,13 @@ class PlanningSession:
             catalog_types=catalog_types(),
             permit=self.permit,
             check_table=check_table,
+            model_version=self._model_version,
         )
+
+    def _model_version(self, path: str) -> str:
+        from sqlstream.client.sessions.shipped_files import model_version
+
+        return model_version(path, self.config, self.files())
 
     def _inference(self) -> FileInference:
         """What tells the columns of files; the process of a server reads no files itself."""

@@ -13,6 +13,7 @@ from sqlstream import config as options
 from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.artifacts import PART_BYTES, PYTHON, Artifact
+from sqlstream.models import MODEL_FILE
 
 if TYPE_CHECKING:
     from sqlstream.runtime.host.files import LocalFiles
@@ -54,6 +55,30 @@ def shipped_files(config: Mapping[str, str], cluster: ClusterClient, files: File
     return tuple(_sent(name, path, config, cluster, files) for name, path in named.items())
 
 
+def model_version(path: str, config: Mapping[str, str], files: Files) -> str:
+    """The SHA-256 of a model's file. UserError SS5087 for one that is too large, SS5088 for one that is not there."""
+    if (known := _DIGEST.fullmatch(path)) is not None:
+        return known.group(1)
+    with _opened("model", path, config, files) as stream:
+        return _DIGESTS.of(stream, options.get(config, "sqlstream.artifacts.max-size"), path)[0]
+
+
+def shipped_models(
+    paths: Mapping[str, str], config: Mapping[str, str], cluster: ClusterClient, files: Files
+) -> tuple[Artifact, ...]:
+    """The files of models, by the SHA-256 that the plan names, once the cluster has them. ExternalError SS5089 for one that has
+    changed since."""
+    artifacts = []
+    for version, path in paths.items():
+        artifact = _sent(MODEL_FILE + version, path, config, cluster, files)
+        if artifact.digest != version:
+            raise ExternalError(
+                "SS5089", f'the file "{path}" of a model has changed while its job was planned'
+            )
+        artifacts.append(artifact)
+    return tuple(artifacts)
+
+
 def shipped_archives(
     paths: tuple[str, ...], config: Mapping[str, str], cluster: ClusterClient, files: LocalFiles
 ) -> tuple[tuple[str, ...], tuple[Artifact, ...]]:
@@ -74,6 +99,20 @@ def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClien
                 name, path, "upload it again: the cluster keeps a file for an hour until a job needs it"
             )
         return Artifact(name, known.group(1), size)
+    size_max: int = options.get(config, "sqlstream.artifacts.max-size")
+    with _opened(name, path, config, files) as stream:
+        digest, size = _DIGESTS.of(stream, size_max, path)
+    artifact = Artifact(name, digest, size)
+    there = cluster.add_artifact_part(artifact, 0, b"")
+    if there < size:
+        with _opened(name, path, config, files) as stream:
+            stream.seek(there)
+            _send(artifact, there, stream, cluster, path)
+    return artifact
+
+
+def _opened(name: str, path: str, config: Mapping[str, str], files: Files) -> BinaryIO:
+    """UserError SS5088 for what is no file."""
     from sqlstream.runtime.connectors.files.file_paths import table_path
     from sqlstream.runtime.host.file_systems import files_of
 
@@ -82,16 +121,7 @@ def _sent(name: str, path: str, config: Mapping[str, str], cluster: ClusterClien
     status = files.status(place)
     if status is None or status.is_directory:
         raise _missing(name, path, "name a file; a directory goes as an archive")
-    size_max: int = options.get(config, "sqlstream.artifacts.max-size")
-    with files.open_read(place) as stream:
-        digest, size = _DIGESTS.of(stream, size_max, path)
-    artifact = Artifact(name, digest, size)
-    there = cluster.add_artifact_part(artifact, 0, b"")
-    if there < size:
-        with files.open_read(place) as stream:
-            stream.seek(there)
-            _send(artifact, there, stream, cluster, path)
-    return artifact
+    return files.open_read(place)
 
 
 class _Digests:

@@ -83,7 +83,8 @@ class BindContext:
     functions of other packages; `called` are the users' and packages' functions that the statement has named so far. `text` is
     that of the statement, from `text_start` on in its script; empty where it is not known. `permit` says what planning may do:
     which files, modules and hints it may use. `check_table` runs the checks of a table's connector, which its descriptor cannot
-    express: UserError without a position.
+    express: UserError without a position. `model_version` gives the SHA-256 of a model's file: UserError without a position when
+    it is not there. `model_files` are the paths of those that the statement has named so far, by their SHA-256.
     """
 
     catalog: CatalogReader
@@ -102,6 +103,8 @@ class BindContext:
     text_start: int = 0
     permit: Permit = ALL
     check_table: Callable[[CatalogTable], None] = lambda table: None
+    model_version: Callable[[str], str] = lambda path: ""
+    model_files: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def line_of(self, span: Span) -> int:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""

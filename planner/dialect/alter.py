@@ -10,6 +10,7 @@ from sqlstream.planner.dialect.catalogs import alter_catalog, alter_database
 from sqlstream.planner.dialect.create_table import TableBody, column_names, table_element
 from sqlstream.planner.dialect.data_types import is_type_name
 from sqlstream.planner.dialect.ddl import alter_function, unsupported
+from sqlstream.planner.dialect.models import alter_model
 from sqlstream.planner.dialect.queries import QueryParser, extent
 from sqlstream.planner.dialect.reading import option_keys, option_list
 from sqlstream.planner.dialect.tokens import word
@@ -25,13 +26,16 @@ def alter(
     | statements.AlterDatabase
     | statements.AlterCatalog
     | statements.AlterFunction
+    | statements.AlterModel
 ):
-    """Read ALTER TABLE | VIEW | DATABASE | CATALOG, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
+    """Read ALTER TABLE | VIEW | MODEL | DATABASE | CATALOG, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
     first = parser.expect("ALTER")
     if parser.accept("TABLE"):
         return _alter_table(parser, first)
     if parser.accept("VIEW"):
         return _alter_view(parser, first)
+    if parser.accept("MODEL"):
+        return alter_model(parser, first)
     if parser.accept("DATABASE"):
         return alter_database(parser, first)
     if parser.accept("CATALOG"):

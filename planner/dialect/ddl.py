@@ -9,6 +9,7 @@ from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from sqlstream.planner.dialect.create_table import column_names, create_table
 from sqlstream.planner.dialect.habits import object_hint, statement_hint
+from sqlstream.planner.dialect.models import create_model, drop_model
 from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
 from sqlstream.planner.dialect.tokens import span, word
 
@@ -21,8 +22,9 @@ def create(
     | statements.CreateDatabase
     | statements.CreateCatalog
     | statements.CreateFunction
+    | statements.CreateModel
 ):
-    """Read CREATE [TEMPORARY] TABLE | VIEW, CREATE [TEMPORARY [SYSTEM]] FUNCTION, or CREATE DATABASE | CATALOG."""
+    """Read CREATE [TEMPORARY] TABLE | VIEW | MODEL, CREATE [TEMPORARY [SYSTEM]] FUNCTION, or CREATE DATABASE | CATALOG."""
     first = parser.expect("CREATE")
     if parser.at("OR", "REPLACE") or parser.at("OR", "ALTER"):
         return _create_or_replace(parser, first)
@@ -36,6 +38,8 @@ def create(
         return create_table(parser, first, is_temporary, is_replacing=False)
     if parser.accept("VIEW"):
         return _create_view(parser, first, is_temporary)
+    if parser.accept("MODEL"):
+        return create_model(parser, first, is_temporary)
     if not is_temporary and parser.accept("DATABASE"):
         return create_database(parser, first)
     if not is_temporary and parser.accept("CATALOG"):
@@ -91,21 +95,21 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         message = f'unexpected "{parser.peek(-1).text}"'
         return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)
     if not hint and words[0] == "DROP":
-        hint = "write DROP TABLE, VIEW, FUNCTION, DATABASE or CATALOG and the name"
+        hint = "write DROP TABLE, VIEW, FUNCTION, MODEL, DATABASE or CATALOG and the name"
     hint = hint or (
-        "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE, CATALOG and FUNCTION, USE, "
+        "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE, CATALOG, FUNCTION and MODEL, USE, "
         "INSERT, UPDATE, DELETE, TRUNCATE TABLE, EXECUTE STATEMENT SET, COMPILE PLAN, SELECT, EXPLAIN, ANALYZE TABLE, CALL, SET, "
         "RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
 
 
-_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY", "FUNCTION")
+_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY", "FUNCTION", "MODEL")
 _SHOWN = (
     *("TABLES", "VIEWS", "COLUMNS", "FUNCTIONS", "CONNECTORS", "FORMATS", "CATALOGS", "DATABASES", "JOBS"),
-    *("CHECKPOINTS", "CREATE", "CURRENT"),
+    *("CHECKPOINTS", "CREATE", "CURRENT", "MODELS"),
 )
-_UNBUILT = ("MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
+_UNBUILT = ("MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
 
 
 def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> statements.CreateView:
@@ -130,13 +134,21 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> state
 
 def drop(
     parser: QueryParser,
-) -> statements.DropObject | statements.DropDatabase | statements.DropCatalog | statements.DropFunction:
-    """Read DROP [TEMPORARY] TABLE | VIEW | FUNCTION, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
+) -> (
+    statements.DropObject
+    | statements.DropDatabase
+    | statements.DropCatalog
+    | statements.DropFunction
+    | statements.DropModel
+):
+    """Read DROP [TEMPORARY] TABLE | VIEW | FUNCTION | MODEL, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
     first = parser.expect("DROP")
     is_temporary = parser.accept("TEMPORARY")
     is_system = is_temporary and parser.at("SYSTEM", "FUNCTION") and parser.accept("SYSTEM")
     if parser.accept("FUNCTION"):
         return drop_function(parser, first, is_temporary, is_system)
+    if parser.accept("MODEL"):
+        return drop_model(parser, first, is_temporary)
     if not is_temporary and parser.accept("DATABASE"):
         return drop_database(parser, first)
     if not is_temporary and parser.accept("CATALOG"):
@@ -249,10 +261,6 @@ _MATERIALIZED = (
     "no scheduler refreshes tables",
     "keep a table up to date with a job: CREATE TABLE … AS query, or INSERT INTO table query",
 )
-_MODEL = (
-    "no provider of models is built in",
-    "keep the answers of a model in a table, and join it: JOIN t FOR SYSTEM_TIME AS OF …",
-)
 _CONNECTION = (
     "the options of a table name its connection",
     "write them in WITH (…), or take those of another table: CREATE TABLE … LIKE",
@@ -267,8 +275,6 @@ _FOREIGN = (
 )
 _REASONS = {
     "MATERIALIZED": _MATERIALIZED,
-    "MODEL": _MODEL,
-    "MODELS": _MODEL,
     "CONNECTION": _CONNECTION,
     "CONNECTIONS": _CONNECTION,
     "JAR": _JAR,

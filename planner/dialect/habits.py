@@ -295,7 +295,7 @@ def foreign_table_function(name: str) -> str:
     return _hint("table functions", name)
 
 
-_FLINK_TABLE_FUNCTIONS = frozenset({"ML_PREDICT", "ML_FORECAST", "ML_EVALUATE", "VECTOR_SEARCH"})
+_FLINK_TABLE_FUNCTIONS = frozenset({"ML_FORECAST", "ML_EVALUATE", "VECTOR_SEARCH"})
 _TABLE_FUNCTIONS_HINT = (
     "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG;"
     " your own are made by CREATE FUNCTION"
@@ -311,7 +311,7 @@ def unknown_table_function(name: str, span: Span | None, own: tuple[str, ...] = 
     """The error for a table function that there is not, to be raised: SS1003 where Flink has it, else SS2005 with the nearest
     name, also of a user's `own`."""
     if name.upper() in _FLINK_TABLE_FUNCTIONS:
-        hint = "models are not supported; a table function of yours can call one: CREATE FUNCTION"
+        hint = "ML_PREDICT calls a model; a table function of yours can do the rest: CREATE FUNCTION"
         return UserError("SS1003", f'the table function "{name}" is not supported yet', span=span, hint=hint)
     hint = (
         foreign_table_function(name.upper())

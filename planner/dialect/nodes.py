@@ -214,8 +214,8 @@ class TableCall(exp.Expression):
 
 
 class CallArgument(exp.Expression):
-    """An argument of a TableCall: a `kind` of TABLE, DESCRIPTOR (of columns), DEFAULT or VALUE. `name` is an Identifier, or
-    there is none. A TABLE has `partition_by` and `order`, a DESCRIPTOR its columns as `expressions`."""
+    """An argument of a TableCall: a `kind` of TABLE, DESCRIPTOR (of columns), MODEL, DEFAULT or VALUE. `name` is an
+    Identifier, or there is none. A TABLE has `partition_by` and `order`, a DESCRIPTOR its columns as `expressions`."""
 
     arg_types = {
         "kind": True,

@@ -348,6 +348,8 @@ class RelationParser(PivotParser):
             self.expect(")")
             return node
         name = self.token
+        if refused_table_function(name.text) and word(self.peek(2)) == "TABLE":
+            raise unknown_table_function(name.text, span(self.advance()))
         node = exp.Lateral(this=self._called_function())
         node.this.meta["written"] = name.text
         self.expect(")")
@@ -495,6 +497,9 @@ class RelationParser(PivotParser):
             self.expect("(")
             node = nodes.CallArgument(kind="DESCRIPTOR", expressions=self._parse_csv(self._described_column))
             self.expect(")")
+        elif self.at("MODEL") and (is_word(self.peek(1)) or self.peek(1).token_type is TokenType.IDENTIFIER):
+            self.advance()
+            node = nodes.CallArgument(kind="MODEL", this=self._table())
         elif self.accept("DEFAULT"):
             node = nodes.CallArgument(kind="DEFAULT")
         else:
@@ -630,7 +635,8 @@ class RelationParser(PivotParser):
         is_call = word(self.peek(2)) == "("
         is_constant = self.peek(1).token_type in (TokenType.NUMBER, TokenType.STRING)
         is_word = word(self.peek(1)) in ("TABLE", "DEFAULT", "INTERVAL", "TRUE", "FALSE", "NULL", "-")
-        return is_call or is_constant or is_word or word(self.peek(2)) == "=>"
+        is_model = word(self.peek(1)) == "MODEL" and word(self.peek(2)) not in (",", ")", ".")
+        return is_call or is_constant or is_word or is_model or word(self.peek(2)) == "=>"
 
 
 def _check_window(node: nodes.WindowTvf, name: Token) -> None:

@@ -31,6 +31,7 @@ def show(parser: QueryParser) -> statements.Show | statements.ShowCheckpoints | 
         statements.ShowKind.CREATE_TABLE,
         statements.ShowKind.CREATE_VIEW,
         statements.ShowKind.CREATE_FUNCTION,
+        statements.ShowKind.CREATE_MODEL,
     ):
         name = parser.qualified_name("a name")
     elif kind is statements.ShowKind.CREATE_CATALOG:
@@ -74,7 +75,7 @@ _FILTERED = (
         statements.ShowKind.DATABASES,
     ),
     *(statements.ShowKind.CONNECTORS, statements.ShowKind.FORMATS),
-    *(statements.ShowKind.PROCEDURES, statements.ShowKind.PARTITIONS),
+    *(statements.ShowKind.PROCEDURES, statements.ShowKind.PARTITIONS, statements.ShowKind.MODELS),
 )
 _OF_DATABASE = (
     *(
@@ -83,7 +84,7 @@ _OF_DATABASE = (
         statements.ShowKind.FUNCTIONS,
         statements.ShowKind.USER_FUNCTIONS,
     ),
-    statements.ShowKind.PROCEDURES,
+    *(statements.ShowKind.PROCEDURES, statements.ShowKind.MODELS),
 )
 
 
@@ -114,7 +115,7 @@ def describe(
 ) -> (
     statements.Describe | statements.DescribeExtension | statements.DescribeJob | statements.DescribeNamespace
 ):
-    """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format, function or job."""
+    """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format, function, model or job."""
     first = parser.advance()
     if parser.at("JOB") and _is_name(parser.peek(1)):
         parser.advance()
@@ -129,8 +130,6 @@ def describe(
         parser.advance()
     if parser.at_any("CATALOG", "DATABASE") and _is_name(parser.peek(1)):
         return _describe_namespace(parser, first)
-    if parser.at("MODEL") and _is_name(parser.peek(1)):
-        raise unsupported(parser, first)
     token = parser.token
     is_file = token.token_type is TokenType.STRING
     if is_file or parser.at_query() or parser.at("("):
@@ -163,11 +162,10 @@ def _describe_extension(
     parser: QueryParser, first: Token, kind: statements.DescribedKind
 ) -> statements.DescribeExtension:
     """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
-    is_extended = (
-        kind is statements.DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
-    )
-    if kind is statements.DescribedKind.FUNCTION and word(parser.peek(1)) == ".":
-        name = parser.qualified_name("a function name")
+    is_of_catalog = kind in (statements.DescribedKind.FUNCTION, statements.DescribedKind.MODEL)
+    is_extended = is_of_catalog and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
+    if is_of_catalog and word(parser.peek(1)) == ".":
+        name = parser.qualified_name(f"a {kind.value.lower()} name")
     else:
         token = parser.advance()
         name = statements.Identifier((token.text,), token_span(token))

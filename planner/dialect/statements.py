@@ -308,6 +308,36 @@ class DropFunction(Statement, frozen=True):
     if_exists: bool = False
 
 
+class CreateModel(Statement, frozen=True):
+    """CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (…) OUTPUT (…) [COMMENT '…'] WITH (…)."""
+
+    name: Identifier
+    inputs: tuple[ColumnDef, ...]
+    outputs: tuple[ColumnDef, ...]
+    options: tuple[Option, ...]
+    is_temporary: bool = False
+    if_not_exists: bool = False
+    comment: str = ""
+
+
+class AlterModel(Statement, frozen=True):
+    """ALTER MODEL [IF EXISTS] name RENAME TO other | SET (…) | RESET ('key', …): one of the three."""
+
+    name: Identifier
+    target: Identifier | None = None
+    options: tuple[Option, ...] = ()
+    reset: tuple[Identifier, ...] = ()
+    if_exists: bool = False
+
+
+class DropModel(Statement, frozen=True):
+    """DROP [TEMPORARY] MODEL [IF EXISTS] name."""
+
+    name: Identifier
+    is_temporary: bool = False
+    if_exists: bool = False
+
+
 class CreateDatabase(Statement, frozen=True):
     name: Identifier
     options: tuple[Option, ...] = ()
@@ -382,6 +412,7 @@ class ShowKind(enum.Enum):
     CREATE_VIEW = "CREATE VIEW"
     CREATE_CATALOG = "CREATE CATALOG"
     CREATE_FUNCTION = "CREATE FUNCTION"
+    CREATE_MODEL = "CREATE MODEL"
     CONNECTORS = "CONNECTORS"
     FORMATS = "FORMATS"
     JOBS = "JOBS"
@@ -389,6 +420,7 @@ class ShowKind(enum.Enum):
     FULL_MODULES = "FULL MODULES"
     PROCEDURES = "PROCEDURES"
     PARTITIONS = "PARTITIONS"
+    MODELS = "MODELS"
 
 
 class Show(Statement, frozen=True):
@@ -460,10 +492,11 @@ class DescribedKind(enum.Enum):
     CONNECTOR = "CONNECTOR"
     FORMAT = "FORMAT"
     FUNCTION = "FUNCTION"
+    MODEL = "MODEL"
 
 
 class DescribeExtension(Statement, frozen=True):
-    """DESCRIBE CONNECTOR | FORMAT | FUNCTION [EXTENDED] name."""
+    """DESCRIBE CONNECTOR | FORMAT | FUNCTION [EXTENDED] | MODEL [EXTENDED] name."""
 
     kind: DescribedKind
     name: Identifier

@@ -290,6 +290,12 @@ def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[e
 
 
 @lower_node.register
+def _model_predict(node: plan.ModelPredict, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    hint = "run the statement as a stream: it ends by itself when its input is bounded"
+    raise refuse(lowering.engine.title, "ML_PREDICT", hint=hint, span=node.span)
+
+
+@lower_node.register
 def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     hint = "run the statement as a stream: it ends by itself when its input is bounded"
     raise refuse(lowering.engine.title, f"process table function {node.ref.name}", hint=hint, span=node.span)

@@ -87,6 +87,8 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _join(spec, inputs[0], inputs[1], time_zone)
         case specs.LookupJoinSpec() as spec:
             return _lookup_join(spec, inputs[0], time_zone)
+        case specs.ModelPredictSpec() as spec:
+            return _model_predict(spec, inputs[0])
         case specs.ProcessTableSpec() as spec:
             keys = [m.of(read.partition_keys) for read, m in zip(spec.inputs, inputs, strict=True)]
             constants = ["" if a is None else expression_meaning(a, (), time_zone) for a in spec.arguments]
@@ -146,6 +148,16 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
             rows = digest_of("operator", without_spans(msgspec.to_builtins(spec)), below)
             return _by_position(rows, (), width)
     return _by_position(rows, source.columns, width)
+
+
+def _model_predict(spec: specs.ModelPredictSpec, source: Meaning) -> Meaning:
+    """The rows of the input. A file with a better model is no other model: its version is no part of it."""
+    features = source.of(spec.features)
+    outputs = [
+        digest_of("model", spec.model.path, field.name, type_text(field.type), features)
+        for field in spec.model.outputs.fields
+    ]
+    return Meaning(source.base, (*source.of(spec.columns), *outputs), source.conditions)
 
 
 def _by_position(rows: str, columns: tuple[str, ...], width: int) -> Meaning:

@@ -118,6 +118,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
             | specs.UnnestSpec()
         ):
             return True
+        case specs.ModelPredictSpec():
+            return True
         case specs.MarkChangesSpec() | specs.FromChangelogSpec() | specs.ToChangelogSpec():
             return True
         case specs.ProcessTableSpec() as spec:

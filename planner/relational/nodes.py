@@ -17,6 +17,7 @@ from sqlstream.planner.relational.graph import GraphFunction
 from sqlstream.planner.relational.join import Join
 from sqlstream.planner.relational.lookup_join import LookupJoin
 from sqlstream.planner.relational.match_recognize import MatchRecognize
+from sqlstream.planner.relational.model_predict import ModelPredict
 from sqlstream.planner.relational.node import (
     RelationalNode,
     SameColumnsNode,
@@ -53,6 +54,7 @@ __all__ = [
     "LateRows",
     "LookupJoin",
     "MatchRecognize",
+    "ModelPredict",
     "ProcessTable",
     "Project",
     "Rank",

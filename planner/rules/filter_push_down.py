@@ -54,9 +54,9 @@ def push_filters_down(node: plan.RelationalNode) -> plan.RelationalNode:
             window = window_columns(aggregate.input)
             mapping = {i: k for i, k in enumerate(aggregate.keys) if k not in window}
             return _split(node, aggregate, parts, _over(parts, frozenset(mapping)), mapping)
-        case plan.Unnest(columns=columns) as unnest:
+        case plan.Unnest(columns=columns) | plan.ModelPredict(columns=columns) as widened:
             mapping = dict(enumerate(columns))
-            return _split(node, unnest, parts, _over(parts, frozenset(mapping)), mapping)
+            return _split(node, widened, parts, _over(parts, frozenset(mapping)), mapping)
         case plan.Expand(grouped=grouped) as expand:
             mapping = {i: i for i in range(len(expand.input.schema)) if i not in grouped}
             return _split(node, expand, parts, _over(parts, frozenset(mapping)), mapping)

@@ -16,6 +16,7 @@ from sqlstream.planner.bind.relations.table_options import own_options
 from sqlstream.planner.bind.relations.tables import find_side_table
 from sqlstream.planner.dialect.statements import Describe, DescribedKind, DescribeExtension, Identifier
 from sqlstream.planner.statements.functions import describe_user_function
+from sqlstream.planner.statements.models import describe_model
 from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
@@ -103,12 +104,14 @@ def connector_rows(context: BindContext) -> DdlResult:
 
 
 def describe_extension(statement: DescribeExtension, context: BindContext) -> DdlResult:
-    """The options of a connector or format, or the arguments and result of a function."""
+    """The options of a connector or format, the arguments and result of a function, or the columns of a model."""
     match statement.kind:
         case DescribedKind.CONNECTOR:
             return _describe_connector(statement.name, context)
         case DescribedKind.FORMAT:
             return _describe_format(statement.name, context)
+        case DescribedKind.MODEL:
+            return describe_model(statement.name, context)
         case DescribedKind.FUNCTION:
             return describe_user_function(
                 statement.name, statement.is_extended, context

@@ -9,7 +9,7 @@ from sqlstream.errors import InternalError, UserError
 from sqlstream.planner.bind.context import BindContext, check_database, object_path, suggest
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.guards import refuse_depth
-from sqlstream.planner.statements import alter, catalogs, functions
+from sqlstream.planner.statements import alter, catalogs, functions, models
 from sqlstream.planner.statements.create_table import create_table
 from sqlstream.planner.statements.create_view import create_view
 from sqlstream.planner.statements.describe import describe, describe_extension
@@ -44,6 +44,12 @@ def execute_ddl(statement: statements.Statement, context: BindContext) -> DdlRes
             return functions.alter_function(statement, context)
         case statements.DropFunction():
             return functions.drop_function(statement, context)
+        case statements.CreateModel():
+            return models.create_model(statement, context)
+        case statements.AlterModel():
+            return models.alter_model(statement, context)
+        case statements.DropModel():
+            return models.drop_model(statement, context)
         case (
             statements.CreateDatabase()
             | statements.AlterDatabase()

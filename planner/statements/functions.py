@@ -218,6 +218,10 @@ def _resolved(
     except UserError as error:
         at_file = next((f.span for f in body.files if f'"{f.path}"' in error.message), None)
         raise error.at(at_file or body.span) from error.__cause__
+    if declared.kind is FunctionKind.PREDICT:
+        message = f'Python class "{body.class_name}" is a model, and no function'
+        hint = f"write CREATE MODEL … WITH ('provider' = 'python', 'class' = '{body.class_name}')"
+        raise UserError("SS2031", message, span=body.span, hint=hint)
     shown = ".".join(p for p in (path.catalog, path.database, path.name) if p)
     try:
         ref = function_ref(shown, module, attribute, declared)

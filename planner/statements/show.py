@@ -20,6 +20,7 @@ from sqlstream.planner.dialect.statements import Show, ShowKind
 from sqlstream.planner.statements.catalogs import show_create_catalog
 from sqlstream.planner.statements.describe import connector_rows, describe_object
 from sqlstream.planner.statements.functions import show_create_function, show_modules
+from sqlstream.planner.statements.models import models_of, show_create_model
 from sqlstream.planner.statements.result import DdlResult
 from sqlstream.planner.statements.show_create import show_create_table, show_create_view
 
@@ -49,6 +50,11 @@ def show(statement: Show, context: BindContext) -> DdlResult:
         case ShowKind.CREATE_FUNCTION:
             assert statement.name is not None
             return DdlResult.column("result", [show_create_function(statement.name, context)])
+        case ShowKind.MODELS:
+            return _names(statement, "model name", models_of(*_database(statement, context), context))
+        case ShowKind.CREATE_MODEL:
+            assert statement.name is not None
+            return DdlResult.column("result", [show_create_model(statement.name, context)])
         case ShowKind.CATALOGS:
             return _names(statement, "catalog name", list(context.catalog.catalogs()))
         case ShowKind.DATABASES:

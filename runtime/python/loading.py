@@ -53,7 +53,7 @@ def load_function(module: str, attribute: str, code: str) -> UserFunction:
     except BaseException as error:
         raise_interrupt(error)
         raise _failed(name, error, code) from error
-    if isinstance(found, type) and _is_process(found):
+    if isinstance(found, type):
         found = _declared(found, name, code)
     if not isinstance(found, UserFunction):
         hint = "decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function"
@@ -61,20 +61,27 @@ def load_function(module: str, attribute: str, code: str) -> UserFunction:
     return found
 
 
-def _is_process(found: type) -> bool:
-    # A class that derives from it has imported its module.
-    module = sys.modules.get("sqlstream.process_functions")
-    return module is not None and issubclass(found, module.ProcessTableFunction)
+_CLASSES = (
+    ("sqlstream.process_functions", "ProcessTableFunction", "declared_function", "process table functions"),
+    ("sqlstream.models", "PredictFunction", "declared_predict", "models"),
+)
+"""Module, class to derive from, what reads the declaration, and the page about it."""
 
 
-def _declared(found: Any, name: str, code: str) -> UserFunction:
-    from sqlstream.process_functions import declared_function
-
-    try:
-        return declared_function(found)
-    except DeclarationError as error:
-        hint = "correct the class: the page of process table functions says what it declares"
-        raise UserError(code, f'Python class "{name}" is declared wrongly: {error}', hint=hint) from None
+def _declared(found: type, name: str, code: str) -> Any:
+    """The function or model that a class declares; the class itself where it derives from none of them."""
+    for place, base, declare, page in _CLASSES:
+        # A class that derives from it has imported its module.
+        module = sys.modules.get(place)
+        if module is None or not issubclass(found, getattr(module, base)):
+            continue
+        try:
+            return getattr(module, declare)(found)
+        except DeclarationError as error:
+            hint = f"correct the class: the page of {page} says what it declares"
+            message = f'Python class "{name}" is declared wrongly: {error}'
+            raise UserError(code, message, hint=hint) from None
+    return found
 
 
 def _failed(name: str, error: BaseException, code: str) -> UserError:

@@ -60,6 +60,26 @@ class RemoveDamagedFunction(msgspec.Struct, frozen=True):
     path: objects.ObjectPath
 
 
+class ChangeModel(msgspec.Struct, frozen=True):
+    """Make the model `before` the model `after`, in the same database. Without `before` there may be none of that name; without
+    `after` it is dropped."""
+
+    before: objects.CatalogModel | None
+    after: objects.CatalogModel | None
+
+    @property
+    def entry(self) -> objects.CatalogModel:
+        found = self.before or self.after
+        assert found is not None
+        return found
+
+
+class RemoveDamagedModel(msgspec.Struct, frozen=True):
+    """Remove a model whose kept definition cannot be read."""
+
+    path: objects.ObjectPath
+
+
 class PutDatabase(msgspec.Struct, frozen=True):
     """Add a database, or replace the definition `expected`; without it there may be no such database."""
 
@@ -99,10 +119,10 @@ class UseDatabase(msgspec.Struct, frozen=True):
 
 
 FunctionChange = PutFunction | RemoveFunction | RemoveDamagedFunction
+ModelChange = ChangeModel | RemoveDamagedModel
 
-ContentsChange = (
-    PutObject | RemoveObject | RemoveDamaged | RenameObject | FunctionChange | PutDatabase | RemoveDatabase
-)
+_ObjectChange = PutObject | RemoveObject | RemoveDamaged | RenameObject
+ContentsChange = _ObjectChange | FunctionChange | ModelChange | PutDatabase | RemoveDatabase
 """A change within one catalog."""
 
 CatalogChange = ContentsChange | PutCatalog | RemoveCatalog | UseDatabase
@@ -115,7 +135,9 @@ def changed_catalog(change: ContentsChange) -> str:
             return entry.path.catalog
         case PutFunction(function) | RemoveFunction(function):
             return function.path.catalog
-        case RemoveDamaged(path) | RemoveDamagedFunction(path):
+        case ChangeModel():
+            return change.entry.path.catalog
+        case RemoveDamaged(path) | RemoveDamagedFunction(path) | RemoveDamagedModel(path):
             return path.catalog
         case PutDatabase() | RemoveDatabase():
             return change.catalog

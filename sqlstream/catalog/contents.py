@@ -14,6 +14,7 @@ from sqlstream.catalog.objects import (
     CatalogDatabase,
     CatalogDefinition,
     CatalogFunction,
+    CatalogModel,
     CatalogObject,
     ObjectPath,
 )
@@ -21,18 +22,21 @@ from sqlstream.catalog.objects import (
 
 @dataclasses.dataclass(frozen=True)
 class DatabaseContents:
-    """A database with its tables and views by name, and its functions, whose names are apart. `damaged` and `damaged_functions`
-    name those whose kept definition cannot be read, with the reason."""
+    """A database with its tables and views by name, and its functions and models, whose names are apart. `damaged`,
+    `damaged_functions` and `damaged_models` name those whose kept definition cannot be read, with the reason."""
 
     database: CatalogDatabase = dataclasses.field(default_factory=CatalogDatabase)
     objects: Mapping[str, CatalogObject] = dataclasses.field(default_factory=dict)
     damaged: Mapping[str, str] = dataclasses.field(default_factory=dict)
     functions: Mapping[str, CatalogFunction] = dataclasses.field(default_factory=dict)
     damaged_functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    models: Mapping[str, CatalogModel] = dataclasses.field(default_factory=dict)
+    damaged_models: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.objects or self.damaged or self.functions or self.damaged_functions)
+        of_tables, of_functions = self.objects or self.damaged, self.functions or self.damaged_functions
+        return not (of_tables or of_functions or self.models or self.damaged_models)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +68,8 @@ def changed(contents: CatalogContents, change: changes.ContentsChange) -> Catalo
             return _with_object(_without_object(contents, entry), moved, None)
         case changes.PutFunction() | changes.RemoveFunction() | changes.RemoveDamagedFunction():
             return _with_function_change(contents, change)
+        case changes.ChangeModel() | changes.RemoveDamagedModel():
+            return _with_model_change(contents, change)
         case changes.PutDatabase(_, name, database, expected_database):
             return _with_database(contents, name, database, expected_database)
         case changes.RemoveDatabase(_, name, is_cascade):
@@ -129,6 +135,25 @@ def _with_function_change(contents: CatalogContents, change: changes.FunctionCha
                 raise changes.CatalogConflict
     after = dataclasses.replace(database, functions=functions, damaged_functions=damaged)
     return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
+
+
+def _with_model_change(contents: CatalogContents, change: changes.ModelChange) -> CatalogContents:
+    path = change.path if isinstance(change, changes.RemoveDamagedModel) else change.entry.path
+    database = _database(contents, path.database)
+    models, damaged = dict(database.models), dict(database.damaged_models)
+    match change:
+        case changes.RemoveDamagedModel():
+            if damaged.pop(path.name, None) is None:
+                raise changes.CatalogConflict
+        case changes.ChangeModel(before, after):
+            if before is not None and models.pop(before.path.name, None) != before:
+                raise changes.CatalogConflict
+            if after is not None:
+                if after.path.name in models or after.path.name in damaged:
+                    raise changes.CatalogConflict
+                models[after.path.name] = after
+    after_change = dataclasses.replace(database, models=models, damaged_models=damaged)
+    return dataclasses.replace(contents, databases={**contents.databases, path.database: after_change})
 
 
 def _with_database(

@@ -117,6 +117,25 @@ class CatalogView(msgspec.Struct, frozen=True):
 CatalogObject = CatalogTable | CatalogView
 
 
+class CatalogModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model as CREATE MODEL declares it: the columns that it takes and those that it returns; `options` name the provider."""
+
+    path: ObjectPath
+    inputs: tuple[Column, ...]
+    outputs: tuple[Column, ...]
+    options: dict[str, str]
+    comment: str = ""
+    is_temporary: bool = False
+
+    def __hash__(self) -> int:
+        # Options are a dict; equal models have equal paths.
+        return hash(self.path)
+
+    @property
+    def provider(self) -> str:
+        return self.options["provider"]
+
+
 class CatalogDatabase(msgspec.Struct, frozen=True):
     """What CREATE DATABASE declares beside the name."""
 

@@ -24,13 +24,16 @@ class SessionCatalog:
         self.manager = manager or CatalogManager()
         self._temporary: dict[objects.ObjectPath, objects.CatalogObject] = {}
         self._temporary_functions: dict[objects.ObjectPath, objects.CatalogFunction] = {}
+        self._temporary_models: dict[objects.ObjectPath, objects.CatalogModel] = {}
         self.held_bytes = 0
         self.current_catalog = objects.DEFAULT_CATALOG
         self.current_database = self.manager.catalogs()[objects.DEFAULT_CATALOG].definition.default_database
 
     def snapshot(self) -> CatalogSnapshot:
         """One consistent state, for one statement."""
-        return CatalogSnapshot(self.manager.catalogs(), self._temporary, self._temporary_functions)
+        return CatalogSnapshot(
+            self.manager.catalogs(), self._temporary, self._temporary_functions, self._temporary_models
+        )
 
     def apply(self, change: changes.CatalogChange) -> None:
         """Make a change that a statement has planned on a snapshot; all or none.
@@ -46,6 +49,13 @@ class SessionCatalog:
                 self._apply_temporary(change)
             case changes.PutFunction(function) | changes.RemoveFunction(function) if function.is_temporary:
                 self._apply_temporary_function(change)
+            case changes.ChangeModel(before, after) if change.entry.is_temporary:
+                # Replaced and not modified, as below.
+                rest = {p: m for p, m in self._temporary_models.items() if before is None or p != before.path}
+                self._temporary_models = rest | ({after.path: after} if after is not None else {})
+                self.held_bytes += sum(
+                    sign * _size([m]) for sign, m in ((1, after), (-1, before)) if m is not None
+                )
             case _:
                 self.manager.apply(change)
 
@@ -76,6 +86,9 @@ class SessionCatalog:
     def temporary(self) -> tuple[tuple[objects.CatalogObject, ...], tuple[objects.CatalogFunction, ...]]:
         """The temporary tables and views, and the temporary functions."""
         return tuple(self._temporary.values()), tuple(self._temporary_functions.values())
+
+    def temporary_models(self) -> tuple[objects.CatalogModel, ...]:
+        return tuple(self._temporary_models.values())
 
     def put(self, entry: objects.CatalogObject) -> None:
         """Add or replace an object, whatever is there. CatalogConflict when another session changes it meanwhile."""
@@ -122,9 +135,18 @@ class SessionCatalog:
     def functions(self, catalog: str, database: str) -> tuple[objects.CatalogFunction, ...]:
         return self.snapshot().functions(catalog, database)
 
+    def model(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogModel | None:
+        return self.snapshot().model(path, is_temporary)
+
+    def is_damaged_model(self, path: objects.ObjectPath) -> bool:
+        return self.snapshot().is_damaged_model(path)
+
+    def models(self, catalog: str, database: str) -> tuple[objects.CatalogModel, ...]:
+        return self.snapshot().models(catalog, database)
+
     def list(self, catalog: str, database: str) -> tuple[objects.CatalogObject, ...]:
         return self.snapshot().list(catalog, database)
 
 
-def _size(entries: Iterable[objects.CatalogObject | objects.CatalogFunction]) -> int:
+def _size(entries: Iterable[objects.CatalogObject | objects.CatalogFunction | objects.CatalogModel]) -> int:
     return sum(len(msgspec.msgpack.encode(entry)) for entry in entries)

@@ -40,6 +40,12 @@ class CatalogReader(Protocol):
 
     def functions(self, catalog: str, database: str) -> tuple[objects.CatalogFunction, ...]: ...
 
+    def model(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogModel | None: ...
+
+    def is_damaged_model(self, path: objects.ObjectPath) -> bool: ...
+
+    def models(self, catalog: str, database: str) -> tuple[objects.CatalogModel, ...]: ...
+
 
 class CatalogSnapshot:
     """The catalogs at one moment, each as it was when it was first asked for; so a plan never mixes two states of a catalog,
@@ -54,10 +60,12 @@ class CatalogSnapshot:
         catalogs: Mapping[str, Catalog],
         temporary: Mapping[objects.ObjectPath, objects.CatalogObject] | None = None,
         temporary_functions: Mapping[objects.ObjectPath, objects.CatalogFunction] | None = None,
+        temporary_models: Mapping[objects.ObjectPath, objects.CatalogModel] | None = None,
     ) -> None:
         self._catalogs = catalogs
         self._temporary = temporary or {}
         self._temporary_functions = temporary_functions or {}
+        self._temporary_models = temporary_models or {}
         self._read: dict[str, CatalogContents] = {}
 
     def catalogs(self) -> tuple[str, ...]:
@@ -136,6 +144,31 @@ class CatalogSnapshot:
         found = self._database(catalog, database) if catalog else None
         visible = dict(found.functions) if found is not None else {}
         for path, entry in self._temporary_functions.items():
+            if (path.catalog, path.database) == (catalog, database):
+                visible[path.name] = entry
+        return tuple(entry for _, entry in sorted(visible.items()))
+
+    def model(self, path: objects.ObjectPath, is_temporary: bool) -> objects.CatalogModel | None:
+        """The model of that very kind. ExternalError SS5020 for a permanent one whose definition cannot be read."""
+        if is_temporary:
+            return self._temporary_models.get(path)
+        database = self._database(path.catalog, path.database)
+        if database is not None and path.name in database.damaged_models:
+            raise _unreadable(
+                f'model "{path.name}"', database.damaged_models[path.name], ", or drop the model"
+            )
+        return None if database is None else database.models.get(path.name)
+
+    def is_damaged_model(self, path: objects.ObjectPath) -> bool:
+        """Whether a permanent model is there whose definition cannot be read."""
+        found = self._database(path.catalog, path.database)
+        return found is not None and path.name in found.damaged_models
+
+    def models(self, catalog: str, database: str) -> tuple[objects.CatalogModel, ...]:
+        """The visible models of a database in order of their names, without those that cannot be read."""
+        found = self._database(catalog, database)
+        visible = dict(found.models) if found is not None else {}
+        for path, entry in self._temporary_models.items():
             if (path.catalog, path.database) == (catalog, database):
                 visible[path.name] = entry
         return tuple(entry for _, entry in sorted(visible.items()))

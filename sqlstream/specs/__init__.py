@@ -31,6 +31,7 @@ from sqlstream.specs.join import (
     TemporalJoinSpec,
     WindowJoinSpec,
 )
+from sqlstream.specs.model_predict import ModelPredictSpec
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
 from sqlstream.specs.rank import (
@@ -94,6 +95,7 @@ __all__ = [
     "LookupJoinSpec",
     "MarkChangesSpec",
     "MetadataSinkSpec",
+    "ModelPredictSpec",
     "OverCall",
     "OverSpec",
     "OverTiming",

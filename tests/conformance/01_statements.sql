@@ -42,7 +42,17 @@ CREATE CATALOG c WITH ('type' = 'generic_in_memory'); SHOW CATALOGS;
 -- : CREATE DATABASE
 CREATE DATABASE d COMMENT 'second' WITH ('k' = 'v'); SHOW DATABASES;
 -- : CREATE MODEL
-CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'x');
+CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); DESCRIBE MODEL m; SHOW CREATE MODEL m; SHOW MODELS;
+-- : CREATE MODEL … AS
+CREATE MODEL m WITH ('provider' = 'x') AS SELECT 1 AS a;
+-- : ALTER MODEL, DROP MODEL
+CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); ALTER MODEL m SET ('batch-size' = '10'); ALTER MODEL m RESET ('batch-size'); ALTER MODEL m RENAME TO n; DROP MODEL n;
+-- : ML_EVALUATE
+CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT * FROM ML_EVALUATE(TABLE emp, MODEL m, DESCRIPTOR(id), DESCRIPTOR(id));
+-- : VECTOR_SEARCH
+SELECT * FROM emp, LATERAL TABLE(VECTOR_SEARCH(TABLE emp, DESCRIPTOR(id), emp.id, 2));
+-- : ML_PREDICT
+CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT id, b FROM ML_PREDICT(TABLE emp, MODEL m, DESCRIPTOR(id)); SELECT id, b FROM ML_PREDICT(INPUT => TABLE emp, MODEL => MODEL m, ARGS => DESCRIPTOR(id), CONFIG => MAP['async', 'false']);
 -- : CREATE CONNECTION
 CREATE CONNECTION c WITH ('type' = 'x');
 -- : ALTER TABLE … RENAME TO

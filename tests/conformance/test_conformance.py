@@ -133,7 +133,15 @@ CREATE TABLE sink (id INT, s STRING) WITH ('connector' = 'blackhole');
 
 FUNCTIONS = """from collections.abc import Iterator
 
-from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState, udf, udtf
+from sqlstream import (
+    SET_SEMANTIC_TABLE,
+    PredictFunction,
+    ProcessTableFunction,
+    TableArgument,
+    ValueState,
+    udf,
+    udtf,
+)
 
 
 @udf
@@ -154,6 +162,11 @@ class Numbered(ProcessTableFunction):
     def eval(self, ctx, row):
         self.count.value += 1
         yield self.count.value
+
+
+class Twice(PredictFunction):
+    def predict(self, batch):
+        return [[2 * value for value in batch.column(0).to_pylist()]]
 """
 
 

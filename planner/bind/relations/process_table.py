@@ -159,7 +159,7 @@ def _arguments(
         if kind == "DEFAULT":
             continue
         if kind != wanted:
-            shown = {"TABLE": "a table", "DESCRIPTOR": "a DESCRIPTOR", "VALUE": "a value"}
+            shown = {"TABLE": "a table", "DESCRIPTOR": "a DESCRIPTOR", "VALUE": "a value", "MODEL": "a model"}
             hint = f"write {name} => {'TABLE t' if wanted == 'TABLE' else 'DESCRIPTOR(ts)' if wanted == 'DESCRIPTOR' else '…'}"
             raise _refusal(
                 f'argument "{name}" of {ref.name} is {shown[wanted]}, not {shown[kind]}', span, hint

@@ -236,7 +236,7 @@ def _check(
         )
         if option is None:
             _fail_unknown(key, known, descriptor, columns, spans)
-        _check_value(key, value, option, spans.values.get(key) or spans.otherwise)
+        check_value(key, value, option, spans.values.get(key) or spans.otherwise)
     for option in known:
         if option.is_required and "#" not in option.key and option.key not in values:
             raise UserError(
@@ -461,7 +461,8 @@ def _fail_unknown(
     )
 
 
-def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
+def check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
+    """UserError SS4002 for a text that is no value of the option."""
     said = masked(key, text)
     if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
         hint = choose_one_of(text, option.choices)

@@ -308,7 +308,7 @@ def test_a_statement_is_recorded_with_address_and_outcome(tmp_path: Path) -> Non
         | {"event": "refused", "role": "read-only", "status": 403, "outcome": "REFUSED"}
         | {"statement": "CREATE TABLE t (a INT) WITH ('password' = '******')"}
         | {
-            "reason": "the role read-only may not create, alter and drop tables, views, functions and databases"
+            "reason": "the role read-only may not create, alter and drop tables, views, functions, models and databases"
         },
         {"event": "refused", "user": "gone", "address": "10.0.0.8", "session": "s", "status": 403}
         | {"statement": "SELECT 2", "outcome": "REFUSED", "reason": "its token has been removed"},

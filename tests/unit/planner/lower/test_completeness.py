@@ -124,6 +124,7 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.FromChangelog,
         nodes.ToChangelog,
         nodes.LateRows,
+        nodes.ModelPredict,
         nodes.ProcessTable,
         nodes.GraphFunction,
     }

@@ -1,0 +1,225 @@
+"""ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(a, b)): the rows of a table, with what a model says of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogFunction, CatalogModel, ObjectPath
+from sqlstream.config_option import parse_boolean
+from sqlstream.errors import ErrorsAt, Span, UserError
+from sqlstream.expressions import Expression
+from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef
+from sqlstream.models import ModelRef
+from sqlstream.planner.bind.context import BindContext, resolve_path, suggest
+from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain
+from sqlstream.planner.bind.expressions.over import append_columns
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import ModelPredict
+from sqlstream.schema import Field, Schema
+
+ML_PREDICT = "ML_PREDICT"
+USAGE = "ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(a, b))"
+_KINDS = {"input": "TABLE", "model": "MODEL", "args": "DESCRIPTOR", "config": "VALUE"}
+_SHOWN = {
+    "TABLE": "a table: TABLE t",
+    "MODEL": "a model: MODEL m",
+    "DESCRIPTOR": "columns: DESCRIPTOR(a, b)",
+    "VALUE": "a value",
+    "DEFAULT": "DEFAULT",
+}
+_CONFIG = ("async", "max-concurrent-operations", "output-mode", "timeout")
+_CLASS_NAME = re.compile(r"([^\W\d]\w*\.)+[^\W\d]\w*")
+
+BindItem = Callable[[exp.Expr, Namespace], FromItem]
+
+
+def bind_ml_predict(node: nodes.TableCall, namespace: Namespace, bind_item: BindItem) -> FromItem:
+    """All columns of the table, then the outputs of the model, as Flink has them. UserError SS3463 for a model that there is not,
+    SS3465 for arguments that it does not take, SS3466 for columns of other types than its inputs."""
+    span = namespace.span(node)
+    given = _arguments(node, namespace)
+    model_span = namespace.span(given["model"])
+    model = find_model(
+        tuple(str(part.name) for part in given["model"].this.parts), namespace.context, model_span
+    )
+    ref = model_ref(model, namespace.context, model_span)
+    _check_config(given.get("config"), ref, namespace)
+    source = bind_item(given["input"].this, namespace)
+    width = len(source.node.schema)
+    widened, features = append_columns(source.node, _features(given["args"], ref, source, namespace))
+    passed = source.node.schema.fields
+    names = [field.name for field in passed]
+    fields = list(passed)
+    for field in ref.outputs.fields:
+        name, number = field.name, 0
+        while name in names:
+            # Flink's way to tell equal names apart.
+            name, number = f"{field.name}{number}", number + 1
+        names.append(name)
+        fields.append(Field(name, field.type))
+    made = ModelPredict(
+        input=widened,
+        model=ref,
+        columns=tuple(range(width)),
+        features=tuple(features),
+        schema=Schema(tuple(fields)),
+        span=span,
+    )
+    return FromItem(made, Scope.of(made.schema))
+
+
+def _refusal(message: str, span: Span | None, hint: str = f"write {USAGE}") -> UserError:
+    return UserError("SS3465", message, span=span, hint=hint)
+
+
+def _arguments(node: nodes.TableCall, namespace: Namespace) -> dict[str, nodes.CallArgument]:
+    names, given = list(_KINDS), dict[str, nodes.CallArgument]()
+    is_named = False
+    for place, argument in enumerate(node.expressions):
+        span, written = namespace.span(argument), argument.args.get("name")
+        if written is None and (is_named or place >= len(names)):
+            what = (
+                "an argument without a name stands behind one with a name"
+                if is_named
+                else "too many arguments"
+            )
+            raise _refusal(what, span)
+        is_named = written is not None
+        name = names[place] if written is None else str(written.name).lower()
+        if name not in names:
+            raise _refusal(f'{ML_PREDICT} has no argument "{name}"', span, suggest(name, names, "arguments"))
+        if name in given:
+            raise UserError("SS1001", f'argument "{name}" is given twice', span=span)
+        kind = str(argument.args["kind"])
+        if kind != _KINDS[name]:
+            message = f'argument "{name}" of {ML_PREDICT} is {_SHOWN[_KINDS[name]]}'
+            raise _refusal(message, span)
+        if argument.args.get("partition_by"):
+            raise _refusal(f"{ML_PREDICT} takes no PARTITION BY: each row is by itself", span)
+        given[name] = argument
+    for name in ("input", "model", "args"):
+        if name not in given:
+            raise _refusal(f"{ML_PREDICT} needs {_SHOWN[_KINDS[name]]}", namespace.span(node))
+    return given
+
+
+def _check_config(argument: nodes.CallArgument | None, ref: ModelRef, namespace: Namespace) -> None:
+    """UserError SS3465 for settings that the provider does not heed: one that computes in the task waits for no one."""
+    if argument is None:
+        return
+    written = argument.this
+    is_map = isinstance(written, nodes.FunctionCall) and str(written.this).upper() == "MAP"
+    parts = written.expressions if is_map else []
+    if not parts or not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
+        span = namespace.span(argument)
+        raise _refusal("config is a MAP of texts in quotes", span, "write MAP['async', 'false']")
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        name, text, span = str(key.this), str(value.this), namespace.span(key)
+        if name not in _CONFIG:
+            raise _refusal(f'config has no "{name}"', span, suggest(name, list(_CONFIG), "keys"))
+        if name != "async" or _is_true(text, namespace.span(value)):
+            message = f'"{name}" has no use: provider "{ref.provider}" computes in the task, and waits for no server'
+            raise _refusal(message, span, "leave it out")
+
+
+def _is_true(text: str, span: Span | None) -> bool:
+    try:
+        return parse_boolean(text)
+    except ValueError:
+        raise _refusal(
+            f'"async" is true or false, not "{text}"', span, "write MAP['async', 'false']"
+        ) from None
+
+
+def _features(
+    argument: nodes.CallArgument, ref: ModelRef, source: FromItem, namespace: Namespace
+) -> list[Expression]:
+    """The columns of DESCRIPTOR as the inputs of the model."""
+    written = argument.expressions
+    inputs = ref.inputs.fields
+    if len(written) != len(inputs):
+        shown = ", ".join(f"{field.name} {field.type}" for field in inputs)
+        message = f'model "{ref.name}" has {len(inputs)} inputs, and DESCRIPTOR names {len(written)} columns'
+        raise _refusal(message, namespace.span(argument), f"name a column for each of: {shown}")
+    binder = ScalarBinder(namespace, source.scope, ML_PREDICT)
+    features = []
+    for column, field in zip(written, inputs, strict=True):
+        span = namespace.span(column)
+        bound = binder.bind(column)
+        if not can_cast_implicitly(bound.type, field.type):
+            raise UserError(
+                "SS3466",
+                f'input "{field.name}" of model "{ref.name}" is of type {plain(field.type)}, not {plain(bound.type)}',
+                span=span,
+                hint=f"CAST(… AS {plain(field.type)}) in a subquery: {ML_PREDICT}(TABLE (SELECT …), …)",
+            )
+        features.append(cast_to(bound, field.type, span))
+    return features
+
+
+# Models by their names, and as calls carry them.
+
+
+def find_model(parts: tuple[str, ...], context: BindContext, span: Span | None) -> CatalogModel:
+    """The model of a name, a temporary one first. UserError SS3463 when there is none."""
+    path = resolve_path(parts, context.current_catalog, context.current_database, span)
+    found = context.catalog.model(path, True)
+    if found is None:
+        with ErrorsAt(span):
+            found = context.catalog.model(path, False)
+    if found is None:
+        raise missing_model(path, "model", context, span)
+    return found
+
+
+def missing_model(path: ObjectPath, kind: str, context: BindContext, span: Span | None) -> UserError:
+    """SS3463, to be raised."""
+    known = [model.path.name for model in context.catalog.models(path.catalog, path.database)]
+    hint = suggest(path.name, known, "models") if known else "CREATE MODEL makes one"
+    return UserError("SS3463", f'{kind} "{path.name}" does not exist', span=span, hint=hint)
+
+
+def model_ref(model: CatalogModel, context: BindContext, span: Span | None) -> ModelRef:
+    """The model as a call carries it, with its files noted: they go with the job."""
+    path = f"{model.path.catalog}.{model.path.database}.{model.path.name}"
+    version = ""
+    if file := model.options.get("path"):
+        with ErrorsAt(span):
+            version = context.model_version(file)
+        context.model_files[version] = file
+    outputs = Schema.of(*((c.name, c.type.with_nullable(True)) for c in model.outputs))
+    function = None
+    if model.provider == "python":
+        module, attribute = class_of(model, span)
+        function = FunctionRef(
+            path, module, attribute, FunctionKind.PREDICT, FunctionMode.ARROW, (), (),
+            sql.row(*((f.name, f.type) for f in outputs.fields)),
+        )  # fmt: skip
+        called = CatalogFunction(model.path, model.options["class"], function, files_of(model))
+        # Names of functions are in small letters, and this is none.
+        context.called[ObjectPath(model.path.catalog, model.path.database, f"MODEL {model.path.name}")] = (
+            called
+        )
+    inputs = Schema.of(*((c.name, c.type) for c in model.inputs))
+    return ModelRef(path, model.provider, inputs, outputs, model.options, version, function)
+
+
+def class_of(model: CatalogModel, span: Span | None) -> tuple[str, str]:
+    """The module and the name of the class of a model in Python."""
+    name = model.options["class"]
+    if _CLASS_NAME.fullmatch(name) is None:
+        hint = "write 'class' = 'module.Class'"
+        raise UserError("SS2031", f"'{name}' names no class of a Python module", span=span, hint=hint)
+    module, _, attribute = name.rpartition(".")
+    return module, attribute
+
+
+def files_of(model: CatalogModel) -> tuple[str, ...]:
+    """The files with the modules of a model in Python."""
+    return tuple(part.strip() for part in model.options.get("files", "").split(",") if part.strip())

@@ -1,0 +1,86 @@
+"""The rows of a table with the outputs of a model (Flink: MLPredictTableFunction)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlstream.expressions import InputRef, substitute
+from sqlstream.models import ModelRef
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.node import Columns, PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.specs.model_predict import ModelPredictSpec
+
+VERSION_DIGITS = 12
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ModelPredict(base.SingleInputNode):
+    """The `columns` of the input, then the outputs of `model`, which is given the columns at `features`."""
+
+    model: ModelRef
+    columns: tuple[int, ...]
+    features: tuple[int, ...]
+
+    def describe(self) -> str:
+        return base.join_parts(
+            f"model=[{self.model.path}]",
+            f"columns=[{base.columns_text(self.columns)}]",
+            f"features=[{base.columns_text(self.features)}]",
+        )
+
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        count = len(self.columns)
+        if all(column < count for column in wanted):
+            # Nobody reads what the model says.
+            below = frozenset(self.columns[p] for p in wanted) or base.one_column(self.input.schema)
+            source, places = pruning.trim(self.input, below, time)
+            return source, {p: places[self.columns[p]] for p in wanted}
+        kept = tuple(p for p in range(count) if p in wanted)
+        below = frozenset(self.columns[p] for p in kept) | frozenset(self.features)
+        source, places = pruning.trim(self.input, below, time)
+        output = (*kept, *range(count, len(self.schema)))
+        made = base.over_input(
+            self,
+            source,
+            schema=self.schema.select(output),
+            columns=tuple(places[self.columns[p]] for p in kept),
+            features=tuple(places[f] for f in self.features),
+        )
+        return made, {old: new for new, old in enumerate(output)}
+
+    def passed(self, conditions: tuple[base.Condition, ...]) -> list[list[base.Condition]]:
+        below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
+        found = base.of_columns(conditions, range(len(below)))
+        return [[base.Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
+
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
+        return (self.input, self.columns[column]) if column < len(self.columns) else None
+
+
+def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -> PhysicalNode:
+    """Computed where the rows are. UserError SS3011 for rows that change: a model need not say the same of a row twice."""
+    source = inputs[0]
+    hint = "predict before the rows are aggregated or joined"
+    require_insert_only(source, "ML_PREDICT", node.span, hint)
+    places: dict[int, frozenset[int]] = {}
+    for place, column in enumerate(node.columns):
+        places[column] = places.get(column, frozenset()) | {place}
+    return planning.node(
+        "MLPredictTableFunction",
+        ModelPredictSpec(node.model, node.columns, node.features),
+        over(source),
+        node.schema,
+        dataclasses.replace(source.traits.projected(places), row_watermark_column=-1),
+        describe(
+            "MLPredictTableFunction",
+            model=node.model.path,
+            provider=node.model.provider,
+            version=node.model.version[:VERSION_DIGITS],
+            features=describe_columns(node.features, source.schema),
+        ),
+        node.span,
+    )

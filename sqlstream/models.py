@@ -1,0 +1,145 @@
+"""What the planner, a job and a user's Python know of models: the options of their providers, the reference that a call of
+ML_PREDICT carries, and the class that a model in Python derives from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef, InspectedFunction
+from sqlstream.python_functions import DeclarationError, UserFunction
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MODEL_FILE = ":model:"
+"""The names of the files of models that go with a job: this, and the SHA-256. No user can write such a name."""
+
+
+class PredictFunction:
+    """A model in Python: subclass it, and name the class in CREATE MODEL … WITH ('provider' = 'python', 'class' = 'module.A').
+
+    The class is made without arguments, once in each subtask of a job.
+    """
+
+    def open(self, options: Mapping[str, str]) -> None:
+        """Called once before the first rows, with the options of the model. `options["path"]`, when there is one, is where this
+        host keeps the file of the model that goes with the job."""
+
+    def predict(self, batch: pa.RecordBatch) -> Any:
+        """The outputs for a batch of the INPUT columns: a record batch or a mapping with the OUTPUT columns by name, or a list of
+        them in their order, each a `pyarrow.Array`, a numpy array or a list with a value for each row."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called once when the subtask ends, also after a failure."""
+
+
+def declared_predict(cls: type[PredictFunction]) -> UserFunction:
+    """What a class declares. DeclarationError for one without `predict`."""
+    if cls.predict is PredictFunction.predict:
+        raise DeclarationError(f"{cls.__name__} has no predict")
+    comment = " ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())[:1000]
+    return UserFunction(
+        cls, InspectedFunction(FunctionKind.PREDICT, FunctionMode.ARROW, (), (), "", comment=comment)
+    )
+
+
+class ModelRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model as a call carries it. `version` is the SHA-256 of its file, which goes with the job: a file that changes later is
+    none of it. `function` is the Python class of provider `python`."""
+
+    path: str
+    provider: str
+    inputs: Schema
+    outputs: Schema
+    options: dict[str, str]
+    version: str = ""
+    function: FunctionRef | None = None
+
+    def __hash__(self) -> int:
+        # Options are a dict, and plans that hold models are found by hash.
+        return hash((self.path, self.version))
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+class ModelProvider(msgspec.Struct, frozen=True):
+    """What computes models, with the options that it has beside 'provider'."""
+
+    identifier: str
+    options: tuple[OptionDescriptor, ...]
+
+    def parsed(self, options: Mapping[str, str], key: str) -> Any:
+        """The value of an option that was checked, or its default."""
+        found = next(option for option in self.options if option.key == key)
+        text = options.get(key, found.default)
+        return None if text is None else found.parse(text)
+
+
+BATCH_SIZE = OptionDescriptor(
+    "batch-size",
+    OptionType.INTEGER,
+    "The most rows that the model is given at once.",
+    default="8192",
+    minimum=1,
+)
+
+PROVIDERS = {
+    provider.identifier: provider
+    for provider in (
+        ModelProvider(
+            "onnx",
+            (
+                OptionDescriptor(
+                    "path", OptionType.STRING, "The .onnx file, which goes with each job.", is_required=True
+                ),
+                BATCH_SIZE,
+            ),
+        ),
+        ModelProvider(
+            "python",
+            (
+                OptionDescriptor(
+                    "class",
+                    OptionType.STRING,
+                    "The class, as module.Class: it derives from sqlstream.PredictFunction.",
+                    is_required=True,
+                ),
+                OptionDescriptor(
+                    "files",
+                    OptionType.STRING,
+                    "The .py and .zip files or directories with its modules, with commas between: they go with each job.",
+                ),
+                OptionDescriptor(
+                    "path", OptionType.STRING, "A file that the class opens, which goes with each job."
+                ),
+                OptionDescriptor("option.*", OptionType.STRING, "What the class is told besides."),
+                BATCH_SIZE,
+            ),
+        ),
+    )
+}
+"""By the value of the option 'provider'."""
+
+UNBUILT_PROVIDERS = frozenset(
+    {
+        "openai",
+        "triton",
+        "azureml",
+        "azureopenai",
+        "bedrock",
+        "confluent",
+        "googleai",
+        "sagemaker",
+        "vertexai",
+    }
+)
+"""Those that Flink or its distributions have beside these."""
