@@ -375,8 +375,9 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
     tables = [m for m in members if isinstance(m, TableArgument)]
     arguments = [m for m in members if isinstance(m, TableArgument | ScalarArgument)]
     states = [m for m in members if isinstance(m, _State)]
+    reserved = (*_RESERVED, *(f"waiting_{table.name}" for table in tables))
     for member in members:
-        if member.name in _RESERVED or hasattr(ProcessTableFunction, member.name):
+        if member.name in reserved or hasattr(ProcessTableFunction, member.name):
             raise DeclarationError(f'"{member.name}" has a meaning of its own: give it another name')
     if not tables:
         raise DeclarationError(

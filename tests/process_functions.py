@@ -204,6 +204,28 @@ def alarm(v: int, time_ms: int, ctx: Any) -> None:
             ctx.register_on_time("b", time_ms + 2_000)
 
 
+class AlarmedInOrder(Alarmed):
+    """The same, whose late rows are dropped."""
+
+    on_late = ProcessTableFunction.on_late
+
+
+class AsOf(ProcessTableFunction):
+    """The rows of the left table with how many rows of the right one come before them, by time."""
+
+    result_type = "ROW<n BIGINT>"
+    left = TableArgument(SET_SEMANTIC_TABLE)
+    right = TableArgument(SET_SEMANTIC_TABLE)
+    rights = ValueState("BIGINT", default=0)
+
+    def on_batch(self, ctx, batch):
+        rights = self.rights.get(ctx.keys).to_numpy()
+        if ctx.table == "right":
+            self.rights.put(ctx.keys, rights + ctx.row_counts)
+            return None
+        return {"n": rights[ctx.groups]}
+
+
 class Ticking(ProcessTableFunction):
     """By processing time: a row ten milliseconds after each first row of a key, and so on, three times."""
 

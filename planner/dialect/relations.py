@@ -493,6 +493,8 @@ class RelationParser(PivotParser):
             node = nodes.CallArgument(kind="TABLE", this=self._table_argument())
             if self.accept("PARTITION"):
                 node.set("partition_by", self._partition_keys())
+            if self.accept("ORDER"):
+                node.set("order", self._order_keys())
         elif self.accept("DESCRIPTOR"):
             self.expect("(")
             node = nodes.CallArgument(kind="DESCRIPTOR", expressions=self._parse_csv(self._described_column))
@@ -616,6 +618,14 @@ class RelationParser(PivotParser):
         while self.at(",") and not self._at_argument():
             self.advance()
             keys.append(self.name_path())
+        return keys
+
+    def _order_keys(self) -> list[Any]:
+        self.expect("BY")
+        keys = [self._parse_ordered()]
+        while self.at(",") and not self._at_argument():
+            self.advance()
+            keys.append(self._parse_ordered())
         return keys
 
     def _window_input(self, node: nodes.WindowTvf) -> exp.Expression:

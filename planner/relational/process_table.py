@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from sqlstream.errors import UserError
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import FunctionRef
 from sqlstream.graph.stream_graph import FORWARD
-from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.description import describe, describe_order
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
@@ -41,9 +41,15 @@ class ProcessTable(base.RelationalNode):
 
     def describe(self) -> str:
         keys = [f"{r.name}=[{base.columns_text(r.partition_keys)}]" for r in self.reads if r.partition_keys]
+        orders = [
+            f"{r.name}=[{base.order_text((SortKey(r.order_column), *r.order))}]"
+            for r in self.reads
+            if r.order_column >= 0
+        ]
         return base.join_parts(
             f"function=[{self.ref.path}]",
             f"partition=[{', '.join(keys)}]" if keys else "",
+            f"order=[{', '.join(orders)}]" if orders else "",
             f"time=[${self.reads[0].time_column}]" if self.reads[0].time_column >= 0 else "",
             f"uid=[{self.uid}]" if self.uid else "",
         )
@@ -59,11 +65,19 @@ class ProcessTable(base.RelationalNode):
         (read,), (table,) = self.reads, self.tables
         width = len(table.schema)
         own = self.schema.fields[width:]
-        below = frozenset(c for c in wanted if c < width) | frozenset(read.partition_keys)
+        used = (*read.partition_keys, read.time_column, read.order_column, *(k.column for k in read.order))
+        below = frozenset(c for c in (*wanted, *used) if 0 <= c < width)
         source, places = pruning.trim(table, below or base.one_column(table.schema), time)
         fields = source.schema.fields
         keys = tuple(places[k] for k in read.partition_keys)
-        moved = msgspec.structs.replace(read, columns=source.schema.names, partition_keys=keys)
+        moved = msgspec.structs.replace(
+            read,
+            columns=source.schema.names,
+            partition_keys=keys,
+            time_column=places.get(read.time_column, -1),
+            order_column=places.get(read.order_column, -1),
+            order=base.moved_order(read.order, places),
+        )
         made = dataclasses.replace(self, tables=(source,), reads=(moved,), schema=Schema((*fields, *own)))
         found = {c: places[c] for c in below} | {width + i: len(fields) + i for i in range(len(own))}
         return made, found
@@ -101,6 +115,8 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         edges.append(PhysicalInput(source, exchange))
         if read.time_column >= 0:
             require_time(source, read.time_column, node.ref.name, node.span)
+        if read.order_column >= 0:
+            require_time(source, read.order_column, f"{node.ref.name} in order of row time", node.span)
     is_single = node.reads[0].has_set_semantics and not node.reads[0].partition_keys
     spec = ProcessTableSpec(
         node.ref,
@@ -116,6 +132,11 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         for read in node.reads
         if read.partition_keys
     ]
+    orders = [
+        f"{read.name}=[{describe_order((SortKey(read.order_column), *read.order), source.schema)}]"
+        for read, source in zip(node.reads, sources, strict=True)
+        if read.order_column >= 0
+    ]
     return planning.node(
         "ProcessTableFunction",
         spec,
@@ -126,6 +147,7 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
             "ProcessTableFunction",
             function=node.ref.path,
             partitionBy=f"[{', '.join(partitions)}]" if partitions else "",
+            orderBy=f"[{', '.join(orders)}]" if orders else "",
             onTime=node.reads[0].columns[node.reads[0].time_column] if spec.has_on_time else "",
             uid=spec.uid,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import FunctionRef
 from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 
@@ -12,7 +12,8 @@ from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_tt
 class ProcessInput(msgspec.Struct, frozen=True):
     """A table that the function reads: `columns` are the names that its columns have there, `partition_keys` those of PARTITION
     BY. `passes_columns`: the output has all columns of the table, and not only these. `time_column` is the row time that on_time
-    names, -1 for none."""
+    names, -1 for none. With an `order_column`, a row time, rows come in its order, then in that of `order`, when the watermark
+    has passed them."""
 
     name: str
     columns: tuple[str, ...]
@@ -20,6 +21,8 @@ class ProcessInput(msgspec.Struct, frozen=True):
     has_set_semantics: bool
     passes_columns: bool = False
     time_column: int = -1
+    order_column: int = -1
+    order: tuple[SortKey, ...] = ()
 
     @property
     def copied(self) -> tuple[int, ...]:
@@ -30,6 +33,11 @@ class ProcessInput(msgspec.Struct, frozen=True):
 TIMERS = "timers"
 PROCESSING_TIMERS = "processing_timers"
 """The tables of timers by event time and by processing time."""
+
+
+def waiting_name(table: str) -> str:
+    """The table of the rows of an argument that wait for the watermark."""
+    return f"waiting_{table}"
 
 
 class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
@@ -53,6 +61,10 @@ class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
         return self.inputs[0].time_column >= 0
 
     @property
+    def has_order(self) -> bool:
+        return any(read.order_column >= 0 for read in self.inputs)
+
+    @property
     def has_on_late(self) -> bool:
         return self.has_on_time and "on_late" in self.ref.methods
 
@@ -62,6 +74,11 @@ class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
     def kept_state(self) -> str:
         assert self.ref.process is not None
         kept = [(s.name, until_ttl(self.ttl_of(s.ttl_ms))) for s in self.ref.process.states]
+        kept += [
+            (f"rows of {read.name}", "when the watermark passes them")
+            for read in self.inputs
+            if read.order_column >= 0
+        ]
         if "on_timer" in self.ref.methods:
             kept.append(("timers", "when they fire"))
         if not kept:

@@ -12,7 +12,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import DeclaredTable, FunctionRef, StateShape
 from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.planner.relational.process_table import output_fields
@@ -41,9 +41,9 @@ class ProcessHarness:
             assert numbered.take() == [("a", 10), ("b", 10), ("a", 11)]
             assert numbered.state("count") == {"a": 2, "b": 1}
 
-    `tables` are the columns of the table as SQL text, or of each table by the name of its argument. `partition_by` and `on_time`
-    name columns, which all tables have. Other arguments are those of the call. A time is in milliseconds, a datetime, or
-    its text.
+    `tables` are the columns of the table as SQL text, or of each table by the name of its argument. `partition_by`, `on_time` and
+    `order_by`, which begins with a row time, name columns, which all tables have. Other arguments are those of the call. A time
+    is in milliseconds, a datetime, or its text.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class ProcessHarness:
         *,
         partition_by: str | Sequence[str] = (),
         on_time: str = "",
+        order_by: str | Sequence[str] = (),
         state_ttl_ms: int = 0,
         now: Time = 0,
         **arguments: Any,
@@ -68,9 +69,10 @@ class ProcessHarness:
         if sorted(texts) != sorted(names):
             raise ValueError(f"{function.__name__} reads {', '.join(names)}, and not {', '.join(texts)}")
         keys = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        self._schemas = [_schema(texts[name], on_time) for name in names]
+        order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        self._schemas = [_schema(texts[name], {on_time, *order[:1]}) for name in names]
         reads = tuple(
-            _read(t, s, keys, on_time) for t, s in zip(ref.process.tables, self._schemas, strict=True)
+            _read(t, s, keys, on_time, order) for t, s in zip(ref.process.tables, self._schemas, strict=True)
         )
         _check_arguments(ref, arguments, names)
         constants: tuple[Expression | None, ...] = (None,) * (len(ref.parameters) - len(names))
@@ -244,14 +246,16 @@ class _Taken(Nowhere):
             self.batches.append(batch)
 
 
-def _schema(text: str, on_time: str) -> Schema:
+def _schema(text: str, row_times: set[str]) -> Schema:
     fields = parse_type(f"ROW<{text}>").fields
-    return Schema(tuple(Field(f.name, as_rowtime(f.type) if f.name == on_time else f.type) for f in fields))
+    return Schema(tuple(Field(f.name, as_rowtime(f.type) if f.name in row_times else f.type) for f in fields))
 
 
-def _read(table: DeclaredTable, schema: Schema, keys: tuple[str, ...], on_time: str) -> ProcessInput:
+def _read(
+    table: DeclaredTable, schema: Schema, keys: tuple[str, ...], on_time: str, order: tuple[str, ...]
+) -> ProcessInput:
     is_set = "SET_SEMANTIC_TABLE" in table.traits
-    for name in (*keys, *([on_time] if on_time else [])):
+    for name in (*keys, *order, *([on_time] if on_time else [])):
         if name not in schema.names:
             raise ValueError(f'table "{table.name}" has no column "{name}"')
     if is_set and not keys and "OPTIONAL_PARTITION_BY" not in table.traits:
@@ -263,6 +267,8 @@ def _read(table: DeclaredTable, schema: Schema, keys: tuple[str, ...], on_time: 
         is_set,
         "PASS_COLUMNS_THROUGH" in table.traits,
         schema.index_of(on_time) if on_time else -1,
+        schema.index_of(order[0]) if order else -1,
+        tuple(SortKey(schema.index_of(name)) for name in order[1:]),
     )
 
 

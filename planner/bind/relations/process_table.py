@@ -9,13 +9,20 @@ from sqlglot import exp
 
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, Literal, inputs_of
+from sqlstream.expressions import Expression, InputRef, Literal, SortKey, inputs_of
 from sqlstream.function_ref import DeclaredTable, FunctionKind, FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.bind.context import suggest
-from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain, require_key
+from sqlstream.planner.bind.expressions.casts import (
+    can_cast_implicitly,
+    cast_to,
+    plain,
+    require_key,
+    require_order,
+)
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.expressions.user_functions import user_function
+from sqlstream.planner.bind.ordering import sort_key
 from sqlstream.planner.bind.relations.table_functions import unknown_call
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
@@ -71,6 +78,7 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
             for read, source in zip(inputs, sources, strict=True)
         ]
         own.append(Field(ROWTIME, time.type))
+    _check_order(inputs, span)
     schema = Schema((*output_fields(tuple(inputs), [s.node.schema for s in sources]), *own))
     made = ProcessTable(
         tables=tuple(s.node for s in sources),
@@ -197,9 +205,49 @@ def _input(
         raise UserError(
             "SS3431", f'table "{table.name}" has set semantics, and needs PARTITION BY', span=span, hint=hint
         )
+    order = _order(argument, table, source, binder)
     return ProcessInput(
-        table.name, source.node.schema.names, tuple(keys), is_set, "PASS_COLUMNS_THROUGH" in table.traits
+        table.name,
+        source.node.schema.names,
+        tuple(keys),
+        is_set,
+        "PASS_COLUMNS_THROUGH" in table.traits,
+        order_column=order[0].column if order else -1,
+        order=order[1:],
     )
+
+
+def _order(
+    argument: nodes.CallArgument, table: DeclaredTable, source: FromItem, binder: ScalarBinder
+) -> tuple[SortKey, ...]:
+    """ORDER BY of a table, which begins with a row time."""
+    written = argument.args.get("order") or []
+    if written and "SET_SEMANTIC_TABLE" not in table.traits:
+        hint = "leave it out, or declare the table as SET_SEMANTIC_TABLE"
+        message = f'table "{table.name}" has row semantics, and takes no ORDER BY'
+        raise UserError("SS3436", message, span=binder.span(argument), hint=hint)
+    keys = []
+    for item in written:
+        bound = require_order(binder.bind(item.this), binder.span(item.this))
+        if not isinstance(bound, InputRef):
+            hint = "compute it as a column of a query in parentheses"
+            raise UserError(
+                "SS3436", "ORDER BY takes columns of its table", span=binder.span(item.this), hint=hint
+            )
+        keys.append(sort_key(item, bound.index))
+    if not keys:
+        return ()
+    first = source.node.schema.fields[keys[0].column]
+    if not sql.is_rowtime(first.type):
+        hint = f"declare WATERMARK FOR {first.name} AS … in the table, and order by it first"
+        message = f'a table is ordered by its row time first, and "{first.name}" is none'
+        raise UserError("SS3436", message, span=binder.span(written[0]), hint=hint)
+    if keys[0].is_descending:
+        hint = "leave DESC out"
+        raise UserError(
+            "SS3436", "a table is ordered by ascending time", span=binder.span(written[0]), hint=hint
+        )
+    return tuple(keys)
 
 
 def _check_keys(
@@ -302,6 +350,14 @@ def _on_time(
         message = f'{ref.name} has a column "{ROWTIME}", which a call with on_time adds'
         raise UserError("SS3434", message, span=own, hint=hint)
     return fields[0]
+
+
+def _check_order(inputs: list[ProcessInput], span: Span | None) -> None:
+    """Rows and timers go by one time."""
+    for read in inputs:
+        if read.order_column >= 0 <= read.time_column and read.order_column != read.time_column:
+            message = f'table "{read.name}" is ordered by another time than that of on_time'
+            raise UserError("SS3436", message, span=span, hint="order by the column that on_time names")
 
 
 def _uid(argument: nodes.CallArgument | None, namespace: Namespace) -> str:

@@ -26,6 +26,7 @@ from sqlstream.runtime.operators.process.calls import (
     columns_of_rows,
     taken,
 )
+from sqlstream.runtime.operators.process.in_order import WaitingRows
 from sqlstream.runtime.operators.process.row_states import Cursor, make_state
 from sqlstream.runtime.operators.process.states import KeySet, places_of
 from sqlstream.runtime.operators.process.timers import Firing, Timers
@@ -47,8 +48,8 @@ class ProcessTable(Operator[ProcessTableSpec]):
     Rows that timers put out come before the watermark that fires them. At the end of the input all timers of event time fire, and
     none of those that are set then; timers of processing time that are not due are dropped.
     `target` is the class, unless it is imported.
-    State: what the function declares, each state in a table of its name; the timers; and, for a function with a method for late
-    rows, the watermark.
+    State: what the function declares, each state in a table of its name; the timers; rows that wait for the
+    watermark; and, for these and for late rows, the watermark.
     """
 
     def __init__(self, spec: ProcessTableSpec, context: OperatorContext, target: Any = None) -> None:
@@ -85,7 +86,8 @@ class ProcessTable(Operator[ProcessTableSpec]):
                 name, places, _EVENT_BUCKET_MS if spec.has_on_time else _PROCESSING_BUCKET_MS
             )
             context.state.add(self.timers.table)
-        self._passed = context.state.add(closed_ms()) if spec.has_on_late else None
+        self._passed = context.state.add(closed_ms()) if spec.has_on_late or spec.has_order else None
+        self._waiting = WaitingRows(spec.inputs, self._inputs, context) if spec.has_order else None
         self._called = Called(spec.ref, self._states, context.now_ms, self.timers, spec.has_on_time)
         self._call("open", self.function.open)
 
@@ -121,13 +123,19 @@ class ProcessTable(Operator[ProcessTableSpec]):
         batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._inputs[input_index])
         watermark_ms = self._called.watermark_ms
         if not self.spec.has_on_late or watermark_ms is None:
-            self._process(batch, input_index, "", output)
+            self._arrived(batch, input_index, output)
             return
         is_late = times_ms(batch.column(self.spec.inputs[input_index].time_column)) <= watermark_ms
         if is_late.any():
             self._process(batch.filter(pa.array(is_late)), input_index, "on_late", output)
             batch = batch.filter(pa.array(~is_late))
         if batch.num_rows:
+            self._arrived(batch, input_index, output)
+
+    def _arrived(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if self._waiting is not None and self.spec.inputs[input_index].order_column >= 0:
+            self._waiting.add(batch, input_index, self._called.watermark_ms)
+        else:
             self._process(batch, input_index, "", output)
 
     def _process(self, batch: pa.RecordBatch, input_index: int, method: str, output: Output) -> None:
@@ -229,9 +237,21 @@ class ProcessTable(Operator[ProcessTableSpec]):
         self._called.watermark_ms = watermark_ms
         if self._passed is not None:
             self._passed.value = watermark_ms
+        if self._waiting is not None:
+            self._process_in_order(self._waiting, watermark_ms, output)
         if self.timers is not None and self.spec.has_on_time:
             self._fire(self.timers.due(watermark_ms, takes_new=watermark_ms != WATERMARK_MAX), output)
         return watermark_ms
+
+    def _process_in_order(self, waiting: WaitingRows, watermark_ms: int, output: Output) -> None:
+        """The rows that the watermark has passed, and before those of a key its timers of an earlier time."""
+        timers = self.timers if self.spec.has_on_time else None
+        rounds = waiting.take(watermark_ms, stops_for_timers=timers is not None)
+        for turns in rounds or ():
+            if timers is not None and rounds is not None:
+                self._fire(timers.due(rounds.last_limit, takes_new=True, limits_of=rounds.limits_of), output)
+            for turn in turns:
+                self._process(turn.batch, turn.table, "", output)
 
     def next_processing_time_ms(self) -> int | None:
         return None if self.timers is None or self.spec.has_on_time else self.timers.first_ms()

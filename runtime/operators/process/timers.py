@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import heapq
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ _NEVER = np.iinfo(np.int64).max
 _NO_SLOTS: Array = np.empty(0, dtype=np.int64)
 _ROUNDS_MAX = 1_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
+
+
+LimitsOf = Callable[["Timers", Array], Array]
 
 
 class DueSlots:
@@ -145,9 +149,10 @@ class Timers:
     def first_ms(self) -> int | None:
         return self._due.first_ms(self._times.values, self.table)
 
-    def due(self, limit_ms: int, *, takes_new: bool) -> Firing:
-        """Those whose time has come, to be fired until none is left; with those that are set on the way, if it `takes_new`."""
-        return Firing(self, limit_ms, takes_new)
+    def due(self, limit_ms: int, *, takes_new: bool, limits_of: LimitsOf | None = None) -> Firing:
+        """Those whose time has come, to be fired until none is left; with those that are set on the way, if it `takes_new`. With
+        `limits_of` each has a limit of its own, `limit_ms` at most."""
+        return Firing(self, limit_ms, takes_new, limits_of)
 
     def take(self, limit_ms: int) -> Array:
         return self._due.take(limit_ms, self._times.values, self.table)
@@ -157,10 +162,11 @@ class Timers:
         slots = slots[self.table.is_live(slots)]
         self._due.add(slots, self._times.values[slots])
 
-    def are_due(self, slots: Array, limit_ms: int) -> Array:
+    def are_due(self, slots: Array, limit_ms: int, limits_of: LimitsOf | None = None) -> Array:
         """Those of the slots whose timers are still there, and due."""
         slots = slots[self.table.is_live(slots)]
-        return slots[self._times.values[slots] <= limit_ms]
+        limits = limit_ms if limits_of is None or len(slots) == 0 else limits_of(self, slots)
+        return slots[self._times.values[slots] <= limits]
 
     def in_order(self, slots: Array) -> tuple[Array, Array]:
         """(slots in order of time, for each how many of its key stand before it)."""
@@ -197,15 +203,21 @@ class Firing:
 
     State: the slots that are due, in order, and the round of each; and those that wait for the next firing."""
 
-    def __init__(self, timers: Timers, limit_ms: int, takes_new: bool) -> None:
+    def __init__(self, timers: Timers, limit_ms: int, takes_new: bool, limits_of: LimitsOf | None) -> None:
         self._timers, self._limit_ms, self._takes_new = timers, limit_ms, takes_new
+        self._limits_of = limits_of
         self._slots = self._rounds = self._later = _NO_SLOTS
         self._next = self._count = 0
         self._arrange(timers.take(limit_ms))
 
+    def _are_due(self, slots: Array) -> Array:
+        return self._timers.are_due(slots, self._limit_ms, self._limits_of)
+
     def _arrange(self, fresh: Array) -> None:
         left = self._slots[self._rounds >= self._next]
-        slots = self._timers.are_due(np.unique(np.concatenate([left, fresh])), self._limit_ms)
+        candidates = np.unique(np.concatenate([left, fresh]))
+        slots = self._are_due(candidates)
+        self._later = np.union1d(self._later, np.setdiff1d(candidates, slots))
         self._slots, self._rounds = self._timers.in_order(slots) if len(slots) else (_NO_SLOTS, _NO_SLOTS)
         self._next = 0
 
@@ -229,7 +241,7 @@ class Firing:
             if self._next > self._rounds.max(initial=-1):
                 self._timers.wait(self._later)
                 return _NO_SLOTS
-            chosen = self._timers.are_due(self._slots[self._rounds == self._next], self._limit_ms)
+            chosen = self._are_due(self._slots[self._rounds == self._next])
             self._next += 1
             if len(chosen):
                 return chosen

@@ -16,6 +16,7 @@ from sqlstream.planner.dialect.parser import parse_statements
 MODULE = (Path(__file__).parents[2] / "process_functions.py").read_text()
 TABLES = """
 CREATE VIEW t AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS t (k, v);
+CREATE TABLE timed (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');
 CREATE VIEW changing AS SELECT k, COUNT(*) AS v FROM t GROUP BY k;
 """
 
@@ -106,7 +107,10 @@ def test_functions_over_functions_and_views_of_them(session: Session) -> None:
         ("SELECT * FROM UPPER(TABLE t)", "SS2030", "UPPER is a scalar function", "UPPER"),
         ("SELECT * FROM nmbered(TABLE t)", "SS2005", '"nmbered" does not exist', "nmbered"),
         ("SELECT * FROM numbered(TABLE changing PARTITION BY k)", "SS3011", "update and delete changes", ""),
-        ("SELECT * FROM numbered(TABLE t PARTITION BY k ORDER BY v)", "SS1001", "", "ORDER"),
+        ("SELECT * FROM numbered(TABLE t PARTITION BY k ORDER BY v)", "SS3436", '"v" is none', "v"),
+        ("SELECT * FROM numbered(TABLE timed ORDER BY ts DESC, v, first => 1)", "SS3436", "ascending time", "ts DESC"),
+        ("SELECT * FROM numbered(TABLE timed ORDER BY ts + INTERVAL '1' SECOND)", "SS3436", "takes columns", ""),
+        ("SELECT * FROM doubled(TABLE timed ORDER BY ts)", "SS3436", "takes no ORDER BY", "TABLE timed ORDER BY ts"),
     ],
 )  # fmt: skip
 def test_calls_without_a_meaning_are_refused(

@@ -75,6 +75,22 @@ def test_several_tables_and_keys_of_several_columns() -> None:
         assert numbered.state("count") == {("a", 1): 1, ("a", None): 1}
 
 
+def test_rows_in_order(process_function: Callable[..., ProcessHarness]) -> None:
+    columns = "k STRING, ts TIMESTAMP(3)"
+    sessions = process_function(
+        process_functions.Sessions,
+        columns,
+        partition_by="k",
+        on_time="ts",
+        order_by=["ts", "k"],
+        gap_ms=1_000,
+    )
+    times = ("2026-01-01 00:00:05", "2026-01-01 00:00:01", "2026-01-01 00:00:01.500")
+    assert sessions.feed([("a", time) for time in times]).take() == []
+    sessions.advance_watermark("2026-01-01 00:00:05").feed([("a", "2026-01-01 00:00:04")])
+    assert [row[1:3] for row in sessions.restart().finish().take()] == [(2, 0.5), (1, 0.0)]
+
+
 def test_a_changed_class_goes_on_with_its_state() -> None:
     class Before(ProcessTableFunction):
         result_type = "INT"

@@ -30,7 +30,7 @@ from operator_harness import (
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark
 from sqlstream.errors import UserError
-from sqlstream.expressions import Literal
+from sqlstream.expressions import Literal, SortKey
 from sqlstream.functions.count_window import count_window
 from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import declared_function
@@ -348,6 +348,91 @@ def test_sessions_by_batch_close_when_the_watermark_has_passed_their_gap() -> No
         ("a", 1, 0.0, 4_000),
     ]
     assert output.watermarks == [600, 1_200, 2_500, WATERMARK_MAX]
+
+
+def in_order(spec: ProcessTableSpec) -> ProcessTableSpec:
+    inputs = tuple(
+        msgspec.structs.replace(i, order_column=2, order=(SortKey(1, is_descending=True),))
+        for i in spec.inputs
+    )
+    return msgspec.structs.replace(spec, inputs=inputs)
+
+
+@given(ALARMS, st.integers(0, 30), st.integers(0, 2), st.integers(1, 5))
+def test_rows_in_order_and_timers_take_turns_by_time(
+    items: list[Any], cut: int, parallelism: int, size: int
+) -> None:
+    """Whatever the watermarks are that cut the rows: as a model that takes each key's rows and timers one by one."""
+    spec, context = timed(process_functions.AlarmedInOrder)
+    spec = in_order(spec)
+    models: dict[str, AlarmModel] = defaultdict(AlarmModel)
+    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    expected: dict[str, list[Row]] = defaultdict(list)
+    output = Collected()
+    subtasks = [make_operator(spec, context)]
+    watermark, batch = -1, []
+
+    def pass_watermark(limit: int, is_last: bool) -> None:
+        for key in "ab":
+            rows = sorted((time, -v) for time, v in waiting[key] if time <= limit)
+            waiting[key] = [row for row in waiting[key] if row[0] > limit]
+            for time, v in rows:
+                expected[key].extend((key, *f) for f in models[key].pass_watermark(time - 1, False))
+                process_functions.alarm(-v, time, models[key])
+            expected[key].extend((key, *f) for f in models[key].pass_watermark(limit, is_last))
+
+    for number, item in enumerate([*items, 5_000]):
+        if isinstance(item, tuple):
+            batch.append(item)
+        if not isinstance(item, tuple) or len(batch) == size or number == cut:
+            for place, operator in enumerate(subtasks):
+                if own := [row for row in batch if subtask_of(row[0], len(subtasks)) == place]:
+                    feed(operator, [own], output)
+            for key, v, time in batch:
+                if time > watermark:
+                    waiting[key].append((time, v))
+            batch = []
+        if number == cut:
+            snapshots = [operator.context.state.snapshot() for operator in subtasks]
+            subtasks = [
+                restored(spec, context, snapshots, n, parallelism + 1) for n in range(parallelism + 1)
+            ]
+        if not isinstance(item, tuple) and item > watermark:
+            watermark = item
+            for operator in subtasks:
+                feed(operator, [Watermark(watermark)], output)
+            pass_watermark(watermark, False)
+    for operator in subtasks:
+        finish(operator, output)
+    pass_watermark(WATERMARK_MAX, True)
+    for key in "ab":
+        assert [row for row in output.rows if row[0] == key] == expected[key]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5_000)), min_size=1, max_size=40),
+    st.lists(st.integers(0, 6_000), max_size=5),
+)
+def test_sessions_by_batch_in_order_are_those_of_the_sorted_rows(
+    rows: list[Any], watermarks: list[int]
+) -> None:
+    spec, context = timed(process_functions.Sessions, Literal(300, sql.BIGINT.not_null()))
+    items: list[Any] = []
+    low = -1
+    for watermark in [*sorted(watermarks), 10_000]:
+        part = [(key, 0, time) for key, time in rows if low < time <= watermark]
+        items += [part, Watermark(watermark)] if part else [Watermark(watermark)]
+        low = watermark
+    found = sorted(
+        (key, n, last, seconds) for key, n, seconds, last in run_operator(in_order(spec), context, items).rows
+    )
+    expected = []
+    for key in {key for key, _ in rows}:
+        times = sorted(time for k, time in rows if k == key)
+        starts = [0, *(i for i in range(1, len(times)) if times[i] - times[i - 1] > 300), len(times)]
+        for a, b in itertools.pairwise(starts):
+            expected.append((key, b - a, times[b - 1] + 300, (times[b - 1] - times[a]) / 1000))
+    assert found == sorted(expected)
 
 
 def test_timers_of_processing_time_fire_by_the_clock_and_are_dropped_at_the_end() -> None:
