@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, Self, TypeAlias
 
@@ -30,7 +30,7 @@ from sqlstream.client.dbapi.tables.query import (
     names_of,
 )
 from sqlstream.client.dbapi.tables.relation import Relation, next_id
-from sqlstream.client.dbapi.tables.text import Duration, interval, quoted, word
+from sqlstream.client.dbapi.tables.text import Duration, interval, path_text, quoted, word
 from sqlstream.client.dbapi.tables.user_functions import Function, ProcessedTable
 from sqlstream.function_ref import FunctionKind
 
@@ -128,6 +128,20 @@ class Combined(Relation):
         for value in values:
             arguments += [", ", lit(value)]
         source = CalledTable(f"{word(name)}(TABLE ", self._plain_source(), tuple(arguments), Place.here())
+        return self._of(Side(source))
+
+    def predict(
+        self,
+        model: str | tuple[str, ...],
+        *columns: ColumnLike,
+        config: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The rows with the outputs of a model, of its inputs in these columns: ML_PREDICT."""
+        described = ", ".join(names_of(column(key)) for key in columns)
+        arguments: list[str | Written] = [f", MODEL {path_text(model)}, DESCRIPTOR({described})"]
+        if config:
+            arguments += [", ", lit(dict(config))]
+        source = CalledTable("ML_PREDICT(TABLE ", self._plain_source(), tuple(arguments), Place.here())
         return self._of(Side(source))
 
     def join_rows(

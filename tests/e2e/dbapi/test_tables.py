@@ -577,6 +577,35 @@ def test_functions_in_python_are_called_in_python(functions: Any) -> None:
         ]
 
 
+MODEL = """
+import pyarrow.compute as pc
+from sqlstream import PredictFunction
+
+class Double(PredictFunction):
+    def predict(self, batch):
+        return {"doubled": pc.multiply(batch.column("x"), 2.0)}
+"""
+
+
+def test_a_model_predicts_columns(tmp_path: Path) -> None:
+    (tmp_path / "doubling.py").write_text(MODEL)
+    with sqlstream.connect("embedded://") as connection:
+        connection.cursor().execute(
+            "CREATE TEMPORARY MODEL double_it INPUT (x DOUBLE) OUTPUT (doubled DOUBLE)"
+            f" WITH ('provider' = 'python', 'class' = 'doubling.Double', 'files' = '{tmp_path}/doubling.py')"
+        )
+        bid = connection.from_batches(pa.table({"price": [1.5, None, 4.0]}))
+        doubled = bid.predict("double_it", bid.price)
+        assert doubled.rows() == [(1.5, 3.0), (None, None), (4.0, 8.0)]
+        text = "SELECT * FROM ML_PREDICT(TABLE batches_1, MODEL double_it, DESCRIPTOR(price))"
+        assert _planned(connection, doubled.to_sql()) == _planned(connection, text)
+        # A row of waiting is none of a model that computes in the task.
+        with pytest.raises(sqlstream.Error):
+            bid.predict("double_it", "price", config={"async": "true"}).rows()
+        plain = bid.predict("double_it", "price", config={"async": "false"}).select("doubled")
+        assert plain.rows() == [(3.0,), (None,), (8.0,)]
+
+
 def test_functions_in_python_are_called_at_a_server_that_runs_them(functions: Any, tmp_path: Path) -> None:
     enabled = ("-D", "sqlstream.server.python-functions.enabled=true")
     with (
