@@ -48,7 +48,7 @@ CREATE MODEL m WITH ('provider' = 'x') AS SELECT 1 AS a;
 -- : ALTER MODEL, DROP MODEL
 CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); ALTER MODEL m SET ('batch-size' = '10'); ALTER MODEL m RESET ('batch-size'); ALTER MODEL m RENAME TO n; DROP MODEL n;
 -- : ML_EVALUATE
-CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT * FROM ML_EVALUATE(TABLE emp, MODEL m, DESCRIPTOR(id), DESCRIPTOR(id));
+CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT `rows`, mae, rmse FROM ML_EVALUATE(TABLE emp, MODEL m, DESCRIPTOR(id), DESCRIPTOR(id), 'regression');
 -- : VECTOR_SEARCH
 SELECT * FROM emp, LATERAL TABLE(VECTOR_SEARCH(TABLE emp, DESCRIPTOR(id), emp.id, 2));
 -- : ML_PREDICT

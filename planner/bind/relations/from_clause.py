@@ -12,7 +12,7 @@ from sqlstream.planner.bind.relations.graph import bind_graph_function, is_graph
 from sqlstream.planner.bind.relations.hints import LookupHint, StateTtl, check_hints_used, read_lookup_hints
 from sqlstream.planner.bind.relations.joins import apply_lateral, bind_join
 from sqlstream.planner.bind.relations.match_recognize import bind_match_recognize
-from sqlstream.planner.bind.relations.models import ML_PREDICT, bind_ml_predict
+from sqlstream.planner.bind.relations.models import ML_EVALUATE, ML_PREDICT, bind_ml_evaluate, bind_ml_predict
 from sqlstream.planner.bind.relations.pivot import bind_pivot, bind_unpivot
 from sqlstream.planner.bind.relations.process_table import bind_process_table
 from sqlstream.planner.bind.relations.snapshot_join import bind_snapshot_join
@@ -163,6 +163,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             item = bind_graph_function(node, namespace, bind_item)
         case nodes.TableCall() if node.this == ML_PREDICT:
             item = bind_ml_predict(node, namespace, bind_item)
+        case nodes.TableCall() if node.this == ML_EVALUATE:
+            item = bind_ml_evaluate(node, namespace, bind_item)
         case nodes.TableCall():
             item = bind_process_table(node, namespace, bind_item)
         case exp.Lateral(this=nodes.SnapshotFunction()):

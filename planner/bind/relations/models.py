@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.catalog import CatalogFunction, CatalogModel, ObjectPath
 from sqlstream.config_option import parse_boolean
 from sqlstream.errors import ErrorsAt, Span, UserError
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Expression, InputRef
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef
 from sqlstream.models import ModelRef
 from sqlstream.planner.bind.context import BindContext, resolve_path, suggest
@@ -20,7 +21,8 @@ from sqlstream.planner.bind.expressions.over import append_columns
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
-from sqlstream.planner.relational.nodes import ModelPredict
+from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.relational.nodes import ModelPredict, Project
 from sqlstream.schema import Field, Schema
 
 ML_PREDICT = "ML_PREDICT"
@@ -43,7 +45,14 @@ def bind_ml_predict(node: nodes.TableCall, namespace: Namespace, bind_item: Bind
     """All columns of the table, then the outputs of the model, as Flink has them. UserError SS3463 for a model that there is not,
     SS3465 for arguments that it does not take, SS3466 for columns of other types than its inputs."""
     span = namespace.span(node)
-    given = _arguments(node, namespace)
+    given = _arguments(node, _KINDS, "config", USAGE, namespace)
+    made = _predicted(given, bind_item, namespace, span)
+    return FromItem(made, Scope.of(made.schema))
+
+
+def _predicted(
+    given: dict[str, nodes.CallArgument], bind_item: BindItem, namespace: Namespace, span: Span | None
+) -> ModelPredict:
     model_span = namespace.span(given["model"])
     model = find_model(
         tuple(str(part.name) for part in given["model"].this.parts), namespace.context, model_span
@@ -63,7 +72,7 @@ def bind_ml_predict(node: nodes.TableCall, namespace: Namespace, bind_item: Bind
             name, number = f"{field.name}{number}", number + 1
         names.append(name)
         fields.append(Field(name, field.type))
-    made = ModelPredict(
+    return ModelPredict(
         input=widened,
         model=ref,
         columns=tuple(range(width)),
@@ -71,41 +80,121 @@ def bind_ml_predict(node: nodes.TableCall, namespace: Namespace, bind_item: Bind
         schema=Schema(tuple(fields)),
         span=span,
     )
-    return FromItem(made, Scope.of(made.schema))
+
+
+# ML_EVALUATE: the measures of a task, which are aggregates over what the model says. They are bound from SQL.
+
+
+ML_EVALUATE = "ML_EVALUATE"
+EVALUATE_USAGE = "ML_EVALUATE(TABLE t, MODEL m, DESCRIPTOR(label), DESCRIPTOR(a, b), 'regression')"
+_EVALUATE_KINDS = {
+    "input": "TABLE",
+    "model": "MODEL",
+    "label": "DESCRIPTOR",
+    "args": "DESCRIPTOR",
+    "task": "VALUE",
+}
+_TASKS = {
+    "regression": """
+        SELECT COUNT(*) AS `rows`, AVG(ABS(y - f)) AS mae, AVG((y - f) * (y - f)) AS mse,
+          SQRT(AVG((y - f) * (y - f))) AS rmse, 1 - AVG((y - f) * (y - f)) / NULLIF(VAR_POP(y), 0) AS r2
+        FROM predicted WHERE y IS NOT NULL AND f IS NOT NULL""",
+    "classification": """
+        SELECT COALESCE(SUM(l), 0) AS `rows`, 1E0 * SUM(t) / SUM(l) AS accuracy,
+          AVG(CASE WHEN g = 0 THEN 0E0 ELSE 1E0 * t / g END) AS `precision`,
+          AVG(CASE WHEN l = 0 THEN 0E0 ELSE 1E0 * t / l END) AS recall, AVG(2E0 * t / (l + g)) AS f1
+        FROM (
+          SELECT k, SUM(CASE WHEN n = 1 THEN 1 ELSE 0 END) AS l, SUM(CASE WHEN n = 2 THEN 1 ELSE 0 END) AS g,
+            SUM(CASE WHEN n = 1 AND y = f THEN 1 ELSE 0 END) AS t
+          FROM predicted CROSS JOIN UNNEST(ARRAY[y, f]) WITH ORDINALITY AS u (k, n)
+          WHERE y IS NOT NULL AND f IS NOT NULL GROUP BY k)""",
+}
+"""`predicted` has the label as `y`, and what the model says as `f`."""
+
+
+def bind_ml_evaluate(node: nodes.TableCall, namespace: Namespace, bind_item: BindItem) -> FromItem:
+    """One row with the measures of the task. UserError SS3465 for arguments that it does not take, SS3466 for types that cannot
+    be compared."""
+    span = namespace.span(node)
+    given = _arguments(node, _EVALUATE_KINDS, "", EVALUATE_USAGE, namespace)
+    written = given["task"].this
+    task = str(written.this).lower() if isinstance(written, exp.Literal) and written.is_string else ""
+    if task not in _TASKS:
+        hint = f"write {' or '.join(repr(name) for name in _TASKS)}"
+        raise _refusal("task is the kind of what the model says", namespace.span(given["task"]), hint)
+    made = _predicted(given, bind_item, namespace, span)
+    label, said = _compared(given["label"], made, task, namespace)
+    schema = Schema.of(("y", label.type), ("f", said.type))
+    predicted = Project(input=made, expressions=(label, said), schema=schema, span=span)
+    inner = dataclasses.replace(namespace.at(span), ctes={"predicted": predicted})
+    query = inner.bind_subquery(parse_query(_TASKS[task]), inner)
+    return FromItem(query, Scope.of(query.schema))
+
+
+def _compared(
+    argument: nodes.CallArgument, made: ModelPredict, task: str, namespace: Namespace
+) -> tuple[Expression, Expression]:
+    """The label, and the output that is compared with it: the only one, or the one with its name."""
+    span, outputs = namespace.span(argument), made.model.outputs
+    if len(argument.expressions) > 1:
+        raise _refusal("label is one column", span, f"write {EVALUATE_USAGE}")
+    passed = made.schema.select(made.columns)
+    label = ScalarBinder(namespace, Scope.of(passed), ML_EVALUATE).bind(argument.expressions[0])
+    place = (
+        0
+        if len(outputs) == 1
+        else next((i for i, n in enumerate(outputs.names) if n == str(argument.expressions[0].name)), -1)
+    )
+    if place < 0:
+        hint = f"give the label the name of one of {', '.join(outputs.names)}"
+        raise _refusal(f'model "{made.model.name}" has {len(outputs)} outputs', span, hint)
+    said: Expression = InputRef(len(passed) + place, outputs.types[place])
+    if task == "regression":
+        for value in (label, said):
+            if not can_cast_implicitly(value.type, sql.DOUBLE):
+                message = f"regression compares numbers, not {plain(value.type)}"
+                raise UserError("SS3466", message, span=span, hint="evaluate it as 'classification'")
+        return cast_to(label, sql.DOUBLE, span), cast_to(said, sql.DOUBLE, span)
+    if not (can_cast_implicitly(said.type, label.type) or can_cast_implicitly(label.type, said.type)):
+        message = f"the label is of type {plain(label.type)}, and what the model says of {plain(said.type)}"
+        raise UserError("SS3466", message, span=span, hint="CAST the label in a subquery")
+    return label, said
 
 
 def _refusal(message: str, span: Span | None, hint: str = f"write {USAGE}") -> UserError:
     return UserError("SS3465", message, span=span, hint=hint)
 
 
-def _arguments(node: nodes.TableCall, namespace: Namespace) -> dict[str, nodes.CallArgument]:
-    names, given = list(_KINDS), dict[str, nodes.CallArgument]()
+def _arguments(
+    node: nodes.TableCall, kinds: dict[str, str], optional: str, usage: str, namespace: Namespace
+) -> dict[str, nodes.CallArgument]:
+    """The arguments by name, each of the kind that it has in `kinds`; all but `optional` are there."""
+    function, names, given = str(node.this), list(kinds), dict[str, nodes.CallArgument]()
     is_named = False
     for place, argument in enumerate(node.expressions):
         span, written = namespace.span(argument), argument.args.get("name")
         if written is None and (is_named or place >= len(names)):
-            what = (
-                "an argument without a name stands behind one with a name"
-                if is_named
-                else "too many arguments"
-            )
-            raise _refusal(what, span)
+            what = "too many arguments"
+            if is_named:
+                what = "an argument without a name stands behind one with a name"
+            raise _refusal(what, span, f"write {usage}")
         is_named = written is not None
         name = names[place] if written is None else str(written.name).lower()
         if name not in names:
-            raise _refusal(f'{ML_PREDICT} has no argument "{name}"', span, suggest(name, names, "arguments"))
+            raise _refusal(f'{function} has no argument "{name}"', span, suggest(name, names, "arguments"))
         if name in given:
             raise UserError("SS1001", f'argument "{name}" is given twice', span=span)
-        kind = str(argument.args["kind"])
-        if kind != _KINDS[name]:
-            message = f'argument "{name}" of {ML_PREDICT} is {_SHOWN[_KINDS[name]]}'
-            raise _refusal(message, span)
+        if str(argument.args["kind"]) != kinds[name]:
+            raise _refusal(
+                f'argument "{name}" of {function} is {_SHOWN[kinds[name]]}', span, f"write {usage}"
+            )
         if argument.args.get("partition_by"):
-            raise _refusal(f"{ML_PREDICT} takes no PARTITION BY: each row is by itself", span)
+            raise _refusal(f"{function} takes no PARTITION BY", span, "leave it out")
         given[name] = argument
-    for name in ("input", "model", "args"):
-        if name not in given:
-            raise _refusal(f"{ML_PREDICT} needs {_SHOWN[_KINDS[name]]}", namespace.span(node))
+    for name in names:
+        if name not in given and name != optional:
+            message = f'{function} needs "{name}", {_SHOWN[kinds[name]]}'
+            raise _refusal(message, namespace.span(node), f"write {usage}")
     return given
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skl2onnx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from session_runs import refused, run
+from sklearn import metrics
 from sklearn.linear_model import LinearRegression
 
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectPath
@@ -40,6 +43,11 @@ class Scaled(PredictFunction):
     def predict(self, batch):
         total = pc.multiply(pc.add(batch.column("x"), batch.column("y")), self.factor)
         return {"rows": [batch.num_rows] * batch.num_rows, "total": total}
+
+
+class Same(PredictFunction):
+    def predict(self, batch):
+        return batch.columns
 
 
 class Wrong(PredictFunction):
@@ -204,6 +212,12 @@ def test_models_are_made_shown_and_dropped_as_flink_has_it(session: Session, dir
         ("SELECT * FROM ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(x, y), MAP['timeout', '1 s'])", "SS3465", "'timeout'"),
         ("SELECT * FROM ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(x, y), MAP['asnc', '1 s'])", "SS3465", "'asnc'"),
         ("SELECT * FROM ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(x, y), 'async')", "SS3465", "'async'"),
+        ("SELECT * FROM ML_EVALUATE(TABLE t, MODEL m, DESCRIPTOR(x), DESCRIPTOR(x, y))", "SS3465", "{evaluated})"),
+        ("SELECT * FROM {evaluated}, 'clustering')", "SS3465", "'clustering'"),
+        ("SELECT * FROM {evaluated}, 'regression')", "SS3465", "DESCRIPTOR(x)"),
+        ("SELECT * FROM {one}, DESCRIPTOR(k), DESCRIPTOR(x), 'regression')", "SS3466", "DESCRIPTOR(k)"),
+        ("SELECT * FROM {one}, DESCRIPTOR(k), DESCRIPTOR(x), 'classification')", "SS3466", "DESCRIPTOR(k)"),
+        ("SELECT * FROM {one}, DESCRIPTOR(x, y), DESCRIPTOR(x), 'regression')", "SS3465", "DESCRIPTOR(x, y)"),
         (
             "SELECT total FROM ML_PREDICT(TABLE changing, MODEL m, DESCRIPTOR(x, y))",
             "SS3011",
@@ -216,7 +230,10 @@ def test_what_has_no_meaning_is_refused_at_its_place(
     session: Session, directory: Path, statement: str, code: str, underlined: str
 ) -> None:
     run(session, scaled(directory))
+    run(session, f"CREATE MODEL one INPUT (x INT) OUTPUT (total DOUBLE) {python(directory)}")
     parts = {
+        "one": "ML_EVALUATE(TABLE t, MODEL one",
+        "evaluated": "ML_EVALUATE(TABLE t, MODEL m, DESCRIPTOR(x), DESCRIPTOR(x, y)",
         "columns": COLUMNS,
         "python": python(directory),
         "files": f"USING FILE '{directory}/model_classes.py'",
@@ -244,6 +261,43 @@ def test_what_a_class_does_wrong_is_said(
     found = refused(session, "SELECT total FROM ML_PREDICT(TABLE t, MODEL bad, DESCRIPTOR(x, y))")
     assert found[0] == code
     assert said in found[1]
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(-2, 3), st.one_of(st.none(), st.integers(-2, 3))), min_size=1, max_size=20
+)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    directory = tmp_path_factory.mktemp("measured")
+    (directory / "model_classes.py").write_text(MODULE)
+    cluster = LocalClusterClient()
+    made = Session(cluster)
+    run(made, f"CREATE MODEL same INPUT (x INT) OUTPUT (x INT) {python(directory, 'Same')}")
+    yield made
+    cluster.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(ROWS)
+def test_measures_are_those_of_scikit_learn(measured: Session, rows: list[tuple[int, int | None]]) -> None:
+    values = ", ".join(f"({f}, CAST({'NULL' if y is None else y} AS INT))" for f, y in rows)
+    table = f"(SELECT * FROM (VALUES {values}) AS t (x, y))"
+    call = f"ML_EVALUATE(TABLE {table}, MODEL same, DESCRIPTOR(y), DESCRIPTOR(x)"
+    known = [(f, y) for f, y in rows if y is not None]
+    *_, (*found, _) = run(measured, f"SELECT * FROM {call}, 'regression')")
+    *_, (*classes, _) = run(measured, f"SELECT * FROM {call}, 'classification')")
+    assert found[0] == classes[0] == len(known)
+    if not known:
+        assert found[1:] == classes[1:] == [None] * 4
+        return
+    said, labels = [f for f, _ in known], [y for _, y in known]
+    mse = metrics.mean_squared_error(labels, said)
+    assert found[1:4] == pytest.approx([metrics.mean_absolute_error(labels, said), mse, mse**0.5])
+    assert found[4] == (pytest.approx(metrics.r2_score(labels, said)) if len(set(labels)) > 1 else None)
+    macro = metrics.precision_recall_fscore_support(labels, said, average="macro", zero_division=0)
+    assert classes[1:] == pytest.approx([metrics.accuracy_score(labels, said), *macro[:3]])
 
 
 def test_the_file_of_a_model_goes_with_its_job_by_its_digest(session: Session, directory: Path) -> None:
