@@ -16,8 +16,16 @@ CREATE TABLE x (dept INT, n BIGINT, PRIMARY KEY (dept) NOT ENFORCED) WITH ('conn
 CREATE VIEW log AS SELECT * FROM (VALUES ('INSERT', 1, 'a'), ('INSERT', 2, 'b'), ('DELETE', 1, 'a')) AS v (op, k, s); SELECT * FROM FROM_CHANGELOG(TABLE log);
 -- : TO_CHANGELOG
 SELECT * FROM TO_CHANGELOG(TABLE changes);
--- : graph functions (not in Flink)
+-- : CONNECTED_COMPONENTS (not in Flink)
 SELECT * FROM CONNECTED_COMPONENTS(TABLE emp, DESCRIPTOR(dept, id));
+-- : SHORTEST_PATHS (not in Flink)
+SELECT * FROM SHORTEST_PATHS(TABLE emp, DESCRIPTOR(dept, id), source => 10);
+-- : TRIANGLES (not in Flink)
+SELECT * FROM TRIANGLES(TABLE emp, DESCRIPTOR(dept, id));
+-- : PAGERANK (not in Flink)
+SELECT * FROM PAGERANK(TABLE emp, DESCRIPTOR(id, dept), damping => 0.5, iterations => 3);
+-- : LABEL_PROPAGATION (not in Flink)
+SELECT * FROM LABEL_PROPAGATION(TABLE emp, DESCRIPTOR(dept, id), iterations => 3);
 -- : table.exec.state.ttl
 SET 'table.exec.state.ttl' = '1 h'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
 -- : STATE_TTL hint

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import NamedTuple
-
 import numpy as np
-import pyarrow as pa
 
 from sqlstream.runtime.kernels.graph import (
     CELL_WIDTH,
@@ -21,76 +17,13 @@ from sqlstream.runtime.kernels.graph import (
 )
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.keys.words import order_of, plain_type
+from sqlstream.runtime.operators.graph.emitted import Changed, VertexColumn
 from sqlstream.runtime.operators.graph.graph_edges import GraphEdges
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 
 _NONE = np.empty(0, dtype=np.int64)
 _NO_EDGES = np.empty((0, 1), dtype=np.int32)
-
-
-class Changed(NamedTuple):
-    """Distinct vertices, and for each column what was emitted of them and what is the case now; -1 for no row."""
-
-    vertices: Array
-    olds: list[Array]
-    news: list[Array]
-
-
-class VertexColumn:
-    """A vertex per slot of a table of vertices: `values` are slots, -1 for none. Implements `SlotColumn`: vertices are saved by
-    their keys, and `settle` finds them again when all are loaded. State: 8 bytes per slot."""
-
-    def __init__(self, field: pa.Field) -> None:
-        self.fields = [field]
-        self._array = GrowingArray(np.int64, fill=-1)
-        self._table: weakref.ref[KeyedTable] | None = None
-        self._loaded: list[tuple[Array, pa.Array]] = []
-
-    def refer_to(self, table: KeyedTable) -> None:
-        # No reference back to the table: without a cycle it goes as soon as its operator does.
-        self._table = weakref.ref(table)
-
-    @property
-    def values(self) -> Array:
-        return self._array.values
-
-    def arrays(self, values: Array) -> list[pa.Array]:
-        """The keys of vertices; NULL for none."""
-        assert self._table is not None
-        table = self._table()
-        assert table is not None
-        is_known = values >= 0
-        if is_known.all():
-            (keys,) = table.keys(values)
-        else:
-            places = np.cumsum(is_known) - 1
-            (found,) = table.keys(values[is_known])
-            keys = found.take(pa.array(places, mask=~is_known))
-        return [keys if keys.type == self.fields[0].type else keys.cast(self.fields[0].type)]
-
-    def resize(self, slots: int) -> None:
-        self._array.reserve(slots)
-
-    def columns(self, slots: Array) -> list[pa.Array]:
-        return self.arrays(self.values[slots])
-
-    def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        self._loaded.append((slots, columns[0]))
-
-    def settle(self) -> None:
-        assert self._table is not None
-        table = self._table()
-        assert table is not None
-        for slots, keys in self._loaded:
-            self.values[slots] = table.find([keys])
-        self._loaded = []
-
-    def reset(self, slots: Array) -> None:
-        self.values[slots] = -1
-
-    def nbytes(self) -> int:
-        return self._array.nbytes
 
 
 class Components:
@@ -118,7 +51,8 @@ class Components:
             part(*self._tables(), self._edges.edges, self._edges.heads, went)
             self._edges.unlink(went)
         if len(came):
-            self._unite(came, *self._edges.link(came))
+            self._edges.link(came)
+            self._unite(came, *self._edges.ends(came))
         return self._changed()
 
     def _changed(self) -> Changed:

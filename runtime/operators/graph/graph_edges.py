@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.accumulate import add_into
-from sqlstream.runtime.kernels.graph import DEGREES, EDGE_WIDTH, HEAD_WIDTH, link, unlink
+from sqlstream.runtime.kernels.graph import DEGREES, EDGE_WIDTH, ENDS, HEAD_WIDTH, link, unlink
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.state.operator_state import OperatorState
 from sqlstream.runtime.state.storage.arrays import Array
@@ -19,8 +19,8 @@ from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 class GraphEdges:
     """Counts edges, which are known by their columns, the keys of the vertices at their ends first.
 
-    State: the table `edges`, with a count; and what follows from it, for kernels: `edges` by slot and `heads` by slot of a vertex
-    (see runtime/kernels/graph.py).
+    State: the table `edges`, with a count; and what follows from it, for kernels: `edges` and `weights` by slot, and `heads` by
+    slot of a vertex (see runtime/kernels/graph.py).
     """
 
     def __init__(self, schema: pa.Schema, state: OperatorState, vertices: KeyedTable) -> None:
@@ -29,10 +29,17 @@ class GraphEdges:
         self._table = state.add(KeyedTable("edges", schema, [self._counts], state.scope))
         self._edges = GrowingArray(np.int32, EDGE_WIDTH)
         self._heads = GrowingArray(np.int32, HEAD_WIDTH)
+        weight = schema.types[2].to_pandas_dtype() if len(schema) > 2 else np.int64
+        self._weights = GrowingArray(weight)
 
     @property
     def edges(self) -> Array:
         return self._edges.values
+
+    @property
+    def weights(self) -> Array:
+        """The third column of edges, by slot; empty where they have none."""
+        return self._weights.values
 
     @property
     def heads(self) -> Array:
@@ -51,18 +58,30 @@ class GraphEdges:
         after = left > 0
         return distinct[after & ~before], distinct[before & ~after], distinct[~before & (left == 0)]
 
-    def link(self, slots: Array) -> tuple[Array, Array]:
-        """The vertices at the ends of edges that came, which get a slot unless they have one; the edges are theirs now."""
-        source, target = self._table.keys(slots)[:2]
+    def enter(self, slots: Array) -> None:
+        """Note the vertices at the ends of edges that came, which get a slot unless they have one."""
+        source, target, *weight = self._table.keys(slots)
         ends, _ = self._vertices.get_or_create([pa.concat_arrays([source, target])])
         self._heads.reserve(self._vertices.slot_count)
         self._edges.reserve(self._table.slot_count)
-        sources, targets = ends[: len(slots)].copy(), ends[len(slots) :].copy()
-        link(self.edges, self.heads, slots, sources, targets)
-        return sources, targets
+        self.edges[slots, ENDS] = ends[: len(slots)]
+        self.edges[slots, ENDS + 1] = ends[len(slots) :]
+        if weight:
+            self._weights.reserve(self._table.slot_count)
+            self.weights[slots] = weight[0].to_numpy()
+
+    def link(self, slots: Array) -> None:
+        """Put edges that came into the chains of the vertices at their ends."""
+        self.enter(slots)
+        link(self.edges, self.heads, slots)
 
     def unlink(self, slots: Array) -> None:
         unlink(self.edges, self.heads, slots)
+
+    def ends(self, slots: Array) -> tuple[Array, Array]:
+        """The vertices at the ends of edges, also of those that went."""
+        ends = self.edges[slots].astype(np.int64)
+        return ends[:, ENDS].copy(), ends[:, ENDS + 1].copy()
 
     def are_alone(self, vertices: Array) -> Array:
         """bool[n]: vertices without an edge."""
@@ -79,4 +98,4 @@ class GraphEdges:
         return slots[self._counts.values[slots] > 0]
 
     def nbytes(self) -> int:
-        return self._edges.nbytes + self._heads.nbytes
+        return self._edges.nbytes + self._heads.nbytes + self._weights.nbytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +12,18 @@ import pyarrow.compute as pc
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array
-from sqlstream.runtime.operators.graph.components import Changed, Components, VertexColumn
+from sqlstream.runtime.operators.graph.components import Components
+from sqlstream.runtime.operators.graph.emitted import Changed, EmittedColumn, ValueColumn, VertexColumn
 from sqlstream.runtime.operators.graph.graph_edges import GraphEdges
+from sqlstream.runtime.operators.graph.paths import Paths
+from sqlstream.runtime.operators.graph.rounds import Rounds
+from sqlstream.runtime.operators.graph.triangles import Triangles
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
-from sqlstream.specs.graph import GraphSpec
+from sqlstream.specs.graph import GraphAlgorithm, GraphSpec
 
 
 class _Derived(SavedWhole, NeverExpires):
@@ -39,6 +44,22 @@ class _Derived(SavedWhole, NeverExpires):
         return sum(nbytes() for nbytes in self._parts)
 
 
+class Algorithm(Protocol):
+    """What is known of the vertices of a graph, which follows from its edges."""
+
+    def change(self, came: Array, went: Array) -> Changed:
+        """Link the edges that came, unlink those that went, by their slots, and tell what changes."""
+
+    def forget(self, vertices: Array) -> None:
+        """These vertices have no edge any more, and their slots may be others'."""
+
+    def rebuild(self) -> None:
+        """Know what follows from the state that was restored."""
+
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+
+
 class GraphFunction(Operator[GraphSpec]):
     """Emits for each batch what it changes of the vertices: one row less, one more, or one of each per vertex.
 
@@ -49,20 +70,37 @@ class GraphFunction(Operator[GraphSpec]):
     def __init__(self, spec: GraphSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        vertex, value = self._schema.field(0), self._schema.field(1)
-        self._emitted = [VertexColumn(value.with_name("component"))]
+        vertex, *values = list(self._schema)[: len(context.output_schema)]
+        self._emitted: list[EmittedColumn]
+        if spec.algorithm in (GraphAlgorithm.CONNECTED_COMPONENTS, GraphAlgorithm.LABEL_PROPAGATION):
+            self._emitted = [VertexColumn(value) for value in values]
+        else:
+            self._emitted = [ValueColumn(value.name, value.type) for value in values]
         state = context.state
-        self._vertices = state.add(
-            KeyedTable("vertices", pa.schema([vertex.with_name("vertex")]), self._emitted, state.scope)
-        )
-        self._emitted[0].refer_to(self._vertices)
+        self._vertices = state.add(KeyedTable("vertices", pa.schema([vertex]), self._emitted, state.scope))
+        for column in self._emitted:
+            if isinstance(column, VertexColumn):
+                column.refer_to(self._vertices)
         self._edges = None
         if spec.keeps_edges:
-            edge = to_arrow_schema(context.input_schemas[0])
-            self._edges = GraphEdges(edge, state, self._vertices)
-        self._algorithm = Components(self._emitted[0], self._vertices, self._edges)
+            self._edges = GraphEdges(to_arrow_schema(context.input_schemas[0]), state, self._vertices)
+        self._algorithm = self._made()
         parts = [self._algorithm.nbytes, *([] if self._edges is None else [self._edges.nbytes])]
         state.add(_Derived(parts))
+
+    def _made(self) -> Algorithm:
+        spec, emitted, vertices, edges = self.spec, self._emitted, self._vertices, self._edges
+        first: Any = emitted[0]
+        if spec.algorithm is GraphAlgorithm.CONNECTED_COMPONENTS:
+            return Components(first, vertices, edges)
+        assert edges is not None
+        if spec.algorithm is GraphAlgorithm.SHORTEST_PATHS:
+            source = pa.array([spec.source], self._schema.types[0])
+            return Paths([c for c in emitted if isinstance(c, ValueColumn)], vertices, edges, source)
+        if spec.algorithm is GraphAlgorithm.TRIANGLES:
+            return Triangles([first], vertices, edges)
+        damping = spec.damping if spec.algorithm is GraphAlgorithm.PAGERANK else None
+        return Rounds(first, vertices, edges, spec.iterations, damping)
 
     def on_restored(self) -> None:
         self._algorithm.rebuild()
@@ -80,6 +118,7 @@ class GraphFunction(Operator[GraphSpec]):
         if not len(signs):
             return
         if self._edges is None:
+            assert isinstance(self._algorithm, Components)
             ends, _ = self._vertices.get_or_create([pa.concat_arrays(columns[:2])])
             half = len(signs)
             self._emit(self._algorithm.insert(ends[:half].copy(), ends[half:].copy()), output)
@@ -93,7 +132,8 @@ class GraphFunction(Operator[GraphSpec]):
         changed = self._algorithm.change(came, went)
         self._emit(changed, output)
         if len(went):
-            alone = changed.vertices[self._edges.are_alone(changed.vertices)]
+            ends = np.unique(np.concatenate(self._edges.ends(went)))
+            alone = ends[self._edges.are_alone(ends)]
             self._algorithm.forget(alone)
             self._vertices.forget(alone)
         self._edges.forget(np.concatenate([went, idle]))
