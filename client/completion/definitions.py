@@ -159,6 +159,7 @@ PHRASES = (
     "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
     "STOP JOB <job> [WITH SAVEPOINT [WITH DRAIN]]",
     "DIAGNOSE JOB <job>",
+    "EXPLAIN STATE FOR JOB <job>",
     "VERIFY <statement> [USING (DUCKDB | SPARK)]",
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )

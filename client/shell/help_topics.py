@@ -140,7 +140,8 @@ TOPICS: dict[str, Topic] = {
         "Shows the plans of a statement, or what its operators keep, instead of running it.",
         (
             "EXPLAIN [CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE] statement;",
-            "EXPLAIN ANALYZE statement; runs it and tells what each operator did; EXPLAIN STATE statement;",
+            "EXPLAIN ANALYZE statement; runs it and tells what each operator did;",
+            "EXPLAIN STATE statement; EXPLAIN STATE FOR JOB 'id'; what a job keeps, and how fast that grows;",
             "COMPILE PLAN 'file' FOR INSERT …; EXECUTE PLAN 'file'; EXPLAIN PLAN FOR 'file';",
         ),
         "EXPLAIN SELECT 1;",

@@ -86,8 +86,11 @@ def execute_job_statement(statement: Statement, session: PlanningSession) -> Row
     match statement:
         case DiagnoseJob():
             from sqlstream.client.diagnosis.diagnose import diagnose_job
+            from sqlstream.client.diagnosis.state_growth import explain_job_state
 
             known_job(statement.job_id, statement.id_span, cluster)
+            if statement.is_of_state:
+                return Text(explain_job_state(cluster, statement.job_id, session.config))
             return Text(diagnose_job(cluster, statement.job_id).text)
         case StopJob():
             session.permit.require(Effects(jobs=frozenset({statement.job_id})), statement.id_span)

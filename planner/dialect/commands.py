@@ -300,8 +300,11 @@ def _compile(parser: QueryParser) -> statements.CompilePlan:
     )
 
 
-def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan:
+def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan | statements.DiagnoseJob:
     first = parser.expect("EXPLAIN")
+    if parser.at("STATE", "FOR"):
+        parser.expect("STATE", "FOR")
+        return replace(show.diagnose_job(parser, first), is_of_state=True)
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
         return replace(execute_plan(parser, first), is_explained=True)

@@ -181,10 +181,11 @@ def describe_job(parser: QueryParser, first: Token) -> statements.DescribeJob:
     return statements.DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
-def diagnose_job(parser: QueryParser) -> statements.DiagnoseJob:
-    """Read DIAGNOSE JOB 'id'."""
-    first = parser.expect("DIAGNOSE")
-    parser.expect("JOB", hint="write DIAGNOSE JOB 'id'")
+def diagnose_job(parser: QueryParser, first: Token | None = None) -> statements.DiagnoseJob:
+    """Read DIAGNOSE JOB 'id', or from behind EXPLAIN STATE FOR, which began with `first`."""
+    written = "EXPLAIN STATE FOR" if first is not None else "DIAGNOSE"
+    first = first or parser.expect("DIAGNOSE")
+    parser.expect("JOB", hint=f"write {written} JOB 'id'")
     job = job_id(parser)
     return statements.DiagnoseJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 

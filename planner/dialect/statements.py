@@ -511,10 +511,11 @@ class DescribeJob(Statement, frozen=True):
 
 
 class DiagnoseJob(Statement, frozen=True):
-    """DIAGNOSE JOB 'id': what holds it back."""
+    """DIAGNOSE JOB 'id': what holds it back; or EXPLAIN STATE FOR JOB 'id': what it keeps, and how fast that grows."""
 
     job_id: str
     id_span: Span
+    is_of_state: bool = False
 
 
 class StopJob(Statement, frozen=True):

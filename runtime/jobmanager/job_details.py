@@ -37,6 +37,7 @@ def describe_job(master: JobMaster) -> rpc.JobDetails:
         restarts=master.restarts.records,
         autoscaler=master.autoscaling.status() if master.autoscaling is not None else None,
         latency=master.latency.status() if master.latency is not None else None,
+        state_growth=master.state_history.growth(),
     )
 
 

@@ -37,6 +37,7 @@ from sqlstream.runtime.jobmanager.rescaling import JobRescaling
 from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool
 from sqlstream.runtime.jobmanager.sink_commits import SinkCommits
 from sqlstream.runtime.jobmanager.sources.job_sources import JobSources
+from sqlstream.runtime.jobmanager.state_history import StateHistory
 from sqlstream.runtime.jobmanager.task_reports import TaskReports
 from sqlstream.runtime.story import Story
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
@@ -105,6 +106,7 @@ class JobMaster:
             Autoscaling(self._parts, self.rescaling, autoscaler) if autoscaler is not None else None
         )
         self.latency = latency_control(self._parts)
+        self.state_history = StateHistory()
         self.restarts = self._regions.history
 
     @property
@@ -187,6 +189,8 @@ class JobMaster:
                 self.autoscaling.advance(now_ms)
             if self.latency is not None:
                 self.latency.advance(now_ms)
+            if self.phase is JobPhase.RUNNING:
+                self.state_history.advance(self.graph, now_ms)
         elif self.status.is_terminal:
             self.rescaling.on_end()
 

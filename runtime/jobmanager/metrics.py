@@ -35,7 +35,7 @@ def _combine_one(name: str, values: list[int | float]) -> int | float:
         return min(values) if name.endswith("_min") else max(values)
     if name.endswith("TimeMsPerSecond"):
         return sum(values) / len(values)
-    if name.endswith("BatchRows"):
+    if name.endswith(("BatchRows", "BudgetBytes")):
         return max(values)
     return min(values) if name.endswith("Watermark") else sum(values)
 

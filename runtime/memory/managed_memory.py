@@ -258,6 +258,11 @@ class TaskMemory:
         return memory
 
     @property
+    def budget_bytes(self) -> int:
+        """Of the slot, for all tasks in it; 0 for none."""
+        return self._slot.budget_bytes
+
+    @property
     def measure_interval_s(self) -> float:
         """When to measure again."""
         is_close = 0 < self._slot.budget_bytes < 2 * self._slot.held_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from sqlstream.errors import InternalError
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables
@@ -21,6 +21,14 @@ class PendingTables(Protocol):
 
     def stream(self) -> SavedTables:
         """The same, but keyed tables may be readers, which copy while they are read."""
+
+
+@runtime_checkable
+class HasEntries(Protocol):
+    """A piece of state that knows how many keys, or rows, it has."""
+
+    @property
+    def row_count(self) -> int: ...
 
 
 class StateTable(Protocol):
@@ -189,6 +197,10 @@ class OperatorState:
     def nbytes(self) -> int:
         """Memory held by all tables, in bytes."""
         return sum(table.nbytes() for table in self.tables)
+
+    def entries(self) -> int:
+        """The keys, or rows, of all tables that have any: not those of logs, which are ordered by time."""
+        return sum(table.row_count for table in self.tables if isinstance(table, HasEntries))
 
     @property
     def next_sweep_ms(self) -> int | None:

@@ -26,6 +26,7 @@ class OperatorCounters:
         self.records_out = 0
         self.state_bytes = 0
         self.state_file_bytes = 0
+        self.state_entries = 0
         self.watermark_ms = WATERMARK_MIN
         self.is_idle = False
         self.splits: Metrics = {}
@@ -47,6 +48,8 @@ class OperatorCounters:
         figures: Metrics = {"numRecordsIn": self.records_in, "numRecordsOut": self.records_out}
         if self.state_bytes:
             figures["stateBytes"] = self.state_bytes
+        if self.state_entries:
+            figures["stateEntries"] = self.state_entries
         if self.state_file_bytes:
             figures["stateFileBytes"] = self.state_file_bytes
         if self.watermark_ms != WATERMARK_MIN:

@@ -284,6 +284,7 @@ class OperatorNode:
         """Bring the counters of bytes up to date; returns what is in memory, and not in files."""
         self.counters.state_bytes = self.operator.context.state.nbytes()
         self.counters.state_file_bytes = self._memory.file_bytes
+        self.counters.state_entries = self.operator.context.state.entries()
         return max(0, self.counters.state_bytes - self.counters.state_file_bytes)
 
     def _enter(self) -> ChainedOperator | None:

@@ -111,6 +111,8 @@ class TaskFigures:
         file_bytes = sum(f.get("stateFileBytes", 0) for f in operators.values())
         if file_bytes:
             task["stateFileBytes"] = file_bytes
+        if self._opened.state_budget_bytes:
+            task["stateBudgetBytes"] = self._opened.state_budget_bytes
         if task_input.watermark_ms != WATERMARK_MIN:
             task["currentInputWatermark"] = task_input.watermark_ms
         if isinstance(task_input, NetworkInput):
@@ -304,6 +306,7 @@ class Task:
 
     def _measure_state(self) -> None:
         self._context.memory.measured(self._opened.chain.update_state_bytes())
+        self._opened.state_budget_bytes = self._context.memory.budget_bytes
         self._opened.measure_source()
         self._state_measured_s = steady_s()
 

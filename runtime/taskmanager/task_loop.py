@@ -151,6 +151,7 @@ class OpenedTask:
         )
         self.loop = TaskLoop(no_input, self.chain, self.partitions, context.now_ms)
         self.state_figures = context.state_figures
+        self.state_budget_bytes = 0
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
 

@@ -47,6 +47,7 @@ from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.latency import LatencyStatus
 from sqlstream.messages.rescale import AutoscalerStatus
+from sqlstream.messages.state_growth import StateGrowth
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
@@ -60,7 +61,8 @@ accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, debloated
 estimatedTimeToConsumeBuffersMs, currentInputWatermark, currentOutputWatermark, numLateRecordsDropped; ours are
 numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
-numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateFileBytes, isIdle. Of sources: watermarkLag, pendingRecords, and
+numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateEntries, stateFileBytes, isIdle. Of tasks:
+stateBudgetBytes. Of sources: watermarkLag, pendingRecords, and
 `split.NAME.…` for splits."""
 
 BATCH_LIMIT, LARGEST_BATCH = "limitBatchRows", "largestBatchRows"
@@ -594,6 +596,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     restarts: tuple[RestartRecord, ...] = ()
     autoscaler: AutoscalerStatus | None = None
     latency: LatencyStatus | None = None
+    state_growth: StateGrowth | None = None
 
 
 class JobMetrics(msgspec.Struct, frozen=True):

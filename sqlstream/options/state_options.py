@@ -28,6 +28,9 @@ STATE_OPTIONS: tuple[ConfigOption, ...] = (
                  "Memory of one TaskManager for state, an equal part for each slot: a job with more state fails, or with "
                  "mapped state reads it from files; 0 sets no limit but the machine's memory.", minimum=0,
                  scope=Scope.CLUSTER),
+    ConfigOption("sqlstream.state.budget", _M, "0",
+                 "The state of all of a job up to which EXPLAIN STATE FOR JOB counts the days; 0 takes the managed memory of its "
+                 "fullest slot.", minimum=0, scope=Scope.SESSION),
     ConfigOption("io.tmp.dirs", _S, "",
                  "Directories of the local disk for mapped state, separated by commas; empty takes the system's.",
                  scope=Scope.CLUSTER, deprecated=("taskmanager.tmp.dirs",)),

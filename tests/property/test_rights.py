@@ -106,6 +106,7 @@ OTHERS: tuple[Needs, ...] = (
     ("EXPLAIN PLAN FOR '{0}/plan.json'", {F}),
     ("VERIFY JOB '{1}'", set()),
     ("DIAGNOSE JOB '{1}'", set()),
+    ("EXPLAIN STATE FOR JOB '{1}'", set()),
 )
 
 

@@ -247,9 +247,13 @@ def test_a_bad_statement_does_not_hide_the_good_ones_before_it() -> None:
 
 
 def test_a_job_is_named_by_its_id_in_quotes() -> None:
-    described, stopped, diagnosed = parse_script("DESC JOB 'a1'; STOP JOB 'b2'; diagnose job 'c3';")
+    described, stopped, diagnosed, kept = parse_script(
+        "DESC JOB 'a1'; STOP JOB 'b2'; diagnose job 'c3'; explain state for job 'd4';"
+    )
     assert isinstance(diagnosed, DiagnoseJob)
-    assert (diagnosed.job_id, diagnosed.id_span) == ("c3", Span(43, 47))
+    assert (diagnosed.job_id, diagnosed.id_span, diagnosed.is_of_state) == ("c3", Span(43, 47), False)
+    assert isinstance(kept, DiagnoseJob)
+    assert (kept.job_id, kept.id_span, kept.is_of_state) == ("d4", Span(71, 75), True)
     assert isinstance(described, DescribeJob)
     assert (described.job_id, described.id_span) == ("a1", Span(9, 13))
     assert isinstance(stopped, StopJob)
