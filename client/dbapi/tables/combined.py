@@ -12,6 +12,8 @@ from sqlstream.client.dbapi.places import Place
 from sqlstream.client.dbapi.tables.expressions import (
     ColumnLike,
     Expression,
+    OrderBy,
+    SortKey,
     Value,
     Written,
     column,
@@ -186,12 +188,14 @@ class Combined(Relation):
         function: Any,
         *,
         partition_by: ColumnLike | Sequence[ColumnLike] = (),
+        order_by: OrderBy | Sequence[OrderBy] = (),
         on_time: ColumnLike | None = None,
         uid: str = "",
-        **arguments: Value | Self | tuple[Self, ColumnLike | Sequence[ColumnLike]],
+        **arguments: Any,
     ) -> Self:
         """The rows that a process table function makes of this table, its first one. `arguments` are its constants, and further
-        tables: `payments=(t, "customer")` with the columns that it is partitioned by. `on_time` is the row time of all of them,
+        tables: `payments=(t, "customer")` with the columns that it is partitioned by, or `(t, "customer", "ts")` with those that
+        it is ordered by, too. `on_time` is the row time of all of them,
         for timers and in the output; `uid` names the state."""
         made = self._function(function)
         declared = made.declared.process
@@ -201,7 +205,7 @@ class Combined(Relation):
                 code="SS3447",
                 hint="write a class of ProcessTableFunction; a @udtf is called by map_batches or join_rows",
             )
-        given: dict[str, Any] = {declared.tables[0].name: (self, partition_by), **arguments}
+        given: dict[str, Any] = {declared.tables[0].name: (self, partition_by, order_by), **arguments}
         tables, constants = [], []
         for name, value in given.items():
             if name not in made.declared.parameters:
@@ -209,11 +213,13 @@ class Combined(Relation):
             if name not in {table.name for table in declared.tables}:
                 constants.append((name, lit(value)))
                 continue
-            table, keys = value if isinstance(value, tuple) else (value, ())
+            table, keys, order = (*(value if isinstance(value, tuple) else (value,)), (), ())[:3]
             if not isinstance(table, Relation):
                 raise ProgrammingError(f'argument "{name}" is a table, and no value', code="SS3447")
-            written = tuple(names_of(column(key)) for key in many(keys))
-            tables.append((name, table._plain_source(), written))
+            partition = [names_of(column(key)) for key in many(keys)]
+            sorting = [key if isinstance(key, SortKey) else SortKey(column(key)) for key in many(order)]
+            ordered = [names_of(key.expression) + key.suffix for key in sorting]
+            tables.append((name, table._plain_source(), tuple(partition), tuple(ordered)))
         place, id_ = Place.here(), next_id()
         time = names_of(column(on_time)) if on_time is not None else ""
         source = ProcessedTable(made, tuple(tables), tuple(constants), time, uid, place)

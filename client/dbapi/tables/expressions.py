@@ -334,11 +334,14 @@ class SortKey:
     direction: str = ""
     nulls_first: bool | None = None
 
+    @property
+    def suffix(self) -> str:
+        nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return self.direction + nulls
+
     def write(self, writer: Writer, names: Names) -> None:
         self.expression.write(writer, names)
-        writer.add(self.direction)
-        if self.nulls_first is not None:
-            writer.add(" NULLS FIRST" if self.nulls_first else " NULLS LAST")
+        writer.add(self.suffix)
 
 
 ColumnLike: TypeAlias = Expression | str

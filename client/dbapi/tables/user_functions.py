@@ -94,10 +94,10 @@ def _own_file(connection: Connection, inner: Any) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ProcessedTable:
-    """A call of a process table function: tables by argument, each with the keys of its PARTITION BY, and constants."""
+    """A call of a process table function: tables by argument, each with its PARTITION BY and ORDER BY, and constants."""
 
     function: Function
-    tables: tuple[tuple[str, NamedTable | DerivedTable, tuple[str, ...]], ...]
+    tables: tuple[tuple[str, NamedTable | DerivedTable, tuple[str, ...], tuple[str, ...]], ...]
     constants: tuple[tuple[str, Expression], ...]
     time: str
     uid: str
@@ -111,10 +111,11 @@ class ProcessedTable:
         start = writer.length
         writer.add(f"{path_text(self.function.name)}(")
         separator = ""
-        for argument, source, keys in self.tables:
+        for argument, source, keys, order in self.tables:
             writer.add(f"{separator}{argument} => TABLE ")
             source.write(writer, names)
             writer.add(f" PARTITION BY ({', '.join(keys)})" if keys else "")
+            writer.add(f" ORDER BY {', '.join(order)}" if order else "")
             separator = ", "
         parts: list[str | Written] = []
         for argument, value in self.constants:

@@ -571,7 +571,15 @@ def test_functions_in_python_are_called_in_python(functions: Any) -> None:
         ]
         assert bid.process(functions.Numbered, partition_by="auction").rows() == [(1, 1)]
         timed = connection.from_batches(AUCTIONS, watermark=("opened", "0 s"))
-        numbered = timed.process(functions.Numbered, partition_by="id", on_time=timed.opened)
+        numbered = timed.process(
+            functions.Numbered,
+            partition_by="id",
+            order_by=["opened", timed.item.desc()],
+            on_time=timed.opened,
+        )
+        assert (
+            "PARTITION BY (id) ORDER BY opened, item DESC, on_time => DESCRIPTOR(opened)" in numbered.to_sql()
+        )
         assert numbered.window(tumble("1 h", on="rowtime")).agg(n=f.sum(numbered.n)).select("n").rows() == [
             (3,)
         ]
