@@ -27,6 +27,7 @@ class CandidateKind(enum.Enum):
     KEYWORD = "keyword"
     TYPE = "type"
     FUNCTION = "function"
+    MODEL = "model"
     COMMAND = "command"
 
 
@@ -80,6 +81,9 @@ class Vocabulary(Protocol):
     def connectors(self) -> Sequence[str]: ...
 
     def formats(self) -> Sequence[str]: ...
+
+    def models(self) -> Sequence[str]:
+        """The models of the current database."""
 
     def table_options(self, given: Mapping[str, str]) -> Sequence[OptionName]:
         """The keys of WITH, beside options that may or may not name the connector and formats."""

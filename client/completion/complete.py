@@ -86,6 +86,8 @@ class _Completion:
                 self._add(own, CandidateKind.FUNCTION)
             case "connector":
                 self._names(self._vocabulary.connectors(), CandidateKind.CONNECTOR)
+            case "model":
+                self._names(self._vocabulary.models(), CandidateKind.MODEL)
             case "format":
                 self._names(self._vocabulary.formats(), CandidateKind.FORMAT)
             case "setting" | "value":

@@ -101,6 +101,13 @@ class SessionVocabulary:
     def formats(self) -> Sequence[str]:
         return sorted(self._context.formats)
 
+    def models(self) -> Sequence[str]:
+        context = self._context
+        with contextlib.suppress(SqlStreamError):
+            found = context.catalog.models(context.current_catalog, context.current_database)
+            return [model.path.name for model in found]
+        return []
+
     def table_options(self, given: Mapping[str, str]) -> Sequence[OptionName]:
         from sqlstream.planner.bind.relations.table_options import format_keys, formats_of, own_options
 

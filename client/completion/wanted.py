@@ -227,6 +227,10 @@ def _in_window_function(opener: str, before: Sequence[Item], previous: Item | No
         return Wanted(is_table=True)
     if opener == "TABLE":
         return Wanted(TABLE_FUNCTIONS) if previous is None else Wanted()
+    if opener in ("ML_PREDICT", "ML_EVALUATE"):
+        return Wanted(
+            ("TABLE",) if previous is None else ("MODEL", "DESCRIPTOR") if word_of(previous) == "," else ()
+        )
     if previous is None or word_of(previous) == "=>":
         return Wanted(("TABLE", "DATA =>") if previous is None else ("TABLE", "DESCRIPTOR", "INTERVAL"))
     if word_of(previous) == ",":

@@ -30,7 +30,7 @@ WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 GRAPH_FUNCTIONS = tuple(algorithm.value for algorithm in GraphAlgorithm)
 TABLE_FUNCTIONS = (
     *WINDOW_FUNCTIONS,
-    *("FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW"),
+    *("FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW", "ML_PREDICT", "ML_EVALUATE"),
     *GRAPH_FUNCTIONS,
 )
 """Table functions that everybody has; the others are made by CREATE FUNCTION."""

@@ -63,6 +63,9 @@ class Words:
     def connectors(self) -> list[str]:
         return ["datagen", "filesystem"]
 
+    def models(self) -> list[str]:
+        return ["churn"]
+
     def formats(self) -> list[str]:
         return ["csv", "json"]
 
@@ -89,7 +92,12 @@ def candidates(text: str) -> list[str]:
         ("SEL|", ["SELECT"]),
         ("sel|", ["select"]),
         ("SELECT 1; SHO|", ["SHOW"]),
-        ("SHOW CREATE |", ["CATALOG", "FUNCTION", "TABLE", "VIEW"]),
+        ("SHOW CREATE |", ["CATALOG", "FUNCTION", "MODEL", "TABLE", "VIEW"]),
+        ("SHOW CREATE MODEL |", ["churn"]),
+        ("CREATE MODEL m |", ["INPUT"]),
+        ("ALTER MODEL churn |", ["RENAME", "RESET", "SET"]),
+        ("SELECT * FROM ML_PREDICT(TABLE t, |", ["MODEL", "DESCRIPTOR"]),
+        ("SELECT * FROM ML_P|", ["ML_PREDICT"]),
         ("DROP TABLE |", ["orders", "users", "default_database", "default_catalog", "kept", "IF"]),
         ("DROP VIEW us|", ["user_view"]),
         ("SELECT * FROM orders$|", ["orders$late"]),
