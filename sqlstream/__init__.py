@@ -33,6 +33,8 @@ _PROCESS_NAMES = (
         "OPTIONAL_PARTITION_BY",
         "PASS_COLUMNS_THROUGH",
         "REQUIRE_ON_TIME",
+        "SUPPORT_UPDATES",
+        "Deletion",
     ),
 )
 

@@ -11,6 +11,8 @@ from sqlstream.process_functions import PASS_COLUMNS_THROUGH as PASS_COLUMNS_THR
 from sqlstream.process_functions import REQUIRE_ON_TIME as REQUIRE_ON_TIME
 from sqlstream.process_functions import ROW_SEMANTIC_TABLE as ROW_SEMANTIC_TABLE
 from sqlstream.process_functions import SET_SEMANTIC_TABLE as SET_SEMANTIC_TABLE
+from sqlstream.process_functions import SUPPORT_UPDATES as SUPPORT_UPDATES
+from sqlstream.process_functions import Deletion as Deletion
 from sqlstream.process_functions import ListState as ListState
 from sqlstream.process_functions import MapState as MapState
 from sqlstream.process_functions import ProcessTableFunction as ProcessTableFunction

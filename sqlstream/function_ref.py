@@ -57,10 +57,11 @@ class DeclaredState(msgspec.Struct, frozen=True):
 
 
 class DeclaredProcess(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a process table function has besides a result and arguments."""
+    """What a process table function has besides a result and arguments. `deletes_rows`: its output is a changelog."""
 
     tables: tuple[DeclaredTable, ...]
     states: tuple[DeclaredState, ...] = ()
+    deletes_rows: bool = False
 
 
 class InspectedFunction(msgspec.Struct, frozen=True, omit_defaults=True):

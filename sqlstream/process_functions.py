@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sqlstream.changelog import RowKind
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.function_ref import (
     DEFAULT_TTL,
@@ -57,6 +58,8 @@ class ArgumentTrait(enum.Enum):
     """The output begins with all columns of the table, and not only with those of PARTITION BY."""
     REQUIRE_ON_TIME = "REQUIRE_ON_TIME"
     """The call names a row time: on_time => DESCRIPTOR(ts)."""
+    SUPPORT_UPDATES = "SUPPORT_UPDATES"
+    """The table may update and delete rows; `ctx.kinds`, or `ctx.kind`, says what each row does."""
 
 
 ROW_SEMANTIC_TABLE = ArgumentTrait.ROW_SEMANTIC_TABLE
@@ -64,6 +67,7 @@ SET_SEMANTIC_TABLE = ArgumentTrait.SET_SEMANTIC_TABLE
 OPTIONAL_PARTITION_BY = ArgumentTrait.OPTIONAL_PARTITION_BY
 PASS_COLUMNS_THROUGH = ArgumentTrait.PASS_COLUMNS_THROUGH
 REQUIRE_ON_TIME = ArgumentTrait.REQUIRE_ON_TIME
+SUPPORT_UPDATES = ArgumentTrait.SUPPORT_UPDATES
 
 _RESERVED = ("on_time", "uid", "timers", "processing_timers", "closed_ms")
 _NOTHING: Any = object()
@@ -253,6 +257,13 @@ class MapState(_State):
         raise self._unbound()
 
 
+class Deletion:
+    """What `eval` and `on_timer` yield by row to delete a row that the function has put out, of a class with `deletes_rows`."""
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+
+
 class Context(Protocol):
     """What a call is told, and where it puts rows.
 
@@ -285,6 +296,19 @@ class Context(Protocol):
         """The values of the PARTITION BY columns of the row."""
 
     @property
+    def kinds(self) -> Array:
+        """int8 per row of the batch: its RowKind, as a table with SUPPORT_UPDATES has them. An update is UPDATE_BEFORE with the
+        old row, and UPDATE_AFTER behind it."""
+
+    @property
+    def signs(self) -> Array:
+        """int64 per row of the batch: 1 for a row that is added, -1 for one that is taken away."""
+
+    @property
+    def kind(self) -> RowKind:
+        """The kind of the row."""
+
+    @property
     def times_ms(self) -> Array | None:
         """int64 per row: its row time in milliseconds; per timer the time for which it was set. None without on_time."""
 
@@ -308,9 +332,17 @@ class Context(Protocol):
     def now_ms(self) -> int:
         """The processing time in milliseconds."""
 
-    def emit(self, columns: Any, *, rows: Array | None = None, keys: Keys | None = None) -> None:
+    def emit(
+        self,
+        columns: Any,
+        *,
+        rows: Array | None = None,
+        keys: Keys | None = None,
+        deletes: Array | bool | None = None,
+    ) -> None:
         """Put out rows: a mapping of names to columns, a record batch, or a list of columns. Each belongs to the row of the batch
-        at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`."""
+        at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`. `deletes`, of a class
+        with `deletes_rows`, says which of them are deleted instead of added."""
 
     def register_on_time(self, *arguments: Any, keys: Keys | None = None) -> None:
         """`([name,] time)`: have `on_timer` called when the watermark has passed the time, of each of `keys` (by default all, in
@@ -342,6 +374,8 @@ class ProcessTableFunction:
 
     result_type: TypeText = ""
     deterministic = True
+    deletes_rows = False
+    """Whether it may delete rows that it has put out: its output is then a changelog, of rows that are added and deleted."""
 
     def open(self) -> None:
         """Called once in each subtask before the first rows: load what the function needs."""
@@ -412,6 +446,7 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
     process = DeclaredProcess(
         tuple(DeclaredTable(t.name, tuple(trait.value for trait in t.traits)) for t in tables),
         tuple(DeclaredState(s.name, s.shape, s.type, s.ttl_ms) for s in states),
+        bool(cls.deletes_rows),
     )
     declared = InspectedFunction(
         FunctionKind.PROCESS_TABLE,
@@ -448,6 +483,10 @@ def _check_traits(table: TableArgument) -> None:
         )
     if len(traits & {ROW_SEMANTIC_TABLE, SET_SEMANTIC_TABLE}) != 1:
         raise DeclarationError(f'table "{table.name}" has either ROW_SEMANTIC_TABLE or SET_SEMANTIC_TABLE')
+    if SUPPORT_UPDATES in traits and traits & {ROW_SEMANTIC_TABLE, PASS_COLUMNS_THROUGH}:
+        raise DeclarationError(
+            f'table "{table.name}" with SUPPORT_UPDATES has set semantics, and passes no columns through'
+        )
     if ROW_SEMANTIC_TABLE in traits and OPTIONAL_PARTITION_BY in traits:
         raise DeclarationError(f'table "{table.name}" takes no PARTITION BY: leave OPTIONAL_PARTITION_BY out')
 
@@ -458,8 +497,10 @@ __all__ = [
     "REQUIRE_ON_TIME",
     "ROW_SEMANTIC_TABLE",
     "SET_SEMANTIC_TABLE",
+    "SUPPORT_UPDATES",
     "ArgumentTrait",
     "Context",
+    "Deletion",
     "Keys",
     "ListState",
     "MapState",

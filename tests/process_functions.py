@@ -14,6 +14,8 @@ from sqlstream import (
     REQUIRE_ON_TIME,
     ROW_SEMANTIC_TABLE,
     SET_SEMANTIC_TABLE,
+    SUPPORT_UPDATES,
+    Deletion,
     ListState,
     MapState,
     ProcessTableFunction,
@@ -21,6 +23,7 @@ from sqlstream import (
     TableArgument,
     ValueState,
 )
+from sqlstream.changelog import RowKind
 
 
 class Numbered(ProcessTableFunction):
@@ -226,6 +229,48 @@ class AsOf(ProcessTableFunction):
         return {"n": rights[ctx.groups]}
 
 
+class Summed(ProcessTableFunction):
+    """The number of rows of each key and the sum of `n`, of a table that updates; on whole batches."""
+
+    result_type = "ROW<c BIGINT, total BIGINT>"
+    deletes_rows = True
+    input = TableArgument(SET_SEMANTIC_TABLE, SUPPORT_UPDATES)
+    count = ValueState("BIGINT", default=0)
+    total = ValueState("BIGINT", default=0)
+
+    def on_batch(self, ctx, batch):
+        count, total = self.count.get(ctx.keys).to_numpy(), self.total.get(ctx.keys).to_numpy()
+        had = np.flatnonzero(count)
+        ctx.emit([count[had], total[had]], keys=ctx.keys.take(had), deletes=True)
+        change = np.zeros((2, len(ctx.keys)), dtype=np.int64)
+        np.add.at(change[0], ctx.groups, ctx.signs)
+        np.add.at(change[1], ctx.groups, ctx.signs * batch.column("n").to_numpy())
+        self.count.put(ctx.keys, count + change[0])
+        self.total.put(ctx.keys, total + change[1])
+        has = np.flatnonzero(count + change[0])
+        ctx.emit([(count + change[0])[has], (total + change[1])[has]], keys=ctx.keys.take(has))
+
+
+class SummedByRow(ProcessTableFunction):
+    """The same, row by row."""
+
+    result_type = "ROW<c BIGINT, total BIGINT>"
+    deletes_rows = True
+    input = TableArgument(SET_SEMANTIC_TABLE, SUPPORT_UPDATES)
+    sums = ValueState("ROW<c BIGINT, total BIGINT>")
+
+    def eval(self, ctx, row):
+        before = self.sums.value
+        sign = -1 if ctx.kind in (RowKind.DELETE, RowKind.UPDATE_BEFORE) else 1
+        after = {"c": sign, "total": sign * row["n"]}
+        if before is not None:
+            yield Deletion((before["c"], before["total"]))
+            after = {"c": before["c"] + sign, "total": before["total"] + sign * row["n"]}
+        self.sums.value = after if after["c"] else None
+        if after["c"]:
+            yield after
+
+
 class Ticking(ProcessTableFunction):
     """By processing time: a row ten milliseconds after each first row of a key, and so on, three times."""
 
@@ -308,6 +353,8 @@ class Broken(ProcessTableFunction):
                 self.count.put(ctx.keys, [2**40] * len(ctx.keys))
             case "by key":
                 ctx.emit([[1]] * 1, keys=ctx.keys)
+            case "a deletion":
+                ctx.emit([[1]] * 1, rows=[0], deletes=[True])
             case "a timer":
                 ctx.register_on_processing_time(1)
             case "too many states":

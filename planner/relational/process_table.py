@@ -105,12 +105,11 @@ def output_fields(reads: tuple[ProcessInput, ...], schemas: Sequence[Schema]) ->
 
 def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -> PhysicalNode:
     """Rows of a key meet in one subtask; a table with row semantics stays where it is."""
+    assert node.ref.process is not None
     sources = tuple(inputs)
     edges = []
     for read, source in zip(node.reads, sources, strict=True):
-        require_insert_only(
-            source, f"{node.ref.name}", node.span, "let the function read a table that only grows"
-        )
+        _check_updates(source, read, node)
         exchange = hash_or_singleton(read.partition_keys) if read.has_set_semantics else FORWARD
         edges.append(PhysicalInput(source, exchange))
         if read.time_column >= 0:
@@ -142,7 +141,11 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         spec,
         tuple(edges),
         node.schema,
-        Traits(is_bounded=all(s.traits.is_bounded for s in sources), times=times),
+        Traits(
+            is_insert_only=not node.ref.process.deletes_rows,
+            is_bounded=all(s.traits.is_bounded for s in sources),
+            times=times,
+        ),
         describe(
             "ProcessTableFunction",
             function=node.ref.path,
@@ -154,6 +157,30 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         node.span,
         parallelism=1 if is_single else 0,
     )
+
+
+def _check_updates(source: PhysicalNode, read: ProcessInput, node: ProcessTable) -> None:
+    """UserError SS3011 for a table that updates and is not declared so, SS3437 for one that has times as well."""
+    assert node.ref.process is not None
+    table = next(t for t in node.ref.process.tables if t.name == read.name)
+    has_time = read.time_column >= 0 or read.order_column >= 0
+    if "SUPPORT_UPDATES" not in table.traits:
+        hint = "let it read a table that only grows, or declare the argument with SUPPORT_UPDATES"
+        require_insert_only(source, node.ref.name, node.span, hint)
+    elif has_time and not source.traits.is_insert_only:
+        raise UserError(
+            "SS3437",
+            f'table "{read.name}" updates its rows, and has neither on_time nor ORDER BY',
+            span=node.span,
+            hint="leave them out, or let the function read a table that only grows",
+        )
+    if node.ref.process.deletes_rows and read.time_column >= 0:
+        raise UserError(
+            "SS3437",
+            f"{node.ref.name} deletes rows, and its output has no rowtime",
+            span=node.span,
+            hint="call it without on_time",
+        )
 
 
 def _check_uid(planning: Planning, spec: ProcessTableSpec, node: ProcessTable) -> None:

@@ -72,6 +72,8 @@ CREATE TEMPORARY FUNCTION paired AS 'process_functions.Paired' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION recent AS 'process_functions.Recent' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION gaps AS 'process_functions.Sessions' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION as_of AS 'process_functions.AsOf' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION summed AS 'process_functions.Summed' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION summed_by_row AS 'process_functions.SummedByRow' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
 """`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sqlstream.arrow import is_accumulate
+from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
@@ -59,6 +61,11 @@ class Called:
             raise self.refusal(message, hint)
         return self.timers
 
+    def check_deletes(self) -> None:
+        assert self.ref.process is not None
+        if not self.ref.process.deletes_rows:
+            raise self.refusal("it deletes rows", "declare deletes_rows = True in its class")
+
     def refusal(self, message: str, hint: str) -> UserError:
         return UserError("SS5411", f"Python function {self.ref.name}: {message}", hint=hint)
 
@@ -78,14 +85,17 @@ class Occasion:
     times: Array | None = None
     batch: pa.RecordBatch | None = None
     names: pa.Array | None = None
+    kinds: Array | None = None
 
 
 class Emitted:
     """Rows that were put out: columns of the function, and the rows of the occasion or the keys that they belong to; without both
-    each row has one."""
+    each row has one. `deletes` are truth values, None for none."""
 
-    def __init__(self, columns: list[pa.Array], rows: Array | None, keys: KeySet | None) -> None:
-        self.columns, self.rows, self.keys = columns, rows, keys
+    def __init__(
+        self, columns: list[pa.Array], rows: Array | None, keys: KeySet | None, deletes: Array | None = None
+    ) -> None:
+        self.columns, self.rows, self.keys, self.deletes = columns, rows, keys, deletes
 
 
 class _Context:
@@ -123,6 +133,15 @@ class BatchContext(_Context):
     def groups(self) -> Array:
         groups = self._occasion.groups
         return np.arange(len(self.keys)) if groups is None else groups
+
+    @property
+    def kinds(self) -> Array:
+        kinds = self._occasion.kinds
+        return np.zeros(self._rows, dtype=np.int8) if kinds is None else kinds
+
+    @property
+    def signs(self) -> Array:
+        return np.where(is_accumulate(self.kinds), 1, -1)
 
     @property
     def times_ms(self) -> Array | None:
@@ -178,7 +197,9 @@ class BatchContext(_Context):
 
     # -- output --------------------------------------------------------------------------------------
 
-    def emit(self, columns: Any, *, rows: Any = None, keys: KeySet | None = None) -> None:
+    def emit(
+        self, columns: Any, *, rows: Any = None, keys: KeySet | None = None, deletes: Any = None
+    ) -> None:
         if rows is not None and keys is not None:
             hint = "say which rows, or which keys, the output belongs to"
             raise self._called.refusal("rows and keys are given both", hint)
@@ -191,7 +212,19 @@ class BatchContext(_Context):
             count = len(rows)
         elif keys is not None:
             count = len(keys)
-        self.emitted.append(Emitted(self._columns(columns, count), rows, keys))
+        made = None if deletes is None else self._deletes(deletes, count)
+        self.emitted.append(Emitted(self._columns(columns, count), rows, keys, made))
+
+    def _deletes(self, given: Any, count: int) -> Array:
+        self._called.check_deletes()
+        found: Array = np.asarray(given)
+        if found.ndim == 0:
+            found = np.full(count, bool(found))
+        if found.dtype != np.bool_ or len(found) != count:
+            raise self._called.refusal(
+                f"deletes are {count} truth values", "give one for each row that is put out"
+            )
+        return found
 
     def _positions(self, rows: Any) -> Array:
         found: Array = np.asarray(rows)
@@ -248,6 +281,7 @@ class RowContext(_Context):
         self._keys = (
             [] if keys is None or not keys.arrays else [*zip(*map(python_values, keys.arrays), strict=True)]
         )
+        self._kinds = None if occasion.kinds is None else occasion.kinds.tolist()
         self._times = None if occasion.times is None else occasion.times.tolist()
         self._names = None if occasion.names is None else occasion.names.to_pylist()
         # By key and name (or time) the time; None where a timer is cleared.
@@ -257,6 +291,10 @@ class RowContext(_Context):
     @property
     def key(self) -> tuple[Any, ...]:
         return self._keys[self.group] if self._keys else ()
+
+    @property
+    def kind(self) -> RowKind:
+        return RowKind.INSERT if self._kinds is None else RowKind(self._kinds[self.number])
 
     @property
     def time_ms(self) -> int | None:

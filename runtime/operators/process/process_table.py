@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionMode
+from sqlstream.process_functions import Deletion
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.kernels.buffers import to_array
@@ -36,6 +38,7 @@ from sqlstream.runtime.python.calls import TABLE_ROWS_MAX, failed
 from sqlstream.runtime.python.loading import load_target
 from sqlstream.runtime.python.values import python_values
 from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.process_table import PROCESSING_TIMERS, TIMERS, ProcessTableSpec
 
 _EVENT_BUCKET_MS = 1_000
@@ -54,7 +57,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
 
     def __init__(self, spec: ProcessTableSpec, context: OperatorContext, target: Any = None) -> None:
         super().__init__(spec, context)
-        self._schema = to_arrow_schema(context.output_schema)
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._inputs = [
             pa.schema(
                 [
@@ -119,6 +122,9 @@ class ProcessTable(Operator[ProcessTableSpec]):
     # -- rows ----------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if not self.context.input_modes[input_index].is_insert_only:
+            self._process_changes(batch, input_index, output)
+            return
         # Planning may lose names, and inputs of a UNION ALL may have others.
         batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._inputs[input_index])
         watermark_ms = self._called.watermark_ms
@@ -132,13 +138,22 @@ class ProcessTable(Operator[ProcessTableSpec]):
         if batch.num_rows:
             self._arrived(batch, input_index, output)
 
+    def _process_changes(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        """Half an update whose other half went to another subtask, or has another key, is a row that is deleted or added."""
+        rows = pa.RecordBatch.from_arrays(without_row_kinds(batch).columns, schema=self._inputs[input_index])
+        keys = [rows.column(k) for k in self.spec.inputs[input_index].partition_keys]
+        kinds = moved_kinds(portion_kinds(row_kinds(batch)), keys)
+        self._process(rows, input_index, "", output, kinds)
+
     def _arrived(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._waiting is not None and self.spec.inputs[input_index].order_column >= 0:
             self._waiting.add(batch, input_index, self._called.watermark_ms)
         else:
             self._process(batch, input_index, "", output)
 
-    def _process(self, batch: pa.RecordBatch, input_index: int, method: str, output: Output) -> None:
+    def _process(
+        self, batch: pa.RecordBatch, input_index: int, method: str, output: Output, kinds: Array | None = None
+    ) -> None:
         read = self.spec.inputs[input_index]
         groups: Array | None = None
         keys: KeySet | None = None
@@ -146,7 +161,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
             groups, first_rows, columns = key_groups(batch, read.partition_keys)
             keys = KeySet(self._key_names, columns, len(first_rows))
         times = times_ms(batch.column(read.time_column)) if read.time_column >= 0 else None
-        occasion = Occasion(input_index, read.name, batch.num_rows, keys, groups, times, batch)
+        occasion = Occasion(input_index, read.name, batch.num_rows, keys, groups, times, batch, kinds=kinds)
         if self._cursor is None:
             self._emit(self._by_batch(occasion, method or "on_batch"), occasion, output)
         else:
@@ -158,6 +173,10 @@ class ProcessTable(Operator[ProcessTableSpec]):
             columns = [*copied, *part.columns]
             if self.spec.has_on_time:
                 columns += self._row_times(occasion, part)
+            if not self.context.output_mode.is_insert_only:
+                deletes = np.zeros(len(part.columns[0]), dtype=bool) if part.deletes is None else part.deletes
+                kinds = np.where(deletes, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
+                columns.append(to_array(pa.int8(), kinds))
             wanted = self._schema.types
             arrays = [as_declared(c, t) for c, t in zip(columns, wanted, strict=True)]
             output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
@@ -228,8 +247,12 @@ class ProcessTable(Operator[ProcessTableSpec]):
         context.finish()
         if not items:
             return []
+        deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
+        if deletes.any():
+            self._called.check_deletes()
+            items = [item.row if isinstance(item, Deletion) else item for item in items]
         rows = np.repeat(np.arange(occasion.rows), counts)
-        return [Emitted(columns_of_rows(items, self._called), rows, None)]
+        return [Emitted(columns_of_rows(items, self._called), rows, None, deletes)]
 
     # -- time ----------------------------------------------------------------------------------------
 

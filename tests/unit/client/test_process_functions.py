@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     path.write_text(MODULE)
     cluster = LocalClusterClient()
     made = Session(cluster, {"python.files": str(path)})
-    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken", "Recent"):
+    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken", "Recent", "Summed", "SummedByRow"):
         run(made, f"CREATE FUNCTION {name} AS 'shipped_processes.{name}' LANGUAGE PYTHON")
     run(made, TABLES)
     yield made
@@ -65,6 +66,31 @@ def test_calls_are_by_name_and_by_position(session: Session) -> None:
         ("a", "a", "left", None), ("a", "a", "left", None), ("a", "a", "right", 1), ("a", "a", "right", 2),
         ("b", "b", "left", None), ("b", "b", "right", 1),
     ]  # fmt: skip
+
+
+def test_a_function_over_updates_puts_out_a_changelog(session: Session) -> None:
+    """As the GROUP BY that it stands for."""
+    run(session, "CREATE TEMPORARY VIEW counted AS SELECT k, SUM(v) AS s, COUNT(*) AS n FROM t GROUP BY k")
+    run(
+        session,
+        "CREATE TEMPORARY VIEW per_n AS SELECT n, SUM(n) AS total, COUNT(*) AS c FROM counted GROUP BY n",
+    )
+    expected = sorted(row[:3] for row in final(session, "SELECT n, c, total FROM per_n"))
+    for name in ("summed", "summedbyrow"):
+        assert sorted(final(session, f"SELECT * FROM {name}(TABLE counted PARTITION BY n)")) == expected
+    code, message, _ = refused(
+        session,
+        "SELECT * FROM summed(TABLE (SELECT k, v AS n, ts FROM timed) PARTITION BY k, on_time => DESCRIPTOR(ts))",
+    )
+    assert (code, message) == ("SS3437", "summed deletes rows, and its output has no rowtime")
+
+
+def final(session: Session, query: str) -> list[tuple[object, ...]]:
+    """The rows of the final table: those that run gives have their kinds behind them."""
+    table: Counter[tuple[object, ...]] = Counter()
+    for *row, kind in run(session, query):
+        table[tuple(row)] += 1 if kind in (0, 2) else -1
+    return list(table.elements())
 
 
 def test_functions_over_functions_and_views_of_them(session: Session) -> None:

@@ -376,8 +376,10 @@ def test_rows_in_order_and_timers_take_turns_by_time(
         for key in "ab":
             rows = sorted((time, -v) for time, v in waiting[key] if time <= limit)
             waiting[key] = [row for row in waiting[key] if row[0] > limit]
-            for time, v in rows:
-                expected[key].extend((key, *f) for f in models[key].pass_watermark(time - 1, False))
+            # Rows of one time are one turn.
+            for (time, v), before in zip(rows, [None, *(t for t, _ in rows)], strict=False):
+                if time != before:
+                    expected[key].extend((key, *f) for f in models[key].pass_watermark(time - 1, False))
                 process_functions.alarm(-v, time, models[key])
             expected[key].extend((key, *f) for f in models[key].pass_watermark(limit, is_last))
 
@@ -475,6 +477,9 @@ def test_what_a_clock_does_not_have_is_refused() -> None:
     spec, context = timed(process_functions.Broken, Literal("by key", sql.STRING.not_null()))
     with pytest.raises(UserError, match="output by key has no rowtime"):
         run_operator(spec, context, [[("a", 6, 1)]])
+    spec = spec_of(process_functions.Broken, Literal("a deletion", sql.STRING.not_null()))
+    with pytest.raises(UserError, match="it deletes rows"):
+        run_operator(spec, context_of(spec), [[("a", 6)]])
     spec = spec_of(process_functions.Broken, Literal("a timer", sql.STRING.not_null()))
     with pytest.raises(UserError, match="it has no on_timer"):
         run_operator(spec, context_of(spec), [[("a", 6)]])
