@@ -6,10 +6,11 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.changelog import ChangelogMode
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import Expression, SortKey
@@ -86,12 +87,14 @@ class ProcessHarness:
         self._operator = self._opened()
 
     def _opened(self) -> ProcessTable:
-        mode = ChangelogMode.INSERT_ONLY
+        assert self._spec.ref.process is not None
+        process = self._spec.ref.process
+        modes = tuple(_mode("SUPPORT_UPDATES" in table.traits) for table in process.tables)
         context = OperatorContext(
             tuple(self._schemas),
-            (mode,) * len(self._schemas),
+            modes,
             self._output,
-            mode,
+            _mode(process.deletes_rows),
             now_ms=lambda: self._now_ms,
         )
         operator = ProcessTable(self._spec, context, self._function)
@@ -110,8 +113,11 @@ class ProcessHarness:
 
     # -- input -----------------------------------------------------------------------------------------
 
-    def feed(self, rows: Iterable[Row] | pa.RecordBatch, table: str = "") -> Self:
-        """One batch of rows of a table, of the first where none is named."""
+    def feed(
+        self, rows: Iterable[Row] | pa.RecordBatch, table: str = "", *, kinds: Sequence[RowKind] | None = None
+    ) -> Self:
+        """One batch of rows of a table, of the first where none is named. `kinds` are those of the rows of a table with
+        SUPPORT_UPDATES; without them all are added."""
         number = self._number(table) if table else 0
         schema = to_arrow_schema(self._schemas[number])
         if not isinstance(rows, pa.RecordBatch):
@@ -126,6 +132,11 @@ class ProcessHarness:
                 for column, t in zip(columns, types, strict=True)
             ]
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        if not self._operator.context.input_modes[number].is_insert_only:
+            given = [RowKind.INSERT] * rows.num_rows if kinds is None else list(kinds)
+            rows = with_row_kinds(rows, np.array(given, dtype=np.int8))
+        elif kinds is not None:
+            raise ValueError("the table has no SUPPORT_UPDATES")
         if rows.num_rows:
             self._operator.context.state.expire()
             self._operator.on_batch(rows, number, self._taken)
@@ -183,12 +194,14 @@ class ProcessHarness:
         return taken.batches
 
     def take(self) -> list[Row]:
-        """The same as rows of Python's values."""
-        return [
-            row
-            for batch in self.take_batches()
-            for row in zip(*map(python_values, batch.columns), strict=True)
-        ]
+        """The same as rows of Python's values; those of a class with `deletes_rows` begin with "+I" or "-D"."""
+        found: list[Row] = []
+        for batch in self.take_batches():
+            columns: list[list[Any]] = [python_values(column) for column in without_row_kinds(batch).columns]
+            if is_changelog(batch):
+                columns.insert(0, [RowKind(kind).symbol for kind in row_kinds(batch)])
+            found += zip(*columns, strict=True)
+        return found
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -233,6 +246,10 @@ class ProcessHarness:
         rows = [*zip(*map(python_values, arrays[first:]), strict=True)]
         keys = [row[0] if width == 1 else row[:width] for row in rows]
         return keys, [row[width:] for row in rows]
+
+
+def _mode(changes: bool) -> ChangelogMode:
+    return ChangelogMode.RETRACT if changes else ChangelogMode.INSERT_ONLY
 
 
 class _Taken(Nowhere):

@@ -13,6 +13,7 @@ from sqlstream import (
     PASS_COLUMNS_THROUGH,
     ROW_SEMANTIC_TABLE,
     SET_SEMANTIC_TABLE,
+    SUPPORT_UPDATES,
     ListState,
     MapState,
     ProcessTableFunction,
@@ -73,6 +74,7 @@ def named(name: str, argument: Any) -> dict[str, Any]:
         ({"a": SET, "b": TableArgument(SET_SEMANTIC_TABLE, PASS_COLUMNS_THROUGH)}, "that reads one"),
         ({"a": TableArgument(PASS_COLUMNS_THROUGH)}, "either ROW_SEMANTIC_TABLE or SET_SEMANTIC_TABLE"),
         ({"a": TableArgument(ROW_SEMANTIC_TABLE, OPTIONAL_PARTITION_BY)}, "takes no PARTITION BY"),
+        ({"a": TableArgument(ROW_SEMANTIC_TABLE, SUPPORT_UPDATES)}, "has set semantics"),
         ({"a": TableArgument("SET_SEMANTIC_TABLE")}, "a trait of table"),  # type: ignore[arg-type]
         ({"n": ScalarArgument("INT", default=1), "a": SET}, "stand behind the others"),
         ({"a": SET, "l": ListState("INT", ttl="soon")}, "is no duration"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState
+from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.testing import ProcessHarness
 
@@ -89,6 +90,18 @@ def test_rows_in_order(process_function: Callable[..., ProcessHarness]) -> None:
     assert sessions.feed([("a", time) for time in times]).take() == []
     sessions.advance_watermark("2026-01-01 00:00:05").feed([("a", "2026-01-01 00:00:04")])
     assert [row[1:3] for row in sessions.restart().finish().take()] == [(2, 0.5), (1, 0.0)]
+
+
+def test_changes_in_and_out(process_function: Callable[..., ProcessHarness]) -> None:
+    for summed in (process_functions.Summed, process_functions.SummedByRow):
+        tested = process_function(summed, "k STRING, n BIGINT", partition_by="k")
+        assert tested.feed([("a", 5), ("b", 1)]).take() == [("+I", "a", 1, 5), ("+I", "b", 1, 1)]
+        kinds = [RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
+        assert tested.feed([("a", 5), ("a", 7)], kinds=kinds).take()[-1] == ("+I", "a", 1, 7)
+        assert tested.feed([("b", 1)], kinds=[RowKind.DELETE]).take() == [("-D", "b", 1, 1)]
+    numbered = process_function(process_functions.Numbered, "k STRING", partition_by="k")
+    with pytest.raises(ValueError, match="no SUPPORT_UPDATES"):
+        numbered.feed([("a",)], kinds=[RowKind.DELETE])
 
 
 def test_a_changed_class_goes_on_with_its_state() -> None:
