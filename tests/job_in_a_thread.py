@@ -93,6 +93,18 @@ class JobInAThread:
             chosen = [*(rows.column(p) for p in places), *kinds]
             self._emit(node, pa.RecordBatch.from_arrays(chosen, schema=schema))
 
+    def end(self, table: str) -> None:
+        """No more rows of a table come."""
+        ended = {node.id for node, _ in self._readers(table)}
+        for node in self.nodes.values():
+            sources = {n: {e.source for e in node.inputs if e.ordinal == n} for n in range(len(node.inputs))}
+            ends = [n for n, read in sources.items() if read and read <= ended]
+            if not isinstance(node.spec, SinkSpec):
+                for ordinal in ends:
+                    self._run(node, lambda operator, out, n=ordinal: operator.on_end_of_input(n, out))
+            if ends and {e.source for e in node.inputs} <= ended:
+                ended.add(node.id)
+
     def _readers(self, table: str) -> Iterator[tuple[StreamNode, list[int]]]:
         for node in self.nodes.values():
             if isinstance(node.spec, SourceSpec) and node.spec.table == table:

@@ -143,15 +143,22 @@ def scripts(draw: st.DrawFn, leads_on: bool, has_deletions: bool = True) -> list
     return script
 
 
-def run(text: str, script: list[Changes | str], mode: ChangelogMode = RETRACT) -> None:
-    """After each batch that is waited for, the answer is that of DuckDB."""
+def run(text: str, script: list[Changes | str], mode: ChangelogMode = RETRACT, ends_before: int = -1) -> None:
+    """After each batch that is waited for, the answer is that of DuckDB. Before one the edges may end."""
+    ended: list[str] = []
     job = job_of(text, mode)
     rows: dict[str, list[Row]] = {"starts": [], "edges": []}
     for number, changes in enumerate(script):
         if changes == "restore":
             job.flush()
             job.restore()
+            for table in ended:
+                job.end(table)
             continue
+        if number == ends_before:
+            ended.append("edges")
+            job.end("edges")
+        changes = [change for change in changes if change[0] not in ended]
         for table, row in changes:
             rows[table].append(row[1:]) if row[0] == "+I" else rows[table].remove(row[1:])
             job.change(table, [row])
@@ -169,14 +176,15 @@ def test_distinct_rows_are_those_of_the_tables_whatever_came_and_went(name: str,
     script = data.draw(scripts(leads_on=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterate, "LAZY_ROUNDS", data.draw(st.sampled_from([0, 1, 2, 64])))
-        run(CIRCULAR[name], script)
+        run(CIRCULAR[name], script, ends_before=data.draw(st.integers(-1, len(script))))
 
 
 @pytest.mark.parametrize("name", LEADING_ON)
 @given(st.data())
 @settings(max_examples=12, deadline=None)
 def test_rows_come_as_often_as_there_are_ways_to_them(name: str, data: st.DataObject) -> None:
-    run(LEADING_ON[name], data.draw(scripts(leads_on=True)))
+    script = data.draw(scripts(leads_on=True))
+    run(LEADING_ON[name], script, ends_before=data.draw(st.integers(-1, len(script))))
 
 
 @pytest.mark.parametrize("name", [*CIRCULAR, *LEADING_ON])
