@@ -13,6 +13,7 @@ from sqlstream.planner.relational.planner import Inputs, plan_part, shared_nodes
 from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
 from sqlstream.planner.relational.recursive_step import ROUND, lift_step, refused, treats_rows_alone
 from sqlstream.schema import Schema
+from sqlstream.specs.calc import SingleRowCheckSpec
 from sqlstream.specs.iterate import InnerOperator, InnerSpec, IterateInputSpec, IterateSpec
 
 
@@ -130,6 +131,9 @@ def _inner_operators(root: PhysicalNode, first: int) -> tuple[tuple[InnerOperato
             numbers[id(node)] = (first + len(operators),)
             insert_only = node.traits.is_insert_only
             operators.append(InnerOperator(node.name, node.spec, below, node.schema, insert_only))
+        elif isinstance(node.spec, SingleRowCheckSpec):
+            hint = "have it give one row: (SELECT MAX(x) FROM …)"
+            raise refused("a subquery as a value, which may have several rows, is", node.span, hint)
         else:
             raise refused(f"{node.name} is", node.span)
     return tuple(operators), numbers[id(root)]

@@ -21,6 +21,7 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
@@ -324,6 +325,7 @@ class RankedRows:
         )
         self._rounds = NumberColumn(ROUND_COLUMN, pa.int64())
         self._result = context.state.add(KeyedTable("result", _identities(context), [self._rounds], scope))
+        self._memory = memory_in_force()
         # By key slot the round of the row and the row slot for it; by row slot whether the step has the row in that round.
         self._round: Array = np.empty(0, dtype=np.int64)
         self._place: Array = np.empty(0, dtype=np.int64)
@@ -348,9 +350,9 @@ class RankedRows:
 
     def _resize(self, keys: Array, rows: Array) -> None:
         count = int(keys.max(initial=-1)) + 1
-        self._round = grown(self._round, count, _NOWHERE)
-        self._place = grown(self._place, count, _NOWHERE)
-        self._is_in = grown(self._is_in, int(rows.max(initial=-1)) + 1, False)
+        self._round = grown(self._round, count, _NOWHERE, self._memory)
+        self._place = grown(self._place, count, _NOWHERE, self._memory)
+        self._is_in = grown(self._is_in, int(rows.max(initial=-1)) + 1, False, self._memory)
 
     def _rounds_of(self, rows: Array) -> Array:
         return view_values(self._made.rows.columns(rows, [self._width])[0], np.int64)

@@ -201,6 +201,32 @@ def test_a_number_of_rows_is_of_one_query() -> None:
     assert len({position(ROWS), position(ROWS, "WHERE v > 1"), position(ROWS, path="b")}) == 3
 
 
+def recursive(name: str, column: str, union: str, step: str) -> StateIdentity:
+    start = f"SELECT k AS {column} FROM s WHERE v = 1"
+    query = f"WITH RECURSIVE {name} ({column}) AS ({start} {union} {step.format(name=name, column=column)}) SELECT * FROM {name}"
+    (found,) = (state for state in states(query) if state.sql.startswith("WITH RECURSIVE"))
+    return found
+
+
+STEP = "SELECT w FROM {name} JOIN s ON {column} = k"
+
+
+def test_names_are_no_part_of_the_identity_of_a_recursive_query() -> None:
+    assert recursive("r", "x", "UNION", STEP).id == recursive("reached", "node", "UNION", STEP).id
+
+
+@pytest.mark.parametrize(
+    ("union", "step"),
+    [
+        ("UNION ALL", STEP),
+        ("UNION", STEP + " WHERE v > 2"),
+        ("UNION", "SELECT v FROM {name} JOIN s ON {column} = k"),
+    ],
+)
+def test_another_step_has_another_identity(union: str, step: str) -> None:
+    assert recursive("r", "x", union, step).id != recursive("r", "x", "UNION", STEP).id
+
+
 def test_a_limit_above_a_limit_is_another_one() -> None:
     ids = [s.id for s in states("SELECT * FROM (SELECT k, v FROM s LIMIT 9) LIMIT 5")]
     assert len(set(ids)) == len(ids)
