@@ -38,7 +38,9 @@ from sqlstream.planner.relational.sink import sink_spec
 from sqlstream.planner.rules import optimise
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.specs.sink import OnConflict
+from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]
@@ -116,9 +118,9 @@ def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
     return JobGraph(job_id, "explain", (asking,), (), graph.config)
 
 
-def scans_of(sink: Sink) -> tuple[TableScan, ...]:
-    """The distinct scans below a sink, in the order of the statement."""
-    return tuple(dict.fromkeys(node for node in walk_nodes(sink) if isinstance(node, TableScan)))
+def scans_of(root: RelationalNode) -> tuple[TableScan, ...]:
+    """The distinct scans below a node, such as a sink, in the order of the statement."""
+    return tuple(dict.fromkeys(node for node in walk_nodes(root) if isinstance(node, TableScan)))
 
 
 def lower(engine: str) -> Lower:
@@ -133,6 +135,11 @@ def lower(engine: str) -> Lower:
 
 
 def _source(scan: TableScan, context: BindContext) -> SourceSpec:
+    return bounded_source(scan, context.connectors)
+
+
+def bounded_source(scan: TableScan, connectors: Mapping[str, ConnectorDescriptor]) -> SourceSpec:
+    """What a batch reads for a scan. UserError SS3302 for a table that never ends."""
     if not scan.is_bounded:
         raise UserError(
             "SS3302",
@@ -140,7 +147,7 @@ def _source(scan: TableScan, context: BindContext) -> SourceSpec:
             span=scan.span,
             hint=f"{STREAM_HINT}, or bound the table (DESCRIBE CONNECTOR shows how)",
         )
-    return source_spec(scan, find_connector(context.connectors, scan.table, dict(scan.options), scan.span))
+    return source_spec(scan, find_connector(connectors, scan.table, dict(scan.options), scan.span))
 
 
 def _vertex(
@@ -154,13 +161,17 @@ def _vertex(
     """The engine's query as head, then the tables that it reads, then the sink."""
     spec = sink_spec(sink, find_connector(context.connectors, sink.table, dict(sink.options), sink.span))
     names = table_names(len(scans))
-    functions = HostedFunctions()
-    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context, functions)
+    lowered = _lowered_sink(sink, scans, engine, context)
     first = number * 1_000_000
     table_ids = tuple(range(first + 1, first + 1 + len(scans)))
-    shared = tuple(n for scan, n in zip(scans, names, strict=True) if _times_read(sink, scan) > 1)
-    changes = tuple(n for scan, n in zip(scans, names, strict=True) if not scan.mode.is_insert_only)
-    query = BatchQuerySpec(engine, sql, table_ids, shared, functions=functions.found, changes=changes)
+    query = BatchQuerySpec(
+        engine,
+        lowered.sql,
+        table_ids,
+        lowered.shared,
+        functions=lowered.functions,
+        changes=lowered.changes,
+    )
     uid = _uid(number, query, sources, spec)
     title = f"Batch({engine})[{', '.join(dict.fromkeys(s.table for s in sources))}]"
     # The result of a SELECT may have other names than the table's columns; types are those of the sink.
@@ -190,18 +201,20 @@ def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink)
     return ChainedOperator(id, uid, name, spec, query_id, (schema,), (mode,), schema, mode, name, node.span)
 
 
-def _lowered(
-    sink: Sink,
-    names: Mapping[TableScan, str],
-    engine: str,
-    context: BindContext,
-    functions: HostedFunctions,
-) -> str:
-    is_doubled = bool(config.get(context.config, EVENTS_DUPLICATE))
+@dataclasses.dataclass(frozen=True)
+class LoweredPlan:
+    """A plan as SQL of an engine over the tables t0, t1, …, of which `shared` are read more than once, and `changes` hold
+    changes. `functions` are those of the stream that the SQL calls."""
 
-    def renamed(node: RelationalNode) -> RelationalNode:
-        return _renamed(node, names[node], is_doubled) if isinstance(node, TableScan) else node
+    sql: str
+    shared: tuple[str, ...]
+    changes: tuple[str, ...]
+    functions: tuple[HostedFunction, ...]
 
+
+def _lowered_sink(
+    sink: Sink, scans: tuple[TableScan, ...], engine: str, context: BindContext
+) -> LoweredPlan:
     if sink.on_conflict is OnConflict.NOTHING:
         raise UserError(
             "SS3301",
@@ -216,14 +229,35 @@ def _lowered(
             span=sink.span,
             hint=STREAM_HINT,
         )
-    time_zone = str(config.get(context.config, "table.local-time-zone"))
-    relations = {name: name for name in names.values()}
     try:
-        return lower(engine)(rewrite(sink, renamed), relations, time_zone, functions)
+        return lower_plan(sink, scans, engine, context.config)
     except UserError as error:
         if error.code == "SS3301" and not error.hint:
             error.hint = STREAM_HINT
         raise error.at(sink.span) from None
+
+
+def lower_plan(
+    root: RelationalNode, scans: tuple[TableScan, ...], engine: str, settings: Mapping[str, str]
+) -> LoweredPlan:
+    """The plan, which reads these scans, in the SQL of an engine. UserError SS3301 for what the engine lacks."""
+    names = dict(zip(scans, table_names(len(scans)), strict=True))
+    is_doubled = bool(config.get(settings, EVENTS_DUPLICATE))
+
+    def renamed(node: RelationalNode) -> RelationalNode:
+        return _renamed(node, names[node], is_doubled) if isinstance(node, TableScan) else node
+
+    time_zone = str(config.get(settings, "table.local-time-zone"))
+    functions = HostedFunctions()
+    sql = lower(engine)(
+        rewrite(root, renamed), {name: name for name in names.values()}, time_zone, functions
+    )
+    return LoweredPlan(
+        sql,
+        tuple(name for scan, name in names.items() if _times_read(root, scan) > 1),
+        tuple(name for scan, name in names.items() if not scan.mode.is_insert_only),
+        functions.found,
+    )
 
 
 def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
@@ -242,7 +276,7 @@ def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
     return made
 
 
-def _times_read(sink: Sink, scan: TableScan) -> int:
+def _times_read(root: RelationalNode, scan: TableScan) -> int:
     """How often a scan is read when the plan is written out as a tree; 2 stands for more."""
     counted: dict[int, int] = {}
 
@@ -252,7 +286,7 @@ def _times_read(sink: Sink, scan: TableScan) -> int:
             counted[id(node)] = min(times, 2)
         return counted[id(node)]
 
-    return count(sink)
+    return count(root)
 
 
 def _uid(number: int, query: BatchQuerySpec, sources: tuple[SourceSpec, ...], sink: SinkSpec) -> str:

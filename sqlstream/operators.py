@@ -77,6 +77,12 @@ OPERATORS: list[OperatorEntry] = [
         "window.window_aggregate:make_window_aggregate",
         "window_aggregate:plan_window_aggregate",
     ),
+    OperatorEntry(
+        "backfill:BackfillSpec",
+        planner="backfill:plan_backfilled_aggregate",
+        reader="source_readers:open_backfill",
+    ),
+    OperatorEntry("", planner="backfill:plan_backfill"),
     OperatorEntry("join:JoinSpec", "join.join:Join", "join:plan_join"),
     OperatorEntry("join:IntervalJoinSpec", "join.interval_join:IntervalJoin", "join:plan_join"),
     OperatorEntry("join:WindowJoinSpec", "window.window_join:WindowJoin", "join:plan_join"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from sqlstream import config
 from sqlstream.catalog import (
@@ -24,6 +25,9 @@ from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.inspection import FileInference, FunctionInspector, InstalledFunctions
+
+if TYPE_CHECKING:
+    from sqlstream.planner.bind.backfill import Backfills
 
 
 @dataclasses.dataclass
@@ -85,6 +89,7 @@ class BindContext:
     which files, modules and hints it may use. `check_table` runs the checks of a table's connector, which its descriptor cannot
     express: UserError without a position. `model_version` gives the SHA-256 of a model's file: UserError without a position when
     it is not there. `model_files` are the paths of those that the statement has named so far, by their SHA-256.
+    `backfills` are the histories of tables that an INSERT names.
     """
 
     catalog: CatalogReader
@@ -105,6 +110,7 @@ class BindContext:
     check_table: Callable[[CatalogTable], None] = lambda table: None
     model_version: Callable[[str], str] = lambda path: ""
     model_files: dict[str, str] = dataclasses.field(default_factory=dict)
+    backfills: Backfills | None = None
 
     def line_of(self, span: Span) -> int:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""

@@ -109,7 +109,7 @@ def insert_into(
     columns = _writable_columns(table, descriptor, options, span)
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
-    query = query or bind_query(statement.query, context)
+    query = query or _bound(statement, context)
     spans = output_spans(statement.query, len(query.schema))
     if statement.is_by_name:
         place = span_of(statement.query)
@@ -126,6 +126,18 @@ def insert_into(
         sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
     written = table_options.written_format(descriptor, options, context)
     return sink if written is None else dataclasses.replace(sink, format_mode=written.sink_mode)
+
+
+def _bound(statement: statements.Insert, context: BindContext) -> RelationalNode:
+    """The query of the statement, whose tables may have histories."""
+    if not statement.backfills:
+        return bind_query(statement.query, context)
+    from sqlstream.planner.bind.backfill import Backfills
+
+    backfills = Backfills(statement, root_namespace(context))
+    query = bind_query(statement.query, dataclasses.replace(context, backfills=backfills))
+    backfills.check_read()
+    return query
 
 
 def _literals(fixed: dict[str, Expression]) -> tuple[tuple[str, LiteralValue], ...]:

@@ -166,6 +166,7 @@ def _insert(parser: QueryParser) -> statements.Insert:
     is_by_name = _is_by_name(parser, bool(columns))
     query = parser.query()
     on_conflict, on_conflict_span = _on_conflict(parser)
+    backfills = _backfills(parser)
     return statements.Insert(
         *extent(parser, first),
         target=target,
@@ -177,7 +178,27 @@ def _insert(parser: QueryParser) -> statements.Insert:
         on_conflict_span=on_conflict_span,
         is_overwriting=is_overwriting,
         is_by_name=is_by_name,
+        backfills=backfills,
     )
+
+
+def _backfills(parser: QueryParser) -> tuple[statements.Backfill, ...]:
+    """Read WITH BACKFILL [table] FROM history [HAND OVER AT condition], …"""
+    found: list[statements.Backfill] = []
+    if not parser.at("WITH", "BACKFILL"):
+        return ()
+    parser.expect("WITH", "BACKFILL")
+    while not found or parser.accept(","):
+        first = parser.token
+        table = None if parser.at("FROM") else parser.qualified_name("a table of the query")
+        parser.expect("FROM", hint="write WITH BACKFILL FROM history, or WITH BACKFILL table FROM history")
+        source = parser.table_or_files()
+        condition = None
+        if parser.accept("HAND"):
+            parser.expect("OVER", "AT", hint="write HAND OVER AT ts >= TIMESTAMP '2026-01-01 00:00:00'")
+            condition = parser.value()
+        found.append(statements.Backfill(table, source, condition, Span(first.start, parser.previous_end)))
+    return tuple(found)
 
 
 def _is_by_name(parser: QueryParser, has_columns: bool) -> bool:

@@ -403,6 +403,10 @@ class RelationParser(PivotParser):
             raise self.refusal("a path in quotes is no table for a lookup", self.token, hint)
         return node
 
+    def table_or_files(self) -> exp.Expression:
+        """Read the name of a table, or a path in quotes, without an alias."""
+        return self._file_path() if self.at_string() else self._table()
+
     def query_of_file(self) -> exp.Expression:
         """Read a path in quotes as `SELECT * FROM` it."""
         start = self.token.start

@@ -547,6 +547,16 @@ class Query(Statement, frozen=True):
     query: exp.Expression
 
 
+class Backfill(msgspec.Struct, frozen=True):
+    """`[table] FROM history [HAND OVER AT condition]` of WITH BACKFILL: the rows of `table` (None: of the only one that the query
+    reads) for which `condition` is not true are those of `source`."""
+
+    table: Identifier | None
+    source: exp.Expression
+    condition: exp.Expression | None
+    span: Span
+
+
 class Insert(Statement, frozen=True):
     target: Identifier
     columns: tuple[Identifier, ...]
@@ -557,6 +567,7 @@ class Insert(Statement, frozen=True):
     on_conflict_span: Span | None = None
     is_overwriting: bool = False
     is_by_name: bool = False
+    backfills: tuple[Backfill, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True):

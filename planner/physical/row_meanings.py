@@ -41,14 +41,25 @@ def reading_spec(node: PhysicalNode) -> Any:
     """The spec of an aggregation whose columns are those of the rows that are aggregated: behind a LOCAL phase, that of the LOCAL
     phase. The meaning of a LOCAL phase is that of its input."""
     is_global = getattr(node.spec, "phase", None) is specs.AggregatePhase.GLOBAL
-    return node.inputs[0].node.spec if is_global else node.spec
+    return local_phase(node).spec if is_global else node.spec
+
+
+def local_phase(node: PhysicalNode) -> PhysicalNode:
+    """The LOCAL phase of a GLOBAL one, which may read what a batch engine has made of a history, too."""
+    source = node.inputs[0].node
+    return source.inputs[0].node if source.spec is None else source
 
 
 def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Meaning:
     """What the rows of a node mean, whose inputs have these meanings."""
     match node.spec:
+        case None if any(isinstance(i.node.spec, specs.BackfillSpec) for i in node.inputs):
+            # The history of a table is rows of it.
+            return inputs[0]
         case None:
             return _union(inputs, len(node.schema))
+        case specs.BackfillSpec() as spec:
+            return _by_position(digest_of("backfill", spec.table, spec.sql), (), len(node.schema))
         case specs.SourceSpec() as spec:
             return _source(spec, len(node.schema), time_zone)
         case specs.ValuesSpec() as spec:

@@ -29,6 +29,7 @@ from sqlstream.planner.physical.row_meanings import (
     Meaning,
     call_meaning,
     digest_of,
+    local_phase,
     meanings_of,
     pairing_meaning,
     reading_spec,
@@ -240,7 +241,7 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
 def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
     """What the accumulator columns of all calls hold, in their order; None when they are not the whole state of the calls."""
     spec, is_two_phases = reading_spec(node), reading_spec(node) is not node.spec
-    read = node.inputs[0].node.inputs[0].node if is_two_phases else node.inputs[0].node
+    read = local_phase(node).inputs[0].node if is_two_phases else node.inputs[0].node
     if isinstance(spec, specs.WindowAggregateSpec) and (not is_two_phases or spec.emit is not None):
         return None
     is_retracting = isinstance(spec, specs.GroupAggregateSpec) and spec.is_retracting
@@ -345,6 +346,8 @@ def _title(node: PhysicalNode) -> str:
     match node.spec:
         case specs.SourceSpec() as spec:
             return f"the position in table {spec.table}"
+        case specs.BackfillSpec() as spec:
+            return f"the history of table {spec.table}"
         case specs.SinkSpec() as spec:
             return f"the rows of table {spec.table}"
         case specs.WatermarkAssignerSpec() as spec:
@@ -388,8 +391,9 @@ def _bare(bracketed: str) -> str:
 
 def _read(node: PhysicalNode) -> tuple[Any, Schema]:
     """The spec of an aggregation, and the columns that it names."""
-    spec, source = reading_spec(node), node.inputs[0].node
-    return spec, _written(source if spec is node.spec else source.inputs[0].node)
+    spec = reading_spec(node)
+    below = node if spec is node.spec else local_phase(node)
+    return spec, _written(below.inputs[0].node)
 
 
 def _written(node: PhysicalNode) -> Schema:

@@ -39,7 +39,7 @@ class TableScan(base.RelationalNode):
     primary key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as
     versions of rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last
     one of a batch. `leaves_out_values`: its changes are events by key, and one that updates a row may lack values.
-    `varying_metadata`: metadata keys that a row and its retraction have different values of.
+    `varying_metadata`: metadata keys that a row and its retraction have different values of. `waits_for`: see SourceSpec.
     """
 
     table: CatalogTable
@@ -55,6 +55,7 @@ class TableScan(base.RelationalNode):
     keeps_changes: bool = False
     leaves_out_values: bool = False
     varying_metadata: frozenset[str] = frozenset()
+    waits_for: str = ""
 
     @property
     def marks_unknown(self) -> bool:
@@ -202,6 +203,7 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
         watermark=node.watermark,
         change_key=() if node.mode.is_insert_only else node.table.primary_key,
         are_versions=node.keeps_events,
+        waits_for=node.waits_for,
     )
     if not reads_events_by_key(dict(node.options), node.mode):
         return spec

@@ -14,7 +14,7 @@ from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from sqlstream.specs import ValuesSpec
+from sqlstream.specs import BackfillSpec, ValuesSpec
 from sqlstream.spi.connector import AssignedSplits
 
 
@@ -141,7 +141,7 @@ def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskResto
         return replace(restore, states=(), arrivals=None)
     key_groups = key_groups_of(subtask, vertex.parallelism, vertex.max_parallelism)
     # Rows that are part of the statement have no splits that could be assigned: each reader leaves out what any has read.
-    needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec)
+    needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec | BackfillSpec)
     states = tuple(
         SubtaskState(
             operators=_operators(

@@ -63,6 +63,13 @@ def open_values(head: HeadOpening) -> SourceReader:
     return ValuesReader(spec, schema, context.subtask, context.batch_rows, head.positions)
 
 
+def open_backfill(head: HeadOpening) -> SourceReader:
+    """The history of a table."""
+    from sqlstream.runtime.batch.backfill_reader import BackfillReader
+
+    return BackfillReader(head.chained, head.context, head.positions)
+
+
 class ValuesReader:
     """Returns all rows of a VALUES clause in subtask 0; other subtasks have none. `splits` are snapshots of the readers before,
     None without any. State: the batches not yet polled; a snapshot has the number of the rows that were."""

@@ -17,6 +17,7 @@ from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import DEFAULT_GROUP, Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import (
+    BackfillSpec,
     BatchQuerySpec,
     ChangingSinkSpec,
     InferTableSpec,
@@ -147,6 +148,8 @@ def read_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SourceSpec]]
             yield operator, operator.spec
         elif isinstance(operator.spec, LookupJoinSpec):
             yield operator, operator.spec.source
+        elif isinstance(operator.spec, BackfillSpec):
+            yield from ((operator, source) for source in operator.spec.sources)
 
 
 def written_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SinkSpec]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Union
 
 from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.backfill import BackfillSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import (
     CalcSpec,
@@ -64,6 +65,7 @@ else:
 
 __all__ = [
     "AggregatePhase",
+    "BackfillSpec",
     "BatchQuerySpec",
     "CalcSpec",
     "ChangelogNormalizeSpec",

@@ -40,7 +40,7 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
 
     Of a table whose rows are changes, `change_key` has the columns that rows are known by. `are_versions`: its rows are read
     as versions. A change of the key then ends the version of the old key at the time of the row behind it: the -D has the old
-    key, and the other values of that row.
+    key, and the other values of that row. `waits_for`: the group of the histories that are read before (specs.backfill).
     """
 
     table: str
@@ -55,6 +55,7 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     watermark: SourceWatermark | None = None
     change_key: tuple[str, ...] = ()
     are_versions: bool = False
+    waits_for: str = ""
 
 
 class EventSourceSpec(SourceSpec, frozen=True, tag="event_source"):

@@ -78,6 +78,8 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
             bound = LateRows.of(rows)
         else:
             bound = bind_table_source(found, overrides, namespace, span)
+            if namespace.context.backfills is not None:
+                bound = namespace.context.backfills.over(bound, path, span)
     return FromItem(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
 
 

@@ -12,7 +12,7 @@ from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.graph.operator_inputs import operator_inputs, reached_inputs
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
+from sqlstream.specs import BackfillSpec, SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
 
 Reached = dict[int, frozenset[tuple[int, int]]]
 
@@ -59,7 +59,7 @@ class Lineage:
         """What tells which state the operator goes on with: claims of operators that it feeds, or of a watermark's source. A sink
         goes on whatever feeds it."""
         if isinstance(operator.spec, WatermarkAssignerSpec):
-            sources = (id for id in claims if isinstance(self._present[id].spec, SourceSpec | ValuesSpec))
+            sources = (id for id in claims if isinstance(self._present[id].spec, SourceSpec | ValuesSpec | BackfillSpec))
             read = (id for id in sources if any(d == operator.id for d, _ in self._reached[id]))
             return [Evidence(claims[id], 0, True) for id in read]
         return [

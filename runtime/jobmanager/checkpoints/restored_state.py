@@ -25,7 +25,7 @@ from sqlstream.runtime.jobmanager.checkpoints.rescaled_in_flight import arrivals
 from sqlstream.runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 from sqlstream.runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream.secrets import MASK, masked
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import BackfillSpec, SinkSpec, SourceSpec, ValuesSpec
 
 NAMES_SHOWN_MAX = 10
 
@@ -139,7 +139,7 @@ def _renamed(saved: SavedOperator, old: OperatorIdentity, new: ChainedOperator) 
 
 def _positions(vertex: JobVertex, head: VertexState | None) -> tuple[Positions | None, ...]:
     """Those of the readers; at another parallelism they are shared out in turn."""
-    if head is None or not isinstance(vertex.operators[0].spec, SourceSpec | ValuesSpec):
+    if head is None or not isinstance(vertex.operators[0].spec, SourceSpec | ValuesSpec | BackfillSpec):
         return (None,) * vertex.parallelism
     if head.parallelism == vertex.parallelism:
         return positions_of(head)

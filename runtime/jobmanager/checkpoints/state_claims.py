@@ -16,7 +16,7 @@ from sqlstream.runtime.jobmanager.checkpoints.lineage import (
     feeds_some,
     state_of,
 )
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
+from sqlstream.specs import BackfillSpec, SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
 
 
 def claims_of(manifest: CheckpointManifest, job: JobGraph) -> dict[int, Claim]:
@@ -45,7 +45,7 @@ def claims_of(manifest: CheckpointManifest, job: JobGraph) -> dict[int, Claim]:
         same = saved_by_meaning.get(state_of(operators[0]).id)
         if same is None:
             continue
-        if isinstance(operators[0].spec, SourceSpec | ValuesSpec):
+        if isinstance(operators[0].spec, SourceSpec | ValuesSpec | BackfillSpec):
             claims |= claims_of_sources(operators, same, claims, lineage)
         else:
             claims |= _paired(operators, same, claims, lineage)
@@ -56,7 +56,7 @@ def _turn(operators: Sequence[ChainedOperator], lineage: Lineage) -> tuple[int, 
     """Operators come behind those that they feed, then sources, then watermarks."""
     if isinstance(operators[0].spec, WatermarkAssignerSpec):
         return (2, 0)
-    is_source = isinstance(operators[0].spec, SourceSpec | ValuesSpec)
+    is_source = isinstance(operators[0].spec, SourceSpec | ValuesSpec | BackfillSpec)
     return (1, 0) if is_source else (0, -max(lineage.depths[o.id] for o in operators))
 
 

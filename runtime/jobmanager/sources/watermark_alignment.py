@@ -10,6 +10,7 @@ from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import ReportWatermark
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.specs import SourceSpec
+from sqlstream.specs.backfill import waiting_alignment
 from sqlstream.specs.watermark import Alignment
 
 
@@ -79,7 +80,10 @@ class WatermarkAlignment:
         if self._read is not job_graph:
             self._read = job_graph
             heads = {v.id: v.operators[0].spec for v in job_graph.vertices}
-            found = {v: Alignment.of(s.options) for v, s in heads.items() if isinstance(s, SourceSpec)}
+            found = {
+                v: waiting_alignment(s) or (Alignment.of(s.options) if isinstance(s, SourceSpec) else None)
+                for v, s in heads.items()
+            }
             self._alignments = {v: alignment for v, alignment in found.items() if alignment is not None}
         if len(self._progress) > 2 * sum(len(self._graph.vertices[v]) for v in self._alignments):
             present = {e.execution_id for e in self._graph.executions()}

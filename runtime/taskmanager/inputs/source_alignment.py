@@ -12,7 +12,8 @@ from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.operators.watermark_assigner import WatermarkAssigner
 from sqlstream.runtime.taskmanager.events import WatermarkReported
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
-from sqlstream.specs import SourceSpec
+from sqlstream.specs import BackfillSpec, SourceSpec
+from sqlstream.specs.backfill import waiting_alignment
 from sqlstream.specs.watermark import Alignment, WatermarkAssignerSpec
 from sqlstream.spi.connector import AlignsSplits, SourceReader
 
@@ -73,6 +74,21 @@ class SourceAlignment:
             self._reader.align(watermark_ms)
 
 
+class WaitForHistory(SourceAlignment):
+    """Holds a table until the histories of its group have ended, and then lets it go for ever.
+
+    The histories are where no event time is, and the table is one millisecond ahead of them."""
+
+    def may_read(self) -> bool:
+        return self._allowed_ms > WATERMARK_MIN or super().may_read()
+
+    def due_s(self) -> float:
+        return self._interval_ms / 1000 if self._allowed_ms > WATERMARK_MIN else super().due_s()
+
+    def on_allowed(self, watermark_ms: int) -> None:
+        self._allowed_ms = max(self._allowed_ms, watermark_ms)
+
+
 def source_alignment(
     task: TaskDeploymentDescriptor,
     reader: SourceReader,
@@ -81,6 +97,12 @@ def source_alignment(
 ) -> SourceAlignment | None:
     """None for a table that waits for nobody. UserError SS4003 when the watermark is made by another task than the reader's."""
     head, *behind = task.vertex.operators
+    group = waiting_alignment(head.spec)
+    if group is not None:
+        is_history = isinstance(head.spec, BackfillSpec)
+        kind = SourceAlignment if is_history else WaitForHistory
+        place = (WATERMARK_MIN if is_history else WATERMARK_MIN + 1, False)
+        return kind(task.execution_id, group, reader, lambda: place, report, steady_ms)
     alignment = Alignment.of(head.spec.options) if isinstance(head.spec, SourceSpec) else None
     if alignment is None or config.get(task.config, "execution.runtime-mode") == "BATCH":
         return None

@@ -1,0 +1,278 @@
+"""The history of a table, and the table itself behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, SortKey
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational.aggregate import Aggregate
+from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.node import RelationalNode, rewrite
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.sort import Sort
+from sqlstream.planner.relational.union import Union
+from sqlstream.planner.relational.window_tvf import WindowTvf
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import (
+    AggregatePhase,
+    BackfillSpec,
+    CalcSpec,
+    GroupAggregateSpec,
+    WindowAggregateSpec,
+    WindowKind,
+)
+from sqlstream.types import BIGINT, DOUBLE, LogicalType
+
+HISTORY, LIVE = 0, 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Backfill(Union):
+    """The rows of a history and then those of the table `table`: a UNION ALL whose first branch a batch engine reads to its end
+    before anything of the second is read. `group` names what waits. `is_by_time`: all rows of the second branch are at or after
+    a moment of event time that no row of the first reaches."""
+
+    table: str
+    group: str
+    is_by_time: bool
+
+    def describe(self) -> str:
+        return f"table=[{self.table}], byTime=[{str(self.is_by_time).lower()}]"
+
+
+def plan_backfill(planning: Planning, inputs: Inputs, node: Backfill) -> PhysicalNode:
+    """UserError SS3503: what reads these rows is no aggregation, which alone is built from a history."""
+    raise UserError(
+        "SS3503",
+        f'the query uses rows of table "{node.table}" one by one, and only aggregates are built from a history',
+        span=node.span,
+        detail="filters, projections and windows may stand between the table and GROUP BY, but no join, ranking or OVER",
+        hint="read both as a stream: FROM (SELECT … FROM history UNION ALL SELECT … FROM table)",
+    )
+
+
+def plan_backfilled_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode | None:
+    """GROUP BY over a table with a history: the GLOBAL phase gets what the LOCAL phase makes of the table's rows, and what a
+    batch engine makes of the history's. None for any other GROUP BY.
+
+    Partial results may be merged in any order, so the state is that of one run over all rows. UserError SS3503 where there is no
+    LOCAL phase, SS3502 for windows of event time that close by rows of the history."""
+    backfill = _below(node.input)
+    if backfill is None:
+        return None
+
+    def only(branch: int) -> RelationalNode:
+        return rewrite(node.input, lambda n: backfill.branches[branch] if n is backfill else n)
+
+    planned = inputs.of(dataclasses.replace(node, input=only(LIVE)), needs_row_watermark=False)
+    history = dataclasses.replace(node, input=only(HISTORY))
+    return _with_history(planning, planned, history, backfill)
+
+
+def _below(node: RelationalNode) -> Backfill | None:
+    """The table with a history that the rows come from, unless an operator that keeps rows is between."""
+    while not isinstance(node, Backfill):
+        is_session = isinstance(node, WindowTvf) and node.window.kind is WindowKind.SESSION
+        if not isinstance(node, Filter | Project | WindowTvf) or is_session:
+            return None
+        node = node.input
+    return node
+
+
+def _with_history(
+    planning: Planning, node: PhysicalNode, history: Aggregate, backfill: Backfill
+) -> PhysicalNode:
+    """The plan of an aggregation with one more input of its GLOBAL phase."""
+    below = node.inputs[0]
+    if isinstance(node.spec, CalcSpec):
+        source = _with_history(planning, below.node, history, backfill)
+    elif getattr(node.spec, "phase", None) is AggregatePhase.GLOBAL:
+        read = _history(planning, below.node, history, backfill)
+        source = planning.node(
+            "Union",
+            None,
+            (PhysicalInput(below.node), PhysicalInput(read)),
+            below.node.schema,
+            below.node.traits,
+            describe("Union", all="[true]", union=f"[{', '.join(below.node.schema.names)}]"),
+            backfill.span,
+        )
+    else:
+        raise _refusal("is computed in one phase, and a history gives partial results", history, backfill.span)
+    return planning.node(
+        node.name,
+        node.spec,
+        over(source, below.exchange),
+        node.schema,
+        node.traits,
+        node.description,
+        node.span,
+        parallelism=node.parallelism,
+    )
+
+
+def _refusal(problem: str, node: Aggregate, span: Span | None) -> UserError:
+    calls = ", ".join(dict.fromkeys(call.function for call in node.calls)) or "DISTINCT"
+    return UserError(
+        "SS3503",
+        f"the aggregation of {calls} {problem}",
+        span=node.span or span,
+        detail="COUNT, SUM, AVG, MIN, MAX, variances and DISTINCT have partial results; calls with DISTINCT, calls that depend on"
+        " the order of rows, and SESSION windows have none",
+        hint="leave WITH BACKFILL out and read both as a stream, or RESET 'table.optimizer.agg-phase-strategy' if that is ONE_PHASE",
+    )
+
+
+def _history(planning: Planning, local: PhysicalNode, node: Aggregate, backfill: Backfill) -> PhysicalNode:
+    """What the batch engine makes of the history: rows as `local` has them."""
+    from sqlstream.planner.batch import bounded_source, lower_plan, scans_of
+
+    assert isinstance(local.spec, GroupAggregateSpec | WindowAggregateSpec)
+    root = _partials(node, local, backfill)
+    scans = scans_of(root)
+    try:
+        lowered = lower_plan(root, scans, "duckdb", planning.settings)
+    except UserError as error:
+        if error.code == "SS3301":
+            error.hint = "leave WITH BACKFILL out and read both as a stream"
+        raise error.at(backfill.span) from None
+    sources = tuple(bounded_source(scan, planning.connectors) for scan in scans)
+    bounds = _bounds(local)
+    width = len(local.schema)
+    spec = BackfillSpec(
+        backfill.table,
+        backfill.group,
+        lowered.sql,
+        sources,
+        lowered.shared,
+        lowered.changes,
+        lowered.functions,
+        tuple(range(width - bounds, width)),
+    )
+    names = ", ".join(dict.fromkeys(source.table for source in sources))
+    return planning.node(
+        f"Backfill: {backfill.table}",
+        spec,
+        (),
+        local.schema,
+        Traits(),
+        describe("Backfill", table=f"[{backfill.table}]", history=f"[{names}]", engine="duckdb"),
+        backfill.span,
+        parallelism=1,
+    )
+
+
+def _bounds(local: PhysicalNode) -> int:
+    """How many columns of the LOCAL phase are bounds of slices or windows."""
+    if not isinstance(local.spec, WindowAggregateSpec):
+        return 0
+    return 1 if local.spec.time_column >= 0 else 2
+
+
+def _partials(node: Aggregate, local: PhysicalNode, backfill: Backfill) -> RelationalNode:
+    """The relational plan of the partial results, in the order of their keys."""
+    source, keys = node.input, node.keys
+    if isinstance(local.spec, WindowAggregateSpec):
+        source, keys = _windowed(node, local.spec, backfill)
+    calls, projected = _calls(node, source.schema, len(keys))
+    types = source.schema.types
+    fields = (Field(f"k{i}", types[k]) for i, k in enumerate(keys))
+    sums = (Field(f"a{i}", call.type) for i, call in enumerate(calls))
+    # Without a call a group is a row by itself.
+    grouped = Aggregate(input=source, keys=keys, calls=calls, schema=Schema((*fields, *sums)), span=node.span)
+    bounds = _bounds(local)
+    own = len(keys) - bounds
+    references = tuple(InputRef(i, types[k]) for i, k in enumerate(keys))
+    columns = (*references[:own], *projected, *references[own:])
+    names = (f"c{i}" for i in range(len(columns)))
+    schema = Schema(tuple(Field(name, c.type) for name, c in zip(names, columns, strict=True)))
+    made = Project(input=grouped, expressions=columns, schema=schema, span=node.span)
+    places = (*range(own), *range(len(columns) - bounds, len(columns)))
+    order = tuple(SortKey(place, is_descending=False, is_nulls_first=True) for place in places)
+    return Sort(input=made, order=order, schema=schema, span=node.span) if order else made
+
+
+def _windowed(
+    node: Aggregate, spec: WindowAggregateSpec, backfill: Backfill
+) -> tuple[RelationalNode, tuple[int, ...]]:
+    """The rows with the bounds of their slices or windows, and the keys with those bounds behind them."""
+    if not spec.window.is_event_time:
+        raise UserError(
+            "SS3503",
+            "the windows are of processing time, which rows of a history do not have",
+            span=node.span or backfill.span,
+            hint="group by windows of a column with a watermark",
+        )
+    if not backfill.is_by_time:
+        raise UserError(
+            "SS3502",
+            f'rows of table "{backfill.table}" may be older than those of its history, and late behind them',
+            span=backfill.span,
+            hint="part the rows by event time: HAND OVER AT ts >= TIMESTAMP '2026-01-01 00:00:00'",
+        )
+    source = node.input
+    keys = spec.keys
+    if not isinstance(source, WindowTvf) or not {len(source.input.schema), len(source.input.schema) + 1} <= set(
+        node.keys
+    ):
+        # The bounds are columns, whoever made them.
+        return source, (*keys, spec.window_end_column, spec.window_start_column)
+    width = len(source.input.schema)
+    if spec.time_column < 0:
+        return source, (*keys, width + 1, width)
+    slices = msgspec.structs.replace(
+        spec.window, kind=WindowKind.TUMBLE, size_ms=spec.window.slice_ms, slide_ms=0
+    )
+    return dataclasses.replace(source, window=slices), (*keys, width + 1)
+
+
+def _calls(
+    node: Aggregate, schema: Schema, key_count: int
+) -> tuple[tuple[AggregateCall, ...], tuple[Expression, ...]]:
+    """The calls by which an engine computes all partial results, and the columns of these over keys and calls."""
+    calls: list[AggregateCall] = []
+    columns: list[Expression] = []
+
+    def added(call: AggregateCall, function: str, t: LogicalType) -> InputRef:
+        made = msgspec.structs.replace(call, function=function, type=t)
+        if made not in calls:
+            calls.append(made)
+        return InputRef(key_count + calls.index(made), t)
+
+    for call in node.calls:
+        fields = accumulator_fields(call, schema)
+        if fields is None or call.ref is not None:
+            raise _refusal(f"has no partial result of {call.function}", node, node.span)
+        match call.function:
+            case "COUNT":
+                columns.append(added(call, "COUNT", BIGINT.not_null()))
+            case "MIN" | "MAX":
+                columns.append(added(call, call.function, fields[0].type))
+            case "SUM" | "AVG":
+                columns.append(_or_zero(added(call, "SUM", fields[0].type)))
+                columns.append(added(call, "COUNT", BIGINT.not_null()))
+            case _:
+                count = added(call, "COUNT", BIGINT.not_null())
+                number = Call("CAST", (count,), DOUBLE.not_null())
+                mean, variance = (_or_zero(added(call, f, DOUBLE)) for f in ("AVG", "VAR_POP"))
+                columns += [count, mean, Call("*", (variance, number), DOUBLE.not_null())]
+    return tuple(calls), tuple(columns)
+
+
+def _or_zero(value: InputRef) -> Expression:
+    """Of no values a sum is NULL for an engine, and 0 between LOCAL and GLOBAL."""
+    t = value.type.not_null()
+    zero: int | float | str = 0
+    if t.root is sql.TypeRoot.DECIMAL:
+        zero = "0"
+    elif t.root is sql.TypeRoot.DOUBLE:
+        zero = 0.0
+    return Call("COALESCE", (value, Literal(zero, t)), t)
