@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
 
 import msgspec
 
 from sqlstream import config
 from sqlstream.batch_plan import table_names
-from sqlstream.catalog import ObjectPath
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
@@ -18,36 +16,30 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.compile import job_name
 from sqlstream.planner.graphs import collecting
 from sqlstream.planner.guards import refuse_depth
-from sqlstream.planner.lower.engine import HostedFunctions
+from sqlstream.planner.lower.query import (
+    STREAM_HINT,
+    LoweredPlan,
+    bounded_source,
+    lower_plan,
+    scans_of,
+)
 from sqlstream.planner.relational.lookup_join import looked_up_table
 from sqlstream.planner.relational.nodes import (
     LookupJoin,
     RelationalNode,
     Sink,
     TableScan,
-    rewrite,
     walk_nodes,
 )
 from sqlstream.planner.relational.scan import (
-    EVENTS_DUPLICATE,
-    changes_are_doubled,
     find_connector,
-    source_spec,
 )
 from sqlstream.planner.relational.sink import sink_spec
 from sqlstream.planner.rules import optimise
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
-from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.specs.sink import OnConflict
-from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import STRING
-
-Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]
-"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine; it adds to the hosted functions."""
-
-MODE = "execution.runtime-mode"
-STREAM_HINT = f"run it as a stream: SET '{MODE}' = 'STREAMING'"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,36 +110,8 @@ def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
     return JobGraph(job_id, "explain", (asking,), (), graph.config)
 
 
-def scans_of(root: RelationalNode) -> tuple[TableScan, ...]:
-    """The distinct scans below a node, such as a sink, in the order of the statement."""
-    return tuple(dict.fromkeys(node for node in walk_nodes(root) if isinstance(node, TableScan)))
-
-
-def lower(engine: str) -> Lower:
-    """How plans become SQL of an engine."""
-    if engine == "spark":
-        from sqlstream.planner.lower.spark import lower_spark
-
-        return lower_spark
-    from sqlstream.planner.lower.duckdb import lower_duckdb
-
-    return lower_duckdb
-
-
 def _source(scan: TableScan, context: BindContext) -> SourceSpec:
     return bounded_source(scan, context.connectors)
-
-
-def bounded_source(scan: TableScan, connectors: Mapping[str, ConnectorDescriptor]) -> SourceSpec:
-    """What a batch reads for a scan. UserError SS3302 for a table that never ends."""
-    if not scan.is_bounded:
-        raise UserError(
-            "SS3302",
-            f'table "{scan.table.path.name}" never ends, so a batch statement cannot read it',
-            span=scan.span,
-            hint=f"{STREAM_HINT}, or bound the table (DESCRIBE CONNECTOR shows how)",
-        )
-    return source_spec(scan, find_connector(connectors, scan.table, dict(scan.options), scan.span))
 
 
 def _vertex(
@@ -201,20 +165,7 @@ def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink)
     return ChainedOperator(id, uid, name, spec, query_id, (schema,), (mode,), schema, mode, name, node.span)
 
 
-@dataclasses.dataclass(frozen=True)
-class LoweredPlan:
-    """A plan as SQL of an engine over the tables t0, t1, …, of which `shared` are read more than once, and `changes` hold
-    changes. `functions` are those of the stream that the SQL calls."""
-
-    sql: str
-    shared: tuple[str, ...]
-    changes: tuple[str, ...]
-    functions: tuple[HostedFunction, ...]
-
-
-def _lowered_sink(
-    sink: Sink, scans: tuple[TableScan, ...], engine: str, context: BindContext
-) -> LoweredPlan:
+def _lowered_sink(sink: Sink, scans: tuple[TableScan, ...], engine: str, context: BindContext) -> LoweredPlan:
     if sink.on_conflict is OnConflict.NOTHING:
         raise UserError(
             "SS3301",
@@ -235,58 +186,6 @@ def _lowered_sink(
         if error.code == "SS3301" and not error.hint:
             error.hint = STREAM_HINT
         raise error.at(sink.span) from None
-
-
-def lower_plan(
-    root: RelationalNode, scans: tuple[TableScan, ...], engine: str, settings: Mapping[str, str]
-) -> LoweredPlan:
-    """The plan, which reads these scans, in the SQL of an engine. UserError SS3301 for what the engine lacks."""
-    names = dict(zip(scans, table_names(len(scans)), strict=True))
-    is_doubled = bool(config.get(settings, EVENTS_DUPLICATE))
-
-    def renamed(node: RelationalNode) -> RelationalNode:
-        return _renamed(node, names[node], is_doubled) if isinstance(node, TableScan) else node
-
-    time_zone = str(config.get(settings, "table.local-time-zone"))
-    functions = HostedFunctions()
-    sql = lower(engine)(
-        rewrite(root, renamed), {name: name for name in names.values()}, time_zone, functions
-    )
-    return LoweredPlan(
-        sql,
-        tuple(name for scan, name in names.items() if _times_read(root, scan) > 1),
-        tuple(name for scan, name in names.items() if not scan.mode.is_insert_only),
-        functions.found,
-    )
-
-
-def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
-    """The scan of the relation that the engine sees: filters and limit are applied by our readers, but for filters of changes.
-    `is_doubled`: changes may come twice."""
-    path = ObjectPath(scan.table.path.catalog, scan.table.path.database, name)
-    columns = tuple(f"c{i}" for i in range(len(scan.schema)))
-    own = [*scan.columns, *(field.name for field in scan.metadata)]
-    keys = tuple(columns[own.index(key)] for key in scan.table.primary_key if key in scan.columns)
-    table = msgspec.structs.replace(scan.table, path=path, primary_key=keys)
-    filters = () if scan.mode.is_insert_only else scan.filters
-    made = dataclasses.replace(scan, table=table, columns=columns, metadata=(), filters=filters, limit=-1)
-    if is_doubled and changes_are_doubled(scan):
-        # The last change of a key says whether it is there, as in a table of changes by key with operations.
-        return dataclasses.replace(made, mode=ChangelogMode.UPSERT)
-    return made
-
-
-def _times_read(root: RelationalNode, scan: TableScan) -> int:
-    """How often a scan is read when the plan is written out as a tree; 2 stands for more."""
-    counted: dict[int, int] = {}
-
-    def count(node: RelationalNode) -> int:
-        if id(node) not in counted:
-            times = 1 if node == scan else sum(count(each) for each in node.inputs)
-            counted[id(node)] = min(times, 2)
-        return counted[id(node)]
-
-    return count(root)
 
 
 def _uid(number: int, query: BatchQuerySpec, sources: tuple[SourceSpec, ...], sink: SinkSpec) -> str:

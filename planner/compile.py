@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sqlstream import config
 from sqlstream.changelog import ChangelogMode
@@ -22,6 +23,7 @@ from sqlstream.planner.physical.changelog import (
     without_idle_keeping,
 )
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.planner.physical.planning import LoweredHistory
 from sqlstream.planner.physical.state_identity import identify_states
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.relational.planner import plan_statements
@@ -56,7 +58,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     settings = context.config
     is_reuse_enabled = bool(config.get(settings, "table.optimizer.reuse-sub-plan-enabled"))
     optimised = optimise(nodes, context.connectors, is_reuse_enabled)
-    physical = plan_statements(optimised, settings, context.connectors)
+    physical = plan_statements(optimised, settings, context.connectors, _lower_history)
     physical = infer_changelog_modes(physical, context.connectors)
     physical = without_idle_keeping(physical)
     physical = drop_update_before(physical, context.connectors)
@@ -72,6 +74,13 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
         scaling,
     )
     return CompiledPlan(nodes, optimised, physical, stream_graph, with_latency_target(job_graph))
+
+
+def _lower_history(*given: Any) -> LoweredHistory:
+    """As `lower_history`, which few statements load."""
+    from sqlstream.planner.lower.query import lower_history
+
+    return lower_history(*given)
 
 
 @refuse_depth()

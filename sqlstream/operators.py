@@ -79,10 +79,9 @@ OPERATORS: list[OperatorEntry] = [
     ),
     OperatorEntry(
         "backfill:BackfillSpec",
-        planner="backfill:plan_backfilled_aggregate",
+        planner="backfill:plan_backfill",
         reader="source_readers:open_backfill",
     ),
-    OperatorEntry("", planner="backfill:plan_backfill"),
     OperatorEntry("join:JoinSpec", "join.join:Join", "join:plan_join"),
     OperatorEntry("join:IntervalJoinSpec", "join.interval_join:IntervalJoin", "join:plan_join"),
     OperatorEntry("join:WindowJoinSpec", "window.window_join:WindowJoin", "join:plan_join"),

@@ -117,7 +117,7 @@ def inferring_job(options: dict[str, str], job_id: str, config: Mapping[str, str
     uid = hashlib.sha256(repr(spec).encode()).hexdigest()[:32]
     name = "InferTable"
     head = ChainedOperator(0, f"{uid}-infer", name, spec, NETWORK_INPUT, (), (), ANSWER, mode, name)
-    return JobGraph(job_id, FILES_NAME, (collecting_vertex(uid, head),), (), dict(config))
+    return JobGraph(job_id, FILES_NAME, (collecting_vertex(uid, head),), (), _without_state(config))
 
 
 # The job that imports a Python function for its declaration.
@@ -134,4 +134,10 @@ def inspecting_job(
     uid = hashlib.sha256(repr(spec).encode()).hexdigest()[:32]
     name = "InspectFunction"
     head = ChainedOperator(0, f"{uid}-inspect", name, spec, NETWORK_INPUT, (), (), ANSWER, mode, name)
-    return JobGraph(job_id, FUNCTIONS_NAME, (collecting_vertex(uid, head),), (), dict(config), python=python)
+    vertices = (collecting_vertex(uid, head),)
+    return JobGraph(job_id, FUNCTIONS_NAME, vertices, (), _without_state(config), python=python)
+
+
+def _without_state(config: Mapping[str, str]) -> dict[str, str]:
+    """The state that a session names is for the job of the statement, and not for those that it asks before."""
+    return {key: value for key, value in config.items() if key != "execution.state-recovery.path"}

@@ -20,11 +20,11 @@ from sqlstream.planner.batch import (
     compile_batch,
     explaining_job,
     plan_batch_sources,
-    scans_of,
 )
 from sqlstream.planner.compile import CompiledPlan, compile_statements
 from sqlstream.planner.estimates import TableSizes, explain_cost
 from sqlstream.planner.explain import inferred_sections
+from sqlstream.planner.lower.query import scans_of
 from sqlstream.planner.relational.node import explain_relation
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream.specs import SourceSpec

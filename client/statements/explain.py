@@ -55,8 +55,8 @@ def explain_plan_of(statement: Statement, session: PlanningSession, details: tup
 
 def _table_sizes(sinks: tuple[Sink, ...], session: PlanningSession) -> TableSizes:
     """The sizes of the tables that a plan reads, where connectors can tell them."""
-    from sqlstream.planner.batch import scans_of
     from sqlstream.planner.estimates import TableSizes
+    from sqlstream.planner.lower.query import scans_of
     from sqlstream.planner.relational.scan import find_connector, scan_spec
     from sqlstream.runtime.connectors import connector, descriptors
 

@@ -23,9 +23,10 @@ from sqlstream.client.verification.written_table import verify_written
 from sqlstream.errors import JobError, SqlStreamError, UserError
 from sqlstream.expressions import AggregateCall, Call, InputRef, Literal, walk
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.batch import CompiledBatch, is_bounded, scans_of
+from sqlstream.planner.batch import CompiledBatch, is_bounded
 from sqlstream.planner.bind.sink import collecting_sink
 from sqlstream.planner.compile import CompiledPlan, compile_statements
+from sqlstream.planner.lower.query import scans_of
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.node import Key, RelationalNode
 from sqlstream.planner.relational.nodes import Sink

@@ -16,7 +16,6 @@ from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.relations.tables import bind_file, bind_table
 from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.dialect import nodes, statements
-from sqlstream.planner.relational.backfill import Backfill
 from sqlstream.planner.relational.nodes import (
     Filter,
     Project,
@@ -26,6 +25,7 @@ from sqlstream.planner.relational.nodes import (
     rewrite,
     walk_nodes,
 )
+from sqlstream.planner.relational.union import Backfill
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN, LogicalType, is_rowtime
 
@@ -45,12 +45,14 @@ class Backfills:
             span = each.table.span if each.table is not None else each.span
             path = resolve_path(parts, namespace.catalog, namespace.database, span)
             if path in self._by_table:
-                raise UserError("SS3500", f'table "{path.name}" has two histories', span=span, hint="leave one out")
+                raise UserError(
+                    "SS3500", f'table "{path.name}" has two histories', span=span, hint="leave one out"
+                )
             self._by_table[path] = each
 
     def over(self, live: RelationalNode, path: ObjectPath, span: Span | None) -> RelationalNode:
-        """The rows of a table with those of its history, if it has one. UserError SS3501 for other columns, SS3502 for a condition
-        that does not part rows for good, SS3504 for a table that cannot wait for its history."""
+        """The rows of a table with those of its history, if it has one. UserError SS3501 for other columns, SS3502 for a
+        condition that does not part rows for good, SS3504 for a table that cannot wait for its history."""
         backfill = self._by_table.get(path)
         if backfill is None:
             return live
@@ -86,8 +88,7 @@ class Backfills:
                     "SS3500",
                     f'the query does not read table "{path.name}"',
                     span=each.table.span if each.table is not None else each.span,
-                    hint=suggest(path.name, [p.name for p in self._read], "tables")
-                    or "name a table behind FROM of the query",
+                    hint="name a table behind FROM of the query",
                 )
 
     def _history(self, live: RelationalNode, backfill: statements.Backfill) -> RelationalNode:
@@ -138,7 +139,7 @@ def _check_waits(live: RelationalNode, path: ObjectPath, span: Span) -> None:
                 "SS3504",
                 f'table "{path.name}" waits for others by its watermark, and cannot wait for a history, too',
                 span=span,
-                hint="leave out 'scan.watermark.alignment.group' in this statement: t /*+ OPTIONS(…) */ cannot take it away",
+                hint="leave out 'scan.watermark.alignment.group', which is an option of the table or of its hint",
             )
         if isinstance(node, TableScan) and not node.mode.is_insert_only:
             raise UserError(
@@ -183,4 +184,7 @@ def _is_by_time(condition: Expression) -> bool:
     if not isinstance(condition, Call) or condition.function not in (">=", ">"):
         return False
     time, moment = condition.args
+    if isinstance(time, Call) and time.function == "CAST" and time.type.root is time.args[0].type.root:
+        # More digits, or fewer, leave times in their order.
+        (time,) = time.args
     return isinstance(time, InputRef) and is_rowtime(time.type) and not inputs_of(moment)

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from sqlstream import config
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.schema import Schema
-from sqlstream.specs import LookupJoinSpec, Spec
+from sqlstream.specs import LookupJoinSpec, SourceSpec, Spec
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import CONSTRUCTED_ROOTS, LogicalType
 
 OPERATORS_MAX = 10_000
 
 
+@dataclasses.dataclass(frozen=True)
+class LoweredHistory:
+    """A query of DuckDB over the history of a table: see BackfillSpec."""
+
+    sql: str
+    sources: tuple[SourceSpec, ...]
+    shared: tuple[str, ...]
+    changes: tuple[str, ...]
+    functions: tuple[HostedFunction, ...]
+
+
+LowerHistory = Callable[
+    [Any, Mapping[str, ConnectorDescriptor], Mapping[str, str]],
+    LoweredHistory,
+]
+"""A relational plan, the connectors and the settings, as a query of DuckDB."""
+
+
+def _no_history(*_: object) -> LoweredHistory:
+    raise InternalError("histories are not planned here")
+
+
 class Planning:
     """Settings, descriptors and interned nodes for planning operators.
 
     `shared` holds the relational nodes with several consumers: their projections are not merged into the consumers,
-    each of which would compute them. With `is_reuse_enabled`, equal operators over equal inputs are one node.
+    each of which would compute them. `lower_history` lowers to a batch engine, which is done above this layer. With
+    `is_reuse_enabled`, equal operators over equal inputs are one node.
     """
 
     def __init__(
@@ -33,10 +58,12 @@ class Planning:
         settings: Mapping[str, str],
         connectors: Mapping[str, ConnectorDescriptor],
         shared: frozenset[object] = frozenset(),
+        lower_history: LowerHistory = _no_history,
     ) -> None:
         self.settings = settings
         self.connectors = connectors
         self.shared = shared
+        self.lower_history = lower_history
         self.is_reuse_enabled = bool(self.setting("table.optimizer.reuse-sub-plan-enabled"))
         self.state_ttl_ms = int(self.setting("table.exec.state.ttl"))
         self.process_uids: dict[str, object] = {}

@@ -14,7 +14,11 @@ from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import ADDITIVE, require_retractable
 from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.expand import Expand
 from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.union import Backfill
+from sqlstream.planner.relational.unnest import Unnest
 from sqlstream.planner.relational.window_tvf import WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
@@ -96,6 +100,16 @@ def _window_column(node: base.RelationalNode, column: int) -> tuple[WindowTvf | 
 
 def _without(key: base.Key, column: int) -> base.Key:
     return tuple(each for each in key if each != column)
+
+
+def history_below(node: base.RelationalNode) -> Backfill | None:
+    """The table with a history that the rows come from, unless an operator that keeps rows is between."""
+    while not isinstance(node, Backfill):
+        is_session = isinstance(node, WindowTvf) and node.window.kind is WindowKind.SESSION
+        if not isinstance(node, Filter | Project | Expand | Unnest | WindowTvf) or is_session:
+            return None
+        node = node.input
+    return node
 
 
 # Group aggregates: GROUP BY over the whole stream, in one phase or two.

@@ -14,11 +14,11 @@ from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.planner.relational.aggregate import Aggregate
-from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.calc import Project
 from sqlstream.planner.relational.node import RelationalNode, rewrite
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.planner.relational.sort import Sort
-from sqlstream.planner.relational.union import Union
+from sqlstream.planner.relational.union import Backfill
 from sqlstream.planner.relational.window_tvf import WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import (
@@ -34,20 +34,6 @@ from sqlstream.types import BIGINT, DOUBLE, LogicalType
 HISTORY, LIVE = 0, 1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Backfill(Union):
-    """The rows of a history and then those of the table `table`: a UNION ALL whose first branch a batch engine reads to its end
-    before anything of the second is read. `group` names what waits. `is_by_time`: all rows of the second branch are at or after
-    a moment of event time that no row of the first reaches."""
-
-    table: str
-    group: str
-    is_by_time: bool
-
-    def describe(self) -> str:
-        return f"table=[{self.table}], byTime=[{str(self.is_by_time).lower()}]"
-
-
 def plan_backfill(planning: Planning, inputs: Inputs, node: Backfill) -> PhysicalNode:
     """UserError SS3503: what reads these rows is no aggregation, which alone is built from a history."""
     raise UserError(
@@ -59,15 +45,14 @@ def plan_backfill(planning: Planning, inputs: Inputs, node: Backfill) -> Physica
     )
 
 
-def plan_backfilled_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode | None:
+def plan_backfilled_aggregate(
+    planning: Planning, inputs: Inputs, node: Aggregate, backfill: Backfill
+) -> PhysicalNode:
     """GROUP BY over a table with a history: the GLOBAL phase gets what the LOCAL phase makes of the table's rows, and what a
-    batch engine makes of the history's. None for any other GROUP BY.
+    batch engine makes of the history's.
 
     Partial results may be merged in any order, so the state is that of one run over all rows. UserError SS3503 where there is no
     LOCAL phase, SS3502 for windows of event time that close by rows of the history."""
-    backfill = _below(node.input)
-    if backfill is None:
-        return None
 
     def only(branch: int) -> RelationalNode:
         return rewrite(node.input, lambda n: backfill.branches[branch] if n is backfill else n)
@@ -75,16 +60,6 @@ def plan_backfilled_aggregate(planning: Planning, inputs: Inputs, node: Aggregat
     planned = inputs.of(dataclasses.replace(node, input=only(LIVE)), needs_row_watermark=False)
     history = dataclasses.replace(node, input=only(HISTORY))
     return _with_history(planning, planned, history, backfill)
-
-
-def _below(node: RelationalNode) -> Backfill | None:
-    """The table with a history that the rows come from, unless an operator that keeps rows is between."""
-    while not isinstance(node, Backfill):
-        is_session = isinstance(node, WindowTvf) and node.window.kind is WindowKind.SESSION
-        if not isinstance(node, Filter | Project | WindowTvf) or is_session:
-            return None
-        node = node.input
-    return node
 
 
 def _with_history(
@@ -106,7 +81,9 @@ def _with_history(
             backfill.span,
         )
     else:
-        raise _refusal("is computed in one phase, and a history gives partial results", history, backfill.span)
+        raise _refusal(
+            "is computed in one phase, and a history gives partial results", history, backfill.span
+        )
     return planning.node(
         node.name,
         node.spec,
@@ -127,37 +104,34 @@ def _refusal(problem: str, node: Aggregate, span: Span | None) -> UserError:
         span=node.span or span,
         detail="COUNT, SUM, AVG, MIN, MAX, variances and DISTINCT have partial results; calls with DISTINCT, calls that depend on"
         " the order of rows, and SESSION windows have none",
-        hint="leave WITH BACKFILL out and read both as a stream, or RESET 'table.optimizer.agg-phase-strategy' if that is ONE_PHASE",
+        hint="leave WITH BACKFILL out and read both as a stream, or RESET 'table.optimizer.agg-phase-strategy'"
+        " if that is ONE_PHASE",
     )
 
 
 def _history(planning: Planning, local: PhysicalNode, node: Aggregate, backfill: Backfill) -> PhysicalNode:
     """What the batch engine makes of the history: rows as `local` has them."""
-    from sqlstream.planner.batch import bounded_source, lower_plan, scans_of
-
     assert isinstance(local.spec, GroupAggregateSpec | WindowAggregateSpec)
     root = _partials(node, local, backfill)
-    scans = scans_of(root)
     try:
-        lowered = lower_plan(root, scans, "duckdb", planning.settings)
+        lowered = planning.lower_history(root, planning.connectors, planning.settings)
     except UserError as error:
         if error.code == "SS3301":
             error.hint = "leave WITH BACKFILL out and read both as a stream"
         raise error.at(backfill.span) from None
-    sources = tuple(bounded_source(scan, planning.connectors) for scan in scans)
     bounds = _bounds(local)
     width = len(local.schema)
     spec = BackfillSpec(
         backfill.table,
         backfill.group,
         lowered.sql,
-        sources,
+        lowered.sources,
         lowered.shared,
         lowered.changes,
         lowered.functions,
         tuple(range(width - bounds, width)),
     )
-    names = ", ".join(dict.fromkeys(source.table for source in sources))
+    names = ", ".join(dict.fromkeys(source.table for source in lowered.sources))
     return planning.node(
         f"Backfill: {backfill.table}",
         spec,
@@ -220,9 +194,10 @@ def _windowed(
         )
     source = node.input
     keys = spec.keys
-    if not isinstance(source, WindowTvf) or not {len(source.input.schema), len(source.input.schema) + 1} <= set(
-        node.keys
-    ):
+    if not isinstance(source, WindowTvf) or not {
+        len(source.input.schema),
+        len(source.input.schema) + 1,
+    } <= set(node.keys):
         # The bounds are columns, whoever made them.
         return source, (*keys, spec.window_end_column, spec.window_start_column)
     width = len(source.input.schema)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.operators import OPERATORS, load_planner
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.planning import LowerHistory, Planning
 from sqlstream.planner.relational.node import RelationalNode
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -20,9 +20,10 @@ def plan_statements(
     sinks: tuple[RelationalNode, ...],
     settings: Mapping[str, str],
     connectors: Mapping[str, ConnectorDescriptor],
+    lower_history: LowerHistory,
 ) -> tuple[PhysicalNode, ...]:
     """One physical sink per statement, over one graph of shared operators. UserError SS30xx for what no operator computes."""
-    planner = _Planner(Planning(settings, connectors, shared_nodes(sinks)))
+    planner = _Planner(Planning(settings, connectors, shared_nodes(sinks), lower_history))
     return tuple(planner.plan(sink) for sink in sinks)
 
 

@@ -38,6 +38,20 @@ class Union(RelationalNode):
         return [[*conditions] for _ in self.branches]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Backfill(Union):
+    """The rows of a history and then those of the table `table`: a UNION ALL whose first branch a batch engine reads to its end
+    before anything of the second is read. `group` names what waits. `is_by_time`: all rows of the second branch are at or after
+    a moment of event time that no row of the first reaches."""
+
+    table: str
+    group: str
+    is_by_time: bool
+
+    def describe(self) -> str:
+        return f"table=[{self.table}], byTime=[{str(self.is_by_time).lower()}]"
+
+
 # UNION ALL: no operator, but several edges into one input.
 
 

@@ -14,7 +14,13 @@ from sqlstream.planner.physical.description import describe, describe_calls, des
 from sqlstream.planner.physical.node import PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import refuse_ttl, require_prompt_rows, require_retractable
-from sqlstream.planner.relational.aggregate import Aggregate, moved_calls, read_columns, split_calls
+from sqlstream.planner.relational.aggregate import (
+    Aggregate,
+    history_below,
+    moved_calls,
+    read_columns,
+    split_calls,
+)
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.planner.relational.window_tvf import WindowTvf, require_common_watermark, window_rows
 from sqlstream.schema import Field, Schema
@@ -36,6 +42,10 @@ class _Windowed:
 
 def plan_window_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode | None:
     """By windows: those of the window function below it, or those whose bounds the input has; None for any other GROUP BY."""
+    if (backfill := history_below(node.input)) is not None:
+        from sqlstream.planner.relational.backfill import plan_backfilled_aggregate
+
+        return plan_backfilled_aggregate(planning, inputs, node, backfill)
     if _absorbs_tvf(node):
         assert isinstance(node.input, WindowTvf)
         source = inputs.of(node.input.input, needs_row_watermark=True)

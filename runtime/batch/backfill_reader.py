@@ -94,4 +94,6 @@ def _plan(spec: BackfillSpec, schema: Schema, context: ConnectorContext) -> Batc
         for name, source in zip(names, spec.sources, strict=True)
     )
     output = BatchOutput(spec.sql, Schema(tuple(fields)))
-    return BatchPlan(name, f"history of {spec.table}", ENGINE, tables, (output,), dict(context.config), spec.functions)
+    return BatchPlan(
+        name, f"history of {spec.table}", ENGINE, tables, (output,), dict(context.config), spec.functions
+    )

@@ -92,7 +92,9 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     of state, the latency from end to end and the sources' watermark where there are any. Of a batch engine that says so: its
     tasks, those done, and whether it is starting. Of UPDATE and DELETE: numRowsChanged, the rows that they change."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
-    sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec | BackfillSpec)]
+    sources = [
+        m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec | BackfillSpec)
+    ]
     sinks = [m for id, m in operators.items() if isinstance(specs.get(id), SinkSpec)]
     total: Metrics = {
         "numRecordsRead": sum(m.get("numRecordsOut", 0) for m in sources),

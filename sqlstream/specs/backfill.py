@@ -11,12 +11,12 @@ _REPORT_INTERVAL_MS = 1_000
 
 
 class BackfillSpec(OperatorSpec, frozen=True, tag="backfill"):
-    """A source, in one subtask: the rows that the LOCAL phase of an aggregation would make of the history of `table`, one for each
-    key, and slice of a window. Output: the columns of that phase.
+    """A source, in one subtask: the rows that the LOCAL phase of an aggregation would make of the history of `table`, one for
+    each key, and slice of a window. Output: the columns of that phase.
 
-    `sql` is one SELECT of DuckDB over the tables t0, t1, … (see sqlstream.batch_plan) that `sources` say, with the names in `shared`
-    and `changes` and the functions of a BatchQuerySpec. Its rows come in one order, whatever the plan of the engine is, so
-    that a reader goes on behind those that a checkpoint has. The columns `times` are TIMESTAMP(3) in SQL, and
+    `sql` is one SELECT of DuckDB over the tables t0, t1, … (see sqlstream.batch_plan) that `sources` say; `shared`, `changes` and
+    `functions` are those of a BatchQuerySpec. Its rows come in one order, whatever the plan of the engine is, so that a
+    reader goes on behind those that a checkpoint has. The columns `times` are TIMESTAMP(3) in SQL, and
     milliseconds in the output. The sources whose `waits_for` is `group` read nothing before this one has ended.
     """
 

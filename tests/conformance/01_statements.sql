@@ -87,6 +87,8 @@ INSERT INTO out (id, s) VALUES (1, 'a'), (2, 'b'); SELECT * FROM out;
 CREATE TABLE x (a INT, day STRING) PARTITIONED BY (day) WITH ('connector' = 'filesystem', 'path' = 'static', 'format' = 'json'); INSERT INTO x PARTITION (day = 'mon') SELECT id FROM emp WHERE id = 1; SELECT * FROM x;
 -- : INSERT OVERWRITE
 INSERT INTO out VALUES (1, 'old'); INSERT OVERWRITE out VALUES (9, 'new'); SELECT * FROM out;
+-- : INSERT … WITH BACKFILL
+CREATE TABLE x (dept INT, n BIGINT, PRIMARY KEY (dept) NOT ENFORCED) WITH ('connector' = 'duckdb', 'path' = 'h.db', 'table-name' = 'x'); INSERT INTO x SELECT dept, COUNT(*) FROM emp WHERE dept IS NOT NULL GROUP BY dept WITH BACKFILL FROM emp HAND OVER AT id > 1; SELECT * FROM x;
 -- : INSERT … ON CONFLICT
 CREATE TABLE x (id INT, s STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'duckdb', 'path' = 'k.db', 'table-name' = 'x'); INSERT INTO x SELECT dept, MAX(name) FROM emp WHERE dept IS NOT NULL GROUP BY dept ON CONFLICT DO DEDUPLICATE; SELECT * FROM x;
 -- : EXECUTE STATEMENT SET

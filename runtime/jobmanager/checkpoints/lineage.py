@@ -59,7 +59,11 @@ class Lineage:
         """What tells which state the operator goes on with: claims of operators that it feeds, or of a watermark's source. A sink
         goes on whatever feeds it."""
         if isinstance(operator.spec, WatermarkAssignerSpec):
-            sources = (id for id in claims if isinstance(self._present[id].spec, SourceSpec | ValuesSpec | BackfillSpec))
+            sources = (
+                id
+                for id in claims
+                if isinstance(self._present[id].spec, SourceSpec | ValuesSpec | BackfillSpec)
+            )
             read = (id for id in sources if any(d == operator.id for d, _ in self._reached[id]))
             return [Evidence(claims[id], 0, True) for id in read]
         return [

@@ -1,0 +1,96 @@
+"""A job that begins with a history: its server is killed while it hands over, and each row of both counts once."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import psutil
+import pytest
+from command_harness import TIMEOUT_S, sqlstream
+from server_harness import RunningServer
+
+HISTORY = 400_000
+LIVE = 2_000
+KEYS = 150_000
+OVERLAP = 100
+NUMBERS = (
+    f"CREATE TABLE numbers (n BIGINT, k AS n % {KEYS}) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', "
+    f"'fields.n.start' = '{HISTORY - OVERLAP}', 'fields.n.end' = '{HISTORY + LIVE}', 'rows-per-second' = '500')"
+)
+COLUMNS = "k INT, c BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED"
+QUERY = "SELECT k, COUNT(*), SUM(n) FROM numbers GROUP BY k"
+
+
+def begin(server: RunningServer, directory: Path, backfill: str) -> str:
+    session = server.open_session()
+    with duckdb.connect() as connection:
+        rows = f"SELECT n, (n % {KEYS})::INT AS k FROM range(1, {HISTORY + OVERLAP}) r(n)"
+        connection.execute(f"COPY ({rows}) TO '{directory}/history.parquet'")
+    options = f"'connector' = 'duckdb', 'path' = '{directory}/out.duckdb', 'table-name' = 't'"
+    for statement in (
+        "SET 'execution.runtime-mode' = 'STREAMING'",
+        "SET 'execution.checkpointing.interval' = '200 ms'",
+        f"SET 'execution.checkpointing.savepoint-dir' = '{directory}/savepoints'",
+        NUMBERS,
+        f"CREATE TABLE out ({COLUMNS}) WITH ({options})",
+    ):
+        server.execute(session, statement)
+    return server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL FROM {backfill}")
+
+
+def check_table(directory: Path) -> None:
+    with duckdb.connect(f"{directory}/out.duckdb", read_only=True) as connection:
+        found = connection.execute("SELECT * FROM t ORDER BY k").fetchall()
+        rows = f"SELECT n % {KEYS} AS k, n FROM range(1, {HISTORY + LIVE + 1}) r(n)"
+        expected = connection.execute(
+            f"SELECT k, COUNT(*), SUM(n)::BIGINT FROM ({rows}) GROUP BY k ORDER BY k"
+        )
+        assert found == expected.fetchall()
+
+
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
+def test_a_server_that_is_killed_on_the_way_counts_each_row_once(seed: int, tmp_path: Path) -> None:
+    random_ = random.Random(seed)
+    files = f"'{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+    with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
+        job_id = begin(server, tmp_path, files)
+        server.wait_for(job_id, "RUNNING", "FINISHED")
+        for checkpoints in (0, 0, random_.randrange(1, 3), random_.randrange(2, 5)):
+            if checkpoints:
+                server.wait_until_checkpointed(job_id, checkpoints)
+            # Wherever this hits is right: it chooses how far the history has come, and nothing is waited for.
+            time.sleep(random_.random() * 0.5)
+            children = server.children()
+            server.signal(signal.SIGKILL)
+            psutil.wait_procs(children, TIMEOUT_S)
+            server.start()
+        if server.statuses()[job_id] == "RUNNING":
+            sqlstream("rescale", job_id[:8], "--parallelism", "3", "--server", server.gateway)
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+    check_table(tmp_path)
+
+
+def test_the_statement_goes_on_from_its_savepoint_without_reading_the_history_again(tmp_path: Path) -> None:
+    files = f"'{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+    with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
+        job_id = begin(server, tmp_path, files)
+        server.wait_for(job_id, "RUNNING")
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while server.get(f"/jobs/{job_id}/totals")["total"].get("numRecordsRead", 0) < KEYS + 200:
+            assert time.monotonic() < deadline_s, server.errors()
+            time.sleep(0.05)
+        stopped = sqlstream("stop", job_id[:8], "--server", server.gateway)
+        assert stopped.returncode == 0, stopped.stderr
+        (savepoint,) = (tmp_path / "savepoints").iterdir()
+        session = server.open_session()
+        server.execute(session, "SET 'execution.runtime-mode' = 'STREAMING'")
+        server.execute(session, f"SET 'execution.state-recovery.path' = '{savepoint}'")
+        job_id = server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL FROM {files}")
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+    check_table(tmp_path)

@@ -1,0 +1,175 @@
+"""An INSERT WITH BACKFILL leaves the rows of one run over the history and the table, wherever the seam is."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator
+
+import pytest
+from oracle import Engine, Row, assert_same_rows, rows_of
+
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Insert
+from sqlstream.planner.physical.node import walk_plan
+from sqlstream.specs import BackfillSpec
+
+COLUMNS = "id BIGINT, k STRING, v INT, d DOUBLE, m DECIMAL(12, 2), ts TIMESTAMP(3)"
+DELAY_MS = 5_000
+WATERMARK = f", WATERMARK FOR ts AS ts - INTERVAL '{DELAY_MS // 1000}' SECOND"
+START = datetime.datetime(2026, 1, 1)
+ROWS = 300
+
+TUMBLE = "TUMBLE(TABLE {t}, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '1' MINUTE)"
+HOP = "HOP(TABLE {t}, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)"
+CUMULATE = "CUMULATE(TABLE {t}, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)"
+BOUNDS = "window_start, window_end"
+CASES = {
+    "counts": ("k STRING, n BIGINT, w BIGINT", "SELECT k, COUNT(*), COUNT(v) FROM {t} GROUP BY k"),
+    "sums": ("k STRING, s INT, a INT, b DOUBLE", "SELECT k, SUM(v), AVG(v), AVG(d) FROM {t} GROUP BY k"),
+    "decimals": (
+        "k STRING, s DECIMAL(38, 2), a DECIMAL(38, 6)",
+        "SELECT k, SUM(m), AVG(m) FROM {t} GROUP BY k",
+    ),
+    "extremes": (
+        "k STRING, a INT, b INT, c STRING, e TIMESTAMP(3)",
+        "SELECT k, MIN(v), MAX(v), MAX(k), MIN(ts) FROM {t} GROUP BY k",
+    ),
+    "variances": (
+        "k STRING, a DOUBLE, b DOUBLE, c DOUBLE",
+        "SELECT k, STDDEV_POP(d), VAR_SAMP(v), STDDEV_SAMP(d) FROM {t} GROUP BY k",
+    ),
+    "filtered calls": (
+        "v INT, n BIGINT, s BIGINT",
+        "SELECT v, COUNT(*) FILTER (WHERE k = 'a'), SUM(id) FILTER (WHERE k <> 'a') FROM {t} GROUP BY v",
+    ),
+    "distinct rows": ("k STRING, v INT", "SELECT DISTINCT k, v FROM {t} WHERE v > 2"),
+    "all rows": ("n BIGINT, s BIGINT, a INT", "SELECT COUNT(*), SUM(id), MAX(v) FROM {t}"),
+    "having": ("k STRING, n BIGINT", "SELECT k, COUNT(*) FROM {t} GROUP BY k HAVING COUNT(*) > 60"),
+    "rollup": ("k STRING, v INT, n BIGINT", "SELECT k, v, COUNT(*) FROM {t} GROUP BY ROLLUP (k, v)"),
+    "groups of groups": (
+        "n BIGINT, g BIGINT",
+        "SELECT n, COUNT(*) FROM (SELECT v, k, COUNT(*) AS n FROM {t} GROUP BY v, k) GROUP BY n",
+    ),
+    "two aggregations": (
+        "k STRING, n BIGINT, s BIGINT",
+        "SELECT a.k, a.n, b.s FROM (SELECT k, COUNT(*) AS n FROM {t} GROUP BY k) a"
+        " JOIN (SELECT k, SUM(id) AS s FROM {t} GROUP BY k) b ON a.k = b.k",
+    ),
+    "tumbling": (
+        "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT, s DOUBLE",
+        f"SELECT k, {BOUNDS}, COUNT(*), SUM(d) FROM {TUMBLE} GROUP BY k, {BOUNDS}",
+    ),
+    "tumbling of all": (
+        "a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT, v INT",
+        f"SELECT {BOUNDS}, COUNT(*), MAX(v) FROM {TUMBLE} GROUP BY {BOUNDS}",
+    ),
+    "hopping": (
+        "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT, s INT",
+        f"SELECT k, {BOUNDS}, COUNT(*), AVG(v) FROM {HOP} GROUP BY k, {BOUNDS}",
+    ),
+    "cumulating": (
+        "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT, s INT",
+        f"SELECT k, {BOUNDS}, COUNT(*), SUM(v) FROM {CUMULATE} GROUP BY k, {BOUNDS}",
+    ),
+    "windows as columns": (
+        "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT",
+        f"SELECT k, {BOUNDS}, COUNT(*) FROM (SELECT k, {BOUNDS}, v * 2 AS w FROM {HOP} WHERE v > 1) GROUP BY k, {BOUNDS}",
+    ),
+}
+WINDOWED = [name for name, (_, sql) in CASES.items() if "DESCRIPTOR" in sql]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = Engine(tmp_path_factory.mktemp("tables"))
+    yield made
+    made.close()
+
+
+def moment(ms: int) -> str:
+    return str(START + datetime.timedelta(milliseconds=ms))
+
+
+def generated(random_: random.Random) -> list[Row]:
+    """Rows that are out of order by less than the delay of the watermark."""
+    rows: list[Row] = []
+    at_ms = 0
+    for i in range(ROWS):
+        at_ms += random_.choice((1, 700, 10_000, 60_000))
+        v = None if random_.random() < 0.1 else random_.randrange(6)
+        k = random_.choice(("a", "b", "c", None))
+        rows.append((i, k, v, random_.random(), f"{random_.randrange(1000)}.25", moment(at_ms)))
+    rows.sort(
+        key=lambda row: (
+            datetime.datetime.fromisoformat(row[5]).timestamp() * 1000 + random_.randrange(DELAY_MS)
+        )
+    )
+    return rows
+
+
+def backfilled(engine: Engine, columns: str, select: str, hand_over: str) -> list[Row]:
+    """The final rows of the INSERT. Its plan has a history, so that none of these tests passes without one."""
+    engine.run(f"CREATE TABLE result ({columns}) WITH ('connector' = 'blackhole')")
+    text = f"INSERT INTO result {select.format(t='live')} WITH BACKFILL live FROM history {hand_over}"
+    (statement,) = parse_statements(text)
+    assert isinstance(statement, Insert)
+    finished = engine.collect(statement)
+    assert any(isinstance(node.spec, BackfillSpec) for node in walk_plan(finished.plan.physical))  # type: ignore[union-attr]
+    return rows_of(finished.table)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 40))])
+def test_the_rows_are_those_of_one_run_over_both(name: str, seed: int, engine: Engine) -> None:
+    random_ = random.Random(f"{name} {seed}")
+    columns, select = CASES[name]
+    rows = generated(random_)
+    seam = random_.choice(rows)[5] if random_.random() < 0.8 else moment(random_.choice((-1, 10**9)))
+    engine.configure(random_.choice((1, 2, 3)), random_.choice((1, 7, 65536)))
+    # Each has rows of the other, too, which the seam leaves out.
+    history = [r for r in rows if r[5] < seam or random_.random() < 0.2]
+    live = [r for r in rows if r[5] >= seam or random_.random() < 0.2]
+    strategy = random_.choice(("", ", 'scan.watermark.emit.strategy' = 'on-event'"))
+    engine.create("history", COLUMNS, history, random_.choice((1, 2)))
+    engine.create("live", COLUMNS + WATERMARK, live, 1, strategy)
+    engine.create("whole", COLUMNS + WATERMARK, rows, 1)
+    (expected,) = engine.run(select.format(t="whole"))
+    actual = backfilled(engine, columns, select, f"HAND OVER AT ts >= TIMESTAMP '{seam}'")
+    assert_same_rows(actual, rows_of(expected.table))
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 40))])
+def test_rows_that_are_late_behind_the_seam_are_those_of_one_run(
+    name: str, seed: int, engine: Engine
+) -> None:
+    """By on-event watermarks, with which each row is late or not whatever the batches are."""
+    random_ = random.Random(f"late {name} {seed}")
+    columns, select = CASES[name]
+    rows = sorted(generated(random_), key=lambda row: row[5])
+    place = random_.randrange(1, ROWS - 1)
+    seam = rows[place][5]
+    live = [r for r in rows if r[5] >= seam]
+    # Some come up to thousands of seconds late, and none is before the seam.
+    live = sorted(live, key=lambda r: r[0] + (random_.randrange(100) if random_.random() < 0.2 else 0))
+    history = [r for r in rows if r[5] < seam]
+    exact = ", 'scan.watermark.emit.strategy' = 'on-event'"
+    engine.configure(random_.choice((1, 2)), random_.choice((1, 7, 65536)))
+    engine.create("history", COLUMNS, history, 1)
+    engine.create("live", COLUMNS + WATERMARK, live, 1, exact)
+    engine.create("whole", COLUMNS + WATERMARK, [*history, *live], 1, exact)
+    (expected,) = engine.run(select.format(t="whole"))
+    actual = backfilled(engine, columns, select, f"HAND OVER AT ts >= TIMESTAMP '{seam}'")
+    assert_same_rows(actual, rows_of(expected.table))
+
+
+def test_without_a_hand_over_all_rows_of_both_count(engine: Engine) -> None:
+    columns, select = CASES["counts"]
+    rows = generated(random.Random(0))
+    engine.configure(2, 7)
+    engine.create("history", COLUMNS, rows, 1)
+    engine.create("live", COLUMNS + WATERMARK, rows, 1)
+    engine.create("whole", COLUMNS, rows + rows, 1)
+    (expected,) = engine.run(select.format(t="whole"))
+    assert_same_rows(backfilled(engine, columns, select, ""), rows_of(expected.table))
