@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -247,9 +248,10 @@ class ProcessTable(Operator[ProcessTableSpec]):
         context.finish()
         if not items:
             return []
-        deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
-        if deletes.any():
+        deletes: Array | None = None
+        if Deletion in set(map(type, items)):
             self._called.check_deletes()
+            deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
             items = [item.row if isinstance(item, Deletion) else item for item in items]
         rows = np.repeat(np.arange(occasion.rows), counts)
         return [Emitted(columns_of_rows(items, self._called), rows, None, deletes)]
@@ -298,10 +300,11 @@ class ProcessTable(Operator[ProcessTableSpec]):
         self._call("close", self.function.close)
 
 
-def _arguments(occasion: Occasion) -> list[tuple[Any, ...]]:
+def _arguments(occasion: Occasion) -> Iterator[tuple[Any, ...]]:
     """What each call is given besides the context."""
     if occasion.batch is None:
-        return [()] * occasion.rows
+        yield from [()] * occasion.rows
+        return
     names = occasion.batch.schema.names
-    values = zip(*map(python_values, occasion.batch.columns), strict=True)
-    return [(dict(zip(names, row, strict=True)),) for row in values]
+    for row in zip(*map(python_values, occasion.batch.columns), strict=True):
+        yield (dict(zip(names, row, strict=False)),)
