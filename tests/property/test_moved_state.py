@@ -88,6 +88,7 @@ QUERIES = {name: case.sql for name, case in CASES.items()}
 
 STATELESS = {
     "Calc",
+    "ModelPredict",
     "Expand",
     "MarkChanges",
     "Unnest",

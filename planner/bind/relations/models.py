@@ -183,7 +183,7 @@ def _arguments(
         if name not in names:
             raise _refusal(f'{function} has no argument "{name}"', span, suggest(name, names, "arguments"))
         if name in given:
-            raise UserError("SS1001", f'argument "{name}" is given twice', span=span)
+            raise UserError("SS1001", f'argument "{name}" is given twice', span=span, hint="give it once")
         if str(argument.args["kind"]) != kinds[name]:
             raise _refusal(
                 f'argument "{name}" of {function} is {_SHOWN[kinds[name]]}', span, f"write {usage}"
