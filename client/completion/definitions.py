@@ -120,6 +120,7 @@ PHRASES = (
     "COMPILE [AND EXECUTE] PLAN <file> [IF NOT EXISTS] FOR <statement>",
     "BEGIN STATEMENT SET",
     "EXPLAIN PLAN FOR <file>",
+    "EXPLAIN WHY [NOT] <query>",
     f"EXPLAIN [STATE | ANALYZE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
     " WITH <options>",

@@ -300,6 +300,12 @@ class PlanningSession:
         """The statement of one of the session's last jobs: STATEMENTS_REMEMBERED_MAX of them, or fewer with long texts."""
         return self._submitted.get(job_id)
 
+    def submitted_sinks(self) -> Iterator[tuple[str, Sink]]:
+        """The sinks of these statements, each with its job, those of the latest last."""
+        for job_id, statement in self._submitted.items():
+            for sink in statement.sinks:
+                yield job_id, sink
+
     def remember(self, job_id: str, sinks: tuple[Sink, ...], characters: int) -> None:
         """Keep the statement of a job that was started now."""
         # Replaced and not modified: other threads measure it.

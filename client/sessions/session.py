@@ -54,6 +54,7 @@ class Session(PlanningSession):
             CreateTable,
             ExecutePlan,
             Explain,
+            ExplainWhy,
             Show,
             Verify,
             VerifyJob,
@@ -70,6 +71,10 @@ class Session(PlanningSession):
             from sqlstream.client.statements.explain import execute_explain
 
             return execute_explain(statement, self)
+        if isinstance(statement, ExplainWhy):
+            from sqlstream.client.statements.why import execute_explain_why
+
+            return execute_explain_why(statement, self)
         if isinstance(statement, WritingStatement):
             return self._started(self.compile(statement, job_id=self.new_job_id()), statement)
         if isinstance(statement, CreateTable) and statement.query is not None:

@@ -16,10 +16,11 @@ from sqlstream.client.statements.batch import compile_in_batch
 from sqlstream.client.verification.outcome import ContributingTable, shown_rows
 from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import FailureReason, JobError, SqlStreamError
-from sqlstream.expressions import Call, InputRef, Literal, conjunction
+from sqlstream.expressions import AggregateCall, Call, InputRef, Literal, conjunction
 from sqlstream.planner.bind.sink import collecting_sink
 from sqlstream.planner.relational.node import EQUAL, Condition
-from sqlstream.planner.relational.nodes import Filter, RelationalNode, Sink, Sort, TableScan
+from sqlstream.planner.relational.nodes import Aggregate, Filter, RelationalNode, Sink, Sort, TableScan
+from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
@@ -89,22 +90,17 @@ class Tracer:
         """The rows of a scan where the conditions hold; those of the statement are left out where DuckDB lacks them."""
         of_key = tuple(c for c in conditions if c.is_of_key)
         try:
-            read = self._rows(scan, conditions)
+            return self._contributing(scan, conditions)
         except SqlStreamError as error:
             if error.code != "SS3301" or len(of_key) == len(conditions):
                 raise
-            read = self._rows(scan, of_key)
-        schema = collecting_sink(scan, self._context).schema
-        time_zone = str(options.get(self._context.config, "table.local-time-zone"))
-        shown = shown_rows(read.rows.slice(0, self._rows_max), schema, time_zone)
-        is_complete = read.is_whole and read.rows.num_rows <= self._rows_max
-        return ContributingTable(scan.table.path.name, shown, is_complete)
+            return self._contributing(scan, of_key)
 
-    def _rows(self, scan: RelationalNode, conditions: tuple[Condition, ...]) -> ReadRows:
+    def _contributing(self, scan: TableScan, conditions: tuple[Condition, ...]) -> ContributingTable:
         condition = conjunction([c.expression for c in conditions])
         assert condition is not None
         node = Filter(input=scan, condition=condition, schema=scan.schema)
-        return self.read(Sort(input=node, order=(), fetch=self._rows_max + 1, schema=scan.schema))
+        return self.contributing(node, scan.table.path.name)
 
     def read(self, node: RelationalNode) -> ReadRows:
         """The rows of a small query in batch."""
@@ -125,6 +121,24 @@ class Tracer:
         rows = pa.Table.from_batches(kept, to_arrow_schema(sink.schema)).combine_chunks()
         whole = rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_pylist([], rows.schema)
         return ReadRows(whole, rows.num_rows == given)
+
+    def contributing(self, node: RelationalNode, name: str) -> ContributingTable:
+        """The first rows of a query over the table of this name, as texts."""
+        read = self.read(Sort(input=node, order=(), fetch=self._rows_max + 1, schema=node.schema))
+        schema = collecting_sink(node, self._context).schema
+        time_zone = str(options.get(self._context.config, "table.local-time-zone"))
+        shown = shown_rows(read.rows.slice(0, self._rows_max), schema, time_zone)
+        return ContributingTable(name, shown, read.is_whole and read.rows.num_rows <= self._rows_max)
+
+    def count(self, node: RelationalNode) -> int:
+        """How many rows a query has."""
+        counted = Aggregate(
+            input=node,
+            keys=(),
+            calls=(AggregateCall("COUNT", (), sql.BIGINT.not_null()),),
+            schema=Schema.of(("rows", sql.BIGINT.not_null())),
+        )
+        return int(self.read(counted).rows.column(0)[0].as_py())
 
 
 def _fitting(batch: pa.RecordBatch, bytes_max: int) -> pa.RecordBatch:

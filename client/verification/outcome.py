@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -140,7 +140,13 @@ def _difference_lines(number: int, difference: Difference, side: str = "stream")
     sides = {side: difference.stream, "batch": difference.batch}
     rows = [{"": side, **row} for side, of_side in sides.items() for row in of_side]
     lines = [f"difference {number + 1}{': ' if key else ''}{key}", *_drawn(rows)]
-    for table in difference.inputs:
+    return lines + contributing_lines(difference.inputs)
+
+
+def contributing_lines(tables: Iterable[ContributingTable]) -> list[str]:
+    """The rows of each table that contribute."""
+    lines: list[str] = []
+    for table in tables:
         if table.not_traced:
             lines.append(f'rows of table "{table.table}" are not traced: {table.not_traced}')
             continue

@@ -321,11 +321,15 @@ def _compile(parser: QueryParser) -> statements.CompilePlan:
     )
 
 
-def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan | statements.DiagnoseJob:
+def _explain(
+    parser: QueryParser,
+) -> statements.Explain | statements.ExplainWhy | statements.ExecutePlan | statements.DiagnoseJob:
     first = parser.expect("EXPLAIN")
     if parser.at("STATE", "FOR"):
         parser.expect("STATE", "FOR")
         return replace(show.diagnose_job(parser, first), is_of_state=True)
+    if parser.accept("WHY"):
+        return _explain_why(parser, first)
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
         return replace(execute_plan(parser, first), is_explained=True)
@@ -344,6 +348,17 @@ def _explain(parser: QueryParser) -> statements.Explain | statements.ExecutePlan
         is_of_state=is_of_state,
         is_run=is_run,
     )
+
+
+def _explain_why(parser: QueryParser, first: Token) -> statements.ExplainWhy:
+    """Read from behind EXPLAIN WHY: [NOT] query."""
+    is_negated = parser.accept("NOT")
+    start = parser.token
+    hint = "ask for rows: EXPLAIN WHY SELECT … FROM … WHERE …"
+    target = _explained(parser, hint)
+    if not isinstance(target, statements.Query):
+        raise parser.refusal("EXPLAIN WHY explains the rows of a query", start, hint)
+    return statements.ExplainWhy(*extent(parser, first), target=target, is_negated=is_negated)
 
 
 def _created(parser: QueryParser) -> statements.CreateTable:

@@ -651,6 +651,13 @@ class Explain(Statement, frozen=True):
     is_run: bool = False
 
 
+class ExplainWhy(Statement, frozen=True):
+    """EXPLAIN WHY [NOT] query: which rows of the tables made its rows, or where rows that it does not have were lost."""
+
+    target: Query
+    is_negated: bool = False
+
+
 class Verify(Statement, frozen=True):
     """VERIFY query [USING duckdb | spark]: whether the query has the same rows as a stream and in batch.
 

@@ -12,6 +12,7 @@ from sqlstream.planner.dialect.statements import (
     DescribeJob,
     DiagnoseJob,
     Explain,
+    ExplainWhy,
     Insert,
     Query,
     ResetOption,
@@ -205,6 +206,17 @@ def test_verify_keeps_engine_and_target(text: str, engine: str, target: type) ->
     found = parse_statement(text)
     assert isinstance(found, Verify)
     assert (found.engine, type(found.target)) == (engine, target)
+
+
+@pytest.mark.parametrize(("words", "is_negated"), [("WHY", False), ("WHY NOT", True)])
+def test_explain_why_takes_a_query(words: str, is_negated: bool) -> None:
+    found = parse_statement(f"EXPLAIN {words} SELECT a FROM t WHERE a = 1")
+    assert isinstance(found, ExplainWhy)
+    assert (found.is_negated, found.target.text) == (is_negated, "SELECT a FROM t WHERE a = 1")
+    with pytest.raises(UserError) as refused:
+        parse_statement(f"EXPLAIN {words} INSERT INTO t SELECT 1")
+    assert refused.value.message == "EXPLAIN WHY explains the rows of a query"
+    assert refused.value.span is not None
 
 
 def test_verify_job_has_the_id_and_its_place() -> None:

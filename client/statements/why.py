@@ -1,0 +1,106 @@
+"""EXPLAIN WHY and EXPLAIN WHY NOT: the rows that made a row, and where a row that is not there was lost."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from sqlstream import config as options
+from sqlstream.client.verification.contributing import Tracer
+from sqlstream.client.verification.outcome import contributing_lines
+from sqlstream.errors import UserError
+from sqlstream.planner.batch import is_bounded, scans_of
+from sqlstream.planner.bind.sink import bind_sinks
+from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
+from sqlstream.planner.relational.scan import find_connector
+from sqlstream.planner.why import contributions, lost_rows, over_queries, with_places
+
+if TYPE_CHECKING:
+    from sqlstream.catalog import ObjectPath
+    from sqlstream.client.sessions.outcomes import Text
+    from sqlstream.client.sessions.planning import PlanningSession
+    from sqlstream.planner.bind.context import BindContext
+    from sqlstream.planner.dialect.statements import ExplainWhy
+    from sqlstream.types import LogicalType
+
+ROWS_MAX = "sqlstream.verify.contributing-rows-max"
+PLACES = ("file.path", "topic", "partition", "offset")
+"""Metadata that says where a row is, of the connectors that have it."""
+
+
+def execute_explain_why(statement: ExplainWhy, session: PlanningSession) -> Text:
+    """The answer as text. UserError SS3482 for a table that never ends, SS3483 for what is not traced, SS3301 for what has no
+    exact answer in batch."""
+    from sqlstream.client.sessions.outcomes import Text
+
+    context = session.bind_context()
+    (sink,) = bind_sinks(statement.target, context)
+    filled = _filled(session)
+    query = over_queries(sink.input, {path: tuple(jobs) for path, jobs in filled.items()})
+    _refuse_unbounded(dataclasses.replace(sink, input=query))
+    tracer = Tracer(session, context, int(options.get(context.config, ROWS_MAX)))
+    if not statement.is_negated:
+        return Text("\n".join(_why(query, tracer, context)))
+    lines = lost_rows(query, tracer.count)
+    jobs = {job for scan in scans_of(sink) for job in filled.get(scan.table.path, {}).values()}
+    return Text("\n".join([*lines, *(line for job in sorted(jobs) for line in _dropped(job, session))]))
+
+
+def _dropped(job_id: str, session: PlanningSession) -> list[str]:
+    """What the job that fills a table has dropped because of time, and of what it could not read."""
+    try:
+        ledger = session.cluster.checkpoints(job_id).ledger
+    except UserError:
+        # Only the latest jobs are remembered.
+        return []
+    entries = ledger.entries if ledger is not None else ()
+    counts = {name: sum(entry.parts.get(name, 0) for entry in entries) for name in _DROPPED}
+    said = ", ".join(f"{count:,} {_DROPPED[name][count != 1]}" for name, count in counts.items() if count)
+    return [f'job "{job_id}", which fills the table, has dropped {said}'] if said else []
+
+
+_DROPPED = {
+    "late": ("late row", "late rows"),
+    "rejected": ("row that could not be decoded", "rows that could not be decoded"),
+    "expired": ("entry of expired state", "entries of expired state"),
+}
+
+
+def _why(query: RelationalNode, tracer: Tracer, context: BindContext) -> list[str]:
+    rows = tracer.contributing(query, "")
+    if not rows.rows:
+        return ["the query has no row, so none has a reason: EXPLAIN WHY NOT says where such rows are lost"]
+    placed = with_places(query, lambda scan: _places_of(scan, context))
+    found = [tracer.contributing(each.rows, each.scan.table.path.name) for each in contributions(placed)]
+    count = f"{len(rows.rows)}{'' if rows.is_complete else ' and more'}"
+    what = "row of the query" if count == "1" else "rows of the query"
+    return [f"{count} {what}, made of:", *contributing_lines(found)]
+
+
+def _places_of(scan: TableScan, context: BindContext) -> dict[str, LogicalType]:
+    if not scan.mode.is_insert_only:
+        return {}
+    descriptor = find_connector(context.connectors, scan.table, dict(scan.options), scan.span)
+    known = descriptor.reading.metadata
+    return {key: known[key] for key in PLACES if key in known}
+
+
+def _filled(session: PlanningSession) -> dict[ObjectPath, dict[Sink, str]]:
+    """The INSERTs that this session remembers, by the table that they fill, with the last job of each."""
+    found: dict[ObjectPath, dict[Sink, str]] = {}
+    for job_id, sink in session.submitted_sinks():
+        if sink.action is None:
+            found.setdefault(sink.table.path, {})[sink] = job_id
+    return found
+
+
+def _refuse_unbounded(sink: Sink) -> None:
+    if is_bounded((sink,)):
+        return
+    name = next(scan.table.path.name for scan in scans_of(sink) if not scan.is_bounded)
+    raise UserError(
+        "SS3482",
+        f'table "{name}" never ends, so the rows that made a row are not all there',
+        span=sink.span,
+        hint="bound the table (DESCRIBE CONNECTOR shows how), such as by scan.bounded.mode of kafka",
+    )

@@ -1,0 +1,85 @@
+"""EXPLAIN WHY and EXPLAIN WHY NOT of a session: over tables that its jobs fill, views, and tables that never end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sqlstream
+from sqlstream.client.dbapi.errors import ProgrammingError
+
+SCRIPT = """
+CREATE TABLE orders (id INT, who STRING, amount INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'filesystem', 'path' = '{path}/orders', 'format' = 'csv');
+CREATE TABLE people (name STRING, city STRING)
+  WITH ('connector' = 'filesystem', 'path' = '{path}/people', 'format' = 'csv');
+CREATE TABLE totals (who STRING, start_ts TIMESTAMP(3), total BIGINT)
+  WITH ('connector' = 'filesystem', 'path' = '{path}/totals', 'format' = 'json');
+CREATE TABLE known (who STRING, city STRING, total BIGINT)
+  WITH ('connector' = 'filesystem', 'path' = '{path}/known', 'format' = 'json');
+CREATE TABLE endless (id INT) WITH ('connector' = 'datagen');
+"""
+TOTALS = """INSERT INTO totals SELECT who, window_start, SUM(amount)
+  FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+  WHERE amount > 0 GROUP BY who, window_start, window_end"""
+KNOWN = "INSERT INTO known SELECT who, city, total FROM totals JOIN people ON who = name"
+
+
+@pytest.fixture
+def cursor(tmp_path: Path) -> Iterator[sqlstream.Cursor]:
+    minute = "2024-01-01 00:00:"
+    rows = [
+        (1, "ann", 10, 1),
+        (2, "bob", 20, 2),
+        (3, "ann", 30, 9),
+        (4, "cid", -5, 11),
+        (5, "ann", 7, 12),
+        (6, "ann", 1, 3),
+    ]
+    for folder in ("orders", "people"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "orders" / "one").write_text(
+        "".join(f"{id},{who},{n},{minute}{s:02}\n" for id, who, n, s in rows)
+    )
+    (tmp_path / "people" / "one").write_text("ann,Bern\nbob,Rom\n")
+    with sqlstream.connect("embedded://") as connection:
+        cursor = connection.cursor()
+        for statement in SCRIPT.format(path=tmp_path).split(";\n")[:-1]:
+            cursor.execute(statement)
+        cursor.execute("SET 'execution.batch-rows' = '1'")
+        cursor.execute("SET 'table.dml-sync' = 'true'")
+        for statement in (TOTALS, KNOWN):
+            cursor.execute(statement)
+        yield cursor
+
+
+def said(cursor: sqlstream.Cursor, statement: str) -> str:
+    cursor.execute(statement)
+    return "\n".join(str(row[0]) for row in cursor.fetchall())
+
+
+def test_a_row_is_traced_through_the_tables_that_jobs_fill_to_the_files(cursor: sqlstream.Cursor) -> None:
+    text = said(cursor, "EXPLAIN WHY SELECT * FROM known WHERE who = 'ann' AND total > 20")
+    assert "1 row of the query, made of:" in text
+    # The late one counts, as it is a row of the table.
+    lines = [line for line in text.splitlines() if "/orders/one" in line]
+    assert [int(line.split("|")[1]) for line in lines] == [1, 3, 6]
+    assert "/people/one" in text
+    assert "bob" not in text
+
+
+def test_what_was_lost_is_told_with_what_the_job_has_dropped(cursor: sqlstream.Cursor) -> None:
+    assert said(cursor, "EXPLAIN WHY NOT SELECT * FROM totals WHERE who = 'cid'").splitlines()[0] == (
+        "filtered: 1 row came to WHERE, and it keeps none: (amount > 0) keeps 0 rows"
+    )
+    text = said(cursor, "EXPLAIN WHY NOT SELECT * FROM totals WHERE who = 'ann' AND total = 41")
+    first, second = text.splitlines()
+    assert first == "nothing is lost: computed from all rows of its tables, the query has 1 row"
+    assert second.endswith("which fills the table, has dropped 1 late row")
+
+
+def test_a_table_that_never_ends_is_refused(cursor: sqlstream.Cursor) -> None:
+    with pytest.raises(ProgrammingError, match="SS3482"):
+        cursor.execute("EXPLAIN WHY SELECT * FROM endless WHERE id = 1")
