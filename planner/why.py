@@ -218,7 +218,6 @@ def _refused(what: str, span: Span | None) -> UserError:
         "SS3483",
         f"EXPLAIN WHY does not trace {what}",
         span=span,
-        hint="ask for a row of a query or view below it",
     )
 
 

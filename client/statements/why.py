@@ -102,5 +102,4 @@ def _refuse_unbounded(sink: Sink) -> None:
         "SS3482",
         f'table "{name}" never ends, so the rows that made a row are not all there',
         span=sink.span,
-        hint="bound the table (DESCRIBE CONNECTOR shows how), such as by scan.bounded.mode of kafka",
     )
