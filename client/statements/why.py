@@ -9,8 +9,9 @@ from sqlstream import config as options
 from sqlstream.client.verification.contributing import Tracer
 from sqlstream.client.verification.outcome import contributing_lines
 from sqlstream.errors import UserError
-from sqlstream.planner.batch import is_bounded, scans_of
+from sqlstream.planner.batch import is_bounded
 from sqlstream.planner.bind.sink import bind_sinks
+from sqlstream.planner.lower.query import scans_of
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.relational.scan import find_connector
 from sqlstream.planner.why import contributions, lost_rows, over_queries, with_places
