@@ -67,6 +67,13 @@ OTHERS: tuple[Needs, ...] = (
     ("CREATE FUNCTION g AS 'shipped.double' LANGUAGE PYTHON USING FILE '{0}/shipped.py'", {D, F, P}),
     ("ALTER FUNCTION f AS 'shipped.double' LANGUAGE PYTHON USING FILE '{0}/shipped.py'", {D, F, P}),
     ("DROP FUNCTION f", {D}),
+    (
+        "CREATE MODEL x INPUT (n BIGINT) OUTPUT (m BIGINT)"
+        " WITH ('provider'='python', 'class'='shipped.Same', 'files'='{0}/shipped.py')",
+        {D, F, P},
+    ),
+    ("ALTER MODEL m RENAME TO m2", {D}),
+    ("DROP MODEL m", {D}),
     ("CREATE DATABASE x", {D}),
     ("ALTER DATABASE default_database SET ('a'='b')", {D}),
     ("DROP DATABASE spare", {D}),
@@ -88,6 +95,7 @@ OTHERS: tuple[Needs, ...] = (
     ("SHOW CREATE TABLE t", set()),
     ("SHOW JOBS", set()),
     ("SHOW CHECKPOINTS", set()),
+    ("SHOW LEDGER", set()),
     ("SHOW PROCEDURES", set()),
     ("DESCRIBE t", set()),
     ("DESCRIBE CATALOG c", set()),
@@ -117,6 +125,7 @@ def _wrapped() -> Iterator[Needs]:
         yield query, needs
         yield f"VERIFY {query}", needs
         yield f"VERIFY {query} USING duckdb", needs
+        yield f"EXPLAIN WHY {query}", needs
         yield f"CREATE VIEW x AS {query}", (needs & _PLANNING) | {D}
         created = "CREATE TABLE x (n) WITH ('connector'='filesystem', 'path'='{0}/o', 'format'='csv') AS "
         created = created.replace(" (n)", "")
@@ -181,7 +190,15 @@ class World:
         session = self.service.session(self.service.open_session({})).session
         kept = session.catalog.snapshot()
         catalogs = [
-            (c, kept.definition(c), d, kept.database(c, d), kept.list(c, d), kept.functions(c, d))
+            (
+                c,
+                kept.definition(c),
+                d,
+                kept.database(c, d),
+                kept.list(c, d),
+                kept.functions(c, d),
+                kept.models(c, d),
+            )
             for c in kept.catalogs()
             for d in kept.databases(c)
         ]
@@ -199,7 +216,8 @@ def world(directory: Path) -> Iterator[World]:
         (directory / name).mkdir(parents=True)
         (directory / name / "a.csv").write_text("n\n7\n")
     (directory / "shipped.py").write_text(
-        "from sqlstream import udf\n\n\n@udf\ndef double(n: int) -> int:\n    return 2 * n\n"
+        "from sqlstream import PredictFunction, udf\n\n\n@udf\ndef double(n: int) -> int:\n    return 2 * n\n\n\n"
+        "class Same(PredictFunction):\n    def predict(self, batch):\n        return {'m': batch.column('n')}\n"
     )
     with gateway_service() as (service, cluster):
         session = service.open_session({"execution.checkpointing.savepoint-dir": str(directory / "saved")})
@@ -214,6 +232,8 @@ def world(directory: Path) -> Iterator[World]:
             "CREATE VIEW v AS SELECT n FROM '{0}/in/a.csv'",
             "CREATE VIEW hinted AS SELECT n FROM t /*+ OPTIONS('path'='{0}/in') */",
             "CREATE FUNCTION f AS 'shipped.double' LANGUAGE PYTHON USING FILE '{0}/shipped.py'",
+            "CREATE MODEL m INPUT (n BIGINT) OUTPUT (m BIGINT)"
+            " WITH ('provider'='python', 'class'='shipped.Same', 'files'='{0}/shipped.py')",
             "CREATE DATABASE spare",
             "CREATE CATALOG c WITH ('type'='generic_in_memory')",
             "CREATE TABLE s (n INT) WITH ('connector'='datagen', 'rows-per-second'='1')",
