@@ -3,6 +3,7 @@
 const counts = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
+export const exact = (value) => counts.format(value);
 export const count = (value) => (Math.abs(value) < 10000 ? counts.format(value) : short.format(value));
 
 export const rate = (value) => `${count(value < 10 ? Math.round(value * 10) / 10 : Math.round(value))}/s`;

@@ -2,7 +2,7 @@
 
 import { ApiError, get, request } from "./api.js";
 import { h, setText } from "./dom.js";
-import { clockTime, count, duration, size, stateClass, stateName, watermark } from "./format.js";
+import { clockTime, count, duration, exact, size, stateClass, stateName, watermark } from "./format.js";
 import { Graph, WANTED, shownName, throughput, watermarkOf } from "./graph.js";
 
 const ENDED = new Set(["FINISHED", "FAILED", "CANCELED", "SUSPENDED"]);
@@ -179,8 +179,8 @@ export function ledgerText({ checkpoint, balanced, operators }) {
 
 // One operator of a ledger: its name, rows in and out, what else they became, and what adds up or is missing.
 export function ledgerCells(operator) {
-  const parts = Object.entries(operator.parts).map(([name, rows]) => `${name} ${count(rows)}`);
-  return [operator.name, count(operator["rows-in"]), count(operator["rows-out"]), parts.join(", "), operator.text || operator.balance];
+  const parts = Object.entries(operator.parts).map(([name, rows]) => `${name} ${exact(rows)}`);
+  return [operator.name, exact(operator["rows-in"]), exact(operator["rows-out"]), parts.join(", "), operator.text || operator.balance];
 }
 
 // The last checkpoint, its age and size, and what went wrong; nothing for a job without checkpoints.
