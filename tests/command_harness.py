@@ -61,7 +61,10 @@ class WholeEnd:
 
     def check(self, returncode: int, errors: str, children: Iterable[psutil.Process] = ()) -> None:
         wait_until_ended(children)
-        left = sorted(str(path.relative_to(self._directory)) for path in self._directory.rglob("*"))
+        # `walk` passes over a directory that a process removes meanwhile.
+        left = sorted(
+            os.path.join(at, name) for at, below, files in os.walk(self._directory) for name in below + files
+        )
         shutil.rmtree(self._directory, ignore_errors=True)
         assert returncode >= 0 or -returncode in SENT, f"{returncode}: {errors}"
         assert TRACEBACK not in errors, errors

@@ -230,7 +230,7 @@ def test_a_row_is_late_when_all_its_windows_are_closed() -> None:
     items = [[("a", 1, 3)], Watermark(9), [("a", 2, 9), ("a", 3, 10)]]
     output = run_operator(spec_of(TUMBLE), context, items)
     assert output.rows == [("a", 1, 1, 1, 1, 0, 10, 9), ("a", 1, 3, 3, 3, 10, 20, 19)]
-    assert counts == {"numLateRecordsDropped": 1}
+    assert counts == {"numLateRecordsDropped": 1, "numRecordsDone": 2}
 
 
 def test_a_late_row_still_counts_in_the_windows_that_are_open() -> None:
