@@ -112,8 +112,6 @@ def test_there_is_one_module(session: Session) -> None:
         ("CREATE MATERIALIZED TABLE m AS SELECT 1", "SS1002", "CREATE MATERIALIZED TABLE", "no scheduler"),
         ("ALTER MATERIALIZED TABLE m SUSPEND", "SS1002", "ALTER MATERIALIZED TABLE", "no scheduler"),
         ("SHOW MATERIALIZED TABLES", "SS1002", "SHOW MATERIALIZED TABLES", "no scheduler"),
-        ("CREATE TEMPORARY MODEL m", "SS1002", "CREATE TEMPORARY MODEL", "no provider"),
-        ("DESCRIBE MODEL m", "SS1002", "DESCRIBE MODEL", "no provider"),
         ("SHOW CREATE CONNECTION c", "SS1002", "SHOW CREATE", "name its connection"),
         ("MERGE INTO t", "SS1002", "MERGE", "no such statement"),
     ],

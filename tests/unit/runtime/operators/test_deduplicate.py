@@ -164,7 +164,7 @@ def test_keys_that_expire_are_counted() -> None:
         spec, RETRACT, now_ms=ManualClock(1_000), count=lambda name, n: counts.update({name: n})
     )
     feed(make_operator(spec, context), [[A1], Clock(1_050), Clock(9_000)], Collected())
-    assert counts == {"numStateEntriesExpired": 1}
+    assert +counts == {"numStateEntriesExpired": 1}
 
 
 @pytest.mark.parametrize("mode", [RETRACT, UPSERT])
