@@ -10,10 +10,10 @@ from sqlglot import exp
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef
-from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import cast_to, plain
 from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.relations.table_functions import written_arguments
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.tokens import GRAPH_FUNCTIONS
@@ -155,24 +155,14 @@ def _arguments(
     function, name = _FUNCTIONS[algorithm], algorithm.value
     names = (DATA, EDGE, *function.parameters)
     given: dict[str, nodes.CallArgument] = {}
-    is_named = False
-    for place, argument in enumerate(node.expressions):
-        span = namespace.span(argument)
-        written = argument.args.get("name")
-        if written is None and is_named:
-            raise _refusal("an argument without a name stands behind one with a name", span, "name it")
-        if written is None and place >= len(names):
-            raise _refusal(f"{name} takes at most {len(names)} arguments", span, f"write {function.usage}")
-        is_named = written is not None
-        key = names[place] if written is None else str(written.name).lower()
-        if key not in names:
-            raise _refusal(f'{name} has no argument "{key}"', span, suggest(key, list(names), "arguments"))
-        if key in given:
-            raise UserError("SS1001", f'argument "{key}" is given twice', span=span, hint="give it once")
+    for key, argument in written_arguments(
+        node, name, names, given, namespace, _refusal, function.usage, folds_case=True
+    ):
         wanted = {DATA: "TABLE", EDGE: "DESCRIPTOR"}.get(key, "VALUE")
         if str(argument.args["kind"]) != wanted:
             shown = {"TABLE": "a table", "DESCRIPTOR": "a DESCRIPTOR of columns", "VALUE": "a constant"}
-            raise _refusal(f'argument "{key}" of {name} is {shown[wanted]}', span, f"write {function.usage}")
+            message = f'argument "{key}" of {name} is {shown[wanted]}'
+            raise _refusal(message, namespace.span(argument), f"write {function.usage}")
         given[key] = argument
     for key in names:
         if key not in given and key not in _DEFAULTS:

@@ -23,7 +23,7 @@ from sqlstream.planner.bind.expressions.casts import (
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.expressions.user_functions import user_function
 from sqlstream.planner.bind.ordering import sort_key
-from sqlstream.planner.bind.relations.table_functions import unknown_call
+from sqlstream.planner.bind.relations.table_functions import unknown_call, written_arguments
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import ProcessTable
@@ -146,22 +146,7 @@ def _arguments(
     names = (*ref.parameters, ON_TIME, UID)
     tables = {table.name for table in ref.process.tables} if ref.process is not None else set()
     given: dict[str, nodes.CallArgument] = {}
-    is_named = False
-    for place, argument in enumerate(node.expressions):
-        span = namespace.span(argument)
-        written = argument.args.get("name")
-        if written is None and is_named:
-            raise _refusal("an argument without a name stands behind one with a name", span, "name it")
-        if written is None and place >= len(names):
-            raise _refusal(f"{ref.name} takes at most {len(names)} arguments", span, f"write {_usage(ref)}")
-        is_named = written is not None
-        name = names[place] if written is None else str(written.name)
-        if name not in names:
-            raise _refusal(
-                f'{ref.name} has no argument "{name}"', span, suggest(name, list(names), "arguments")
-            )
-        if name in given:
-            raise UserError("SS1001", f'argument "{name}" is given twice', span=span, hint="give it once")
+    for name, argument in written_arguments(node, ref.name, names, given, namespace, _refusal, _usage(ref)):
         kind = str(argument.args["kind"])
         wanted = "TABLE" if name in tables else "DESCRIPTOR" if name == ON_TIME else "VALUE"
         if kind == "DEFAULT":
@@ -169,9 +154,8 @@ def _arguments(
         if kind != wanted:
             shown = {"TABLE": "a table", "DESCRIPTOR": "a DESCRIPTOR", "VALUE": "a value", "MODEL": "a model"}
             hint = f"write {name} => {'TABLE t' if wanted == 'TABLE' else 'DESCRIPTOR(ts)' if wanted == 'DESCRIPTOR' else '…'}"
-            raise _refusal(
-                f'argument "{name}" of {ref.name} is {shown[wanted]}, not {shown[kind]}', span, hint
-            )
+            message = f'argument "{name}" of {ref.name} is {shown[wanted]}, not {shown[kind]}'
+            raise _refusal(message, namespace.span(argument), hint)
         given[name] = argument
     return given
 

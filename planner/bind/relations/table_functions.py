@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.function_ref import FunctionKind
+from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.calls import bind_call, is_aggregate, is_builtin
 from sqlstream.planner.bind.expressions.over import append_columns
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
@@ -186,3 +187,36 @@ def bind_row_join(
     condition = ScalarBinder(namespace, item.scope, "ON").bind_condition(on)
     filtered = Filter(input=item.node, condition=condition, schema=item.node.schema, span=namespace.span(on))
     return FromItem(filtered, item.scope)
+
+
+def written_arguments(
+    node: nodes.TableCall,
+    function: str,
+    names: Sequence[str],
+    given: Mapping[str, nodes.CallArgument],
+    namespace: Namespace,
+    refusal: Callable[[str, Span | None, str], UserError],
+    usage: str,
+    folds_case: bool = False,
+) -> Iterator[tuple[str, nodes.CallArgument]]:
+    """Each argument with the one of `names` that it is for, by its name or place. `refusal` makes the errors of arguments that
+    fit none; UserError SS1001 for one that the caller has put into `given` before."""
+    is_named = False
+    for place, argument in enumerate(node.expressions):
+        span = namespace.span(argument)
+        written = argument.args.get("name")
+        if written is None and is_named:
+            raise refusal("an argument without a name stands behind one with a name", span, "name it")
+        if written is None and place >= len(names):
+            raise refusal(f"{function} takes at most {len(names)} arguments", span, f"write {usage}")
+        is_named = written is not None
+        name = names[place] if written is None else str(written.name)
+        if written is not None and folds_case:
+            name = name.lower()
+        if name not in names:
+            raise refusal(
+                f'{function} has no argument "{name}"', span, suggest(name, list(names), "arguments")
+            )
+        if name in given:
+            raise UserError("SS1001", f'argument "{name}" is given twice', span=span, hint="give it once")
+        yield name, argument
