@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from sqlstream import config
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
@@ -143,6 +145,23 @@ def resolve_path(parts: tuple[str, ...], catalog: str, database: str, span: Span
 def object_path(parts: tuple[str, ...], context: BindContext, span: Span | None) -> ObjectPath:
     """The full path of a name in a DDL or INSERT statement."""
     return resolve_path(parts, context.current_catalog, context.current_database, span)
+
+
+def renamed_path(
+    path: ObjectPath, parts: tuple[str, ...], kind: str, context: BindContext, span: Span | None
+) -> ObjectPath:
+    """Where what is at `path` is under the name that RENAME TO gives. UserError SS2011 for another database."""
+    renamed = object_path(parts, context, span)
+    if len(parts) == 1:
+        renamed = replace(path, name=parts[0])
+    if (renamed.catalog, renamed.database) != (path.catalog, path.database):
+        raise UserError(
+            "SS2011",
+            f'a {kind} stays in its database, which is "{path.catalog}.{path.database}"',
+            span=span,
+            hint="write the name alone",
+        )
+    return renamed
 
 
 def created_path(parts: tuple[str, ...], context: BindContext, span: Span | None) -> ObjectPath:

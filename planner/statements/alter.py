@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlstream import catalog
 from sqlstream.catalog import CatalogObject, CatalogTable, CatalogView, PutObject
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.bind.context import BindContext, find_object, object_path, suggest
+from sqlstream.planner.bind.context import BindContext, find_object, object_path, renamed_path, suggest
 from sqlstream.planner.bind.relations.table_options import check_altered_options
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.statements.create_table import apply_create_table
@@ -25,16 +25,7 @@ def rename(statement: statements.RenameObject, context: BindContext) -> DdlResul
     if found is None:
         return _absent(statement.name, kind)
     target = statement.target
-    path = object_path(target.parts, context, target.span)
-    if len(target.parts) == 1:
-        path = replace(found.path, name=target.parts[0])
-    if (path.catalog, path.database) != (found.path.catalog, found.path.database):
-        raise UserError(
-            "SS2011",
-            f'a {kind} stays in its database, which is "{found.path.catalog}.{found.path.database}"',
-            span=target.span,
-            hint="write the name alone",
-        )
+    path = renamed_path(found.path, target.parts, kind, context, target.span)
     if context.catalog.get_kind(path, found.is_temporary) is not None:
         raise UserError(
             "SS2013", f'"{path.name}" exists already', span=target.span, hint="choose another name"

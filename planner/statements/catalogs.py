@@ -16,7 +16,7 @@ from sqlstream.errors import ErrorsAt, Span, UserError, choose_one_of
 from sqlstream.planner.bind.context import BindContext, check_catalog, database_path, suggest
 from sqlstream.planner.bind.relations.table_options import written_options
 from sqlstream.planner.dialect import statements
-from sqlstream.planner.statements.result import DdlResult, literal, quoted
+from sqlstream.planner.statements.result import DdlResult, literal, options_clause, quoted
 from sqlstream.secrets import masked
 from sqlstream.spi.catalog import CatalogDescriptor
 
@@ -151,10 +151,7 @@ def show_create_catalog(name: statements.Identifier, context: BindContext) -> st
     """CREATE CATALOG in Flink's layout; it creates the same catalog again, except for masked values of secrets."""
     definition = _find_catalog(name, context)
     comment = f"COMMENT {literal(definition.comment)}\n" if definition.comment else ""
-    options = ",\n".join(
-        f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(definition.options.items())
-    )
-    return f"CREATE CATALOG {quoted(name.parts[-1])}\n{comment}WITH (\n{options}\n)\n"
+    return f"CREATE CATALOG {quoted(name.parts[-1])}\n{comment}{options_clause(definition.options)}"
 
 
 def _find_catalog(name: statements.Identifier, context: BindContext) -> CatalogDefinition:

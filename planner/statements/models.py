@@ -14,13 +14,18 @@ from sqlstream.effects import Effects
 from sqlstream.errors import UserError, choose_one_of, did_you_mean
 from sqlstream.function_ref import FunctionKind
 from sqlstream.models import PROVIDERS, UNBUILT_PROVIDERS
-from sqlstream.planner.bind.context import BindContext, check_database, created_path, object_path
+from sqlstream.planner.bind.context import (
+    BindContext,
+    check_database,
+    created_path,
+    object_path,
+    renamed_path,
+)
 from sqlstream.planner.bind.relations.models import class_of, files_of, find_model, missing_model
 from sqlstream.planner.bind.relations.table_options import check_value
 from sqlstream.planner.dialect import statements
-from sqlstream.planner.statements.result import DdlResult, literal, quoted
+from sqlstream.planner.statements.result import DdlResult, literal, options_clause, quoted
 from sqlstream.schema import Schema
-from sqlstream.secrets import masked
 from sqlstream.types import TypeRoot
 
 
@@ -89,16 +94,7 @@ def drop_model(statement: statements.DropModel, context: BindContext) -> DdlResu
 
 
 def _renamed(found: CatalogModel, target: statements.Identifier, context: BindContext) -> DdlResult:
-    path = object_path(target.parts, context, target.span)
-    if len(target.parts) == 1:
-        path = replace(found.path, name=target.parts[0])
-    if (path.catalog, path.database) != (found.path.catalog, found.path.database):
-        raise UserError(
-            "SS2011",
-            f'a model stays in its database, which is "{found.path.catalog}.{found.path.database}"',
-            span=target.span,
-            hint="write the name alone",
-        )
+    path = renamed_path(found.path, target.parts, "model", context, target.span)
     if context.catalog.model(path, found.is_temporary) is not None:
         message = f'model "{path.name}" exists already'
         raise UserError("SS2013", message, span=target.span, hint="choose another name")
@@ -212,10 +208,7 @@ def show_create_model(name: statements.Identifier, context: BindContext) -> str:
         text += f"{word} ({shown})\n"
     if found.comment:
         text += f"COMMENT {literal(found.comment)}\n"
-    options = ",\n".join(
-        f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(found.options.items())
-    )
-    return f"{text}WITH (\n{options}\n)\n"
+    return text + options_clause(found.options)
 
 
 _COLUMNS = (("name", sql.STRING), ("type", sql.STRING), ("null", sql.BOOLEAN), ("is input", sql.BOOLEAN))

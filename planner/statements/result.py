@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogChange
 from sqlstream.expressions import LiteralValue
 from sqlstream.schema import Schema
+from sqlstream.secrets import masked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,3 +63,9 @@ def quoted(name: str) -> str:
 
 def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def options_clause(options: Mapping[str, str]) -> str:
+    """WITH as SHOW CREATE has it: keys in order, values of secrets masked."""
+    written = ",\n".join(f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(options.items()))
+    return f"WITH (\n{written}\n)\n"

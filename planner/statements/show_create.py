@@ -8,8 +8,8 @@ from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.parser import parse_query
 from sqlstream.planner.statements.describe import column_extras
-from sqlstream.planner.statements.result import literal, quoted
-from sqlstream.secrets import masked, query_without_secrets
+from sqlstream.planner.statements.result import literal, options_clause, quoted
+from sqlstream.secrets import query_without_secrets
 
 
 def show_create_table(table: CatalogTable) -> str:
@@ -28,10 +28,7 @@ def show_create_table(table: CatalogTable) -> str:
         text += f"COMMENT {literal(table.comment)}\n"
     if table.partition_keys:
         text += f"PARTITIONED BY ({', '.join(quoted(k) for k in table.partition_keys)})\n"
-    options = ",\n".join(
-        f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(table.options.items())
-    )
-    return f"{text}WITH (\n{options}\n)\n"
+    return text + options_clause(table.options)
 
 
 def constraint_name(given: str, columns: tuple[str, ...]) -> str:
