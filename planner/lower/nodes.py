@@ -6,6 +6,7 @@ import functools
 
 from sqlglot import exp
 
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import refuse
@@ -277,28 +278,29 @@ def _window_tvf(node: plan.WindowTvf, lowering: Lowering, inputs: list[exp.Expr]
     return lower_window_tvf(node, inputs[0], engine)
 
 
+def _as_a_stream_only(what: str, node: plan.RelationalNode, lowering: Lowering) -> UserError:
+    hint = "run the statement as a stream: it ends by itself when its input is bounded"
+    return refuse(lowering.engine.title, what, hint=hint, span=node.span)
+
+
 @lower_node.register
 def _match_recognize(node: plan.MatchRecognize, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    raise refuse(lowering.engine.title, "MATCH_RECOGNIZE", hint=hint, span=node.span)
+    raise _as_a_stream_only("MATCH_RECOGNIZE", node, lowering)
 
 
 @lower_node.register
 def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    raise refuse(lowering.engine.title, node.algorithm.value, hint=hint, span=node.span)
+    raise _as_a_stream_only(node.algorithm.value, node, lowering)
 
 
 @lower_node.register
 def _model_predict(node: plan.ModelPredict, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    raise refuse(lowering.engine.title, "ML_PREDICT", hint=hint, span=node.span)
+    raise _as_a_stream_only("ML_PREDICT", node, lowering)
 
 
 @lower_node.register
 def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    raise refuse(lowering.engine.title, f"process table function {node.ref.name}", hint=hint, span=node.span)
+    raise _as_a_stream_only(f"process table function {node.ref.name}", node, lowering)
 
 
 @lower_node.register

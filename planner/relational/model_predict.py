@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import InputRef, substitute
 from sqlstream.models import ModelRef
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode
@@ -18,11 +17,10 @@ VERSION_DIGITS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class ModelPredict(base.SingleInputNode):
+class ModelPredict(base.ChosenColumnsNode):
     """The `columns` of the input, then the outputs of `model`, which is given the columns at `features`."""
 
     model: ModelRef
-    columns: tuple[int, ...]
     features: tuple[int, ...]
 
     def describe(self) -> str:
@@ -52,29 +50,18 @@ class ModelPredict(base.SingleInputNode):
         )
         return made, {old: new for new, old in enumerate(output)}
 
-    def passed(self, conditions: tuple[base.Condition, ...]) -> list[list[base.Condition]]:
-        below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
-        found = base.of_columns(conditions, range(len(below)))
-        return [[base.Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
-
-    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
-        return (self.input, self.columns[column]) if column < len(self.columns) else None
-
 
 def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -> PhysicalNode:
     """Computed where the rows are. UserError SS3011 for rows that change: a model need not say the same of a row twice."""
     source = inputs[0]
     hint = "predict before the rows are aggregated or joined"
     require_insert_only(source, "ML_PREDICT", node.span, hint)
-    places: dict[int, frozenset[int]] = {}
-    for place, column in enumerate(node.columns):
-        places[column] = places.get(column, frozenset()) | {place}
     return planning.node(
         "MLPredictTableFunction",
         ModelPredictSpec(node.model, node.columns, node.features),
         over(source),
         node.schema,
-        dataclasses.replace(source.traits.projected(places), row_watermark_column=-1),
+        dataclasses.replace(source.traits.projected(node.places), row_watermark_column=-1),
         describe(
             "MLPredictTableFunction",
             model=node.model.path,

@@ -11,7 +11,7 @@ import msgspec
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
-from sqlstream.expressions import Call, Expression, InputRef, Literal, SortKey, inputs_of, walk
+from sqlstream.expressions import Call, Expression, InputRef, Literal, SortKey, inputs_of, substitute, walk
 from sqlstream.planner.physical.node import Columns
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
@@ -123,6 +123,29 @@ class SameColumnsNode(SingleInputNode):
 
     def origin(self, column: int) -> tuple[RelationalNode, int] | None:
         return self.input, column
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ChosenColumnsNode(SingleInputNode):
+    """A node with the `columns` of its input, then columns that it makes."""
+
+    columns: tuple[int, ...]
+
+    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
+        below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
+        found = of_columns(conditions, range(len(below)))
+        return [[Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        return (self.input, self.columns[column]) if column < len(self.columns) else None
+
+    @property
+    def places(self) -> dict[int, Columns]:
+        """Where the columns of the input are."""
+        found: dict[int, Columns] = {}
+        for place, column in enumerate(self.columns):
+            found[column] = found.get(column, frozenset()) | {place}
+        return found
 
 
 def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:

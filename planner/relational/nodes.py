@@ -19,6 +19,7 @@ from sqlstream.planner.relational.lookup_join import LookupJoin
 from sqlstream.planner.relational.match_recognize import MatchRecognize
 from sqlstream.planner.relational.model_predict import ModelPredict
 from sqlstream.planner.relational.node import (
+    ChosenColumnsNode,
     RelationalNode,
     SameColumnsNode,
     SingleInputNode,
@@ -44,6 +45,7 @@ from sqlstream.planner.relational.window_tvf import WindowTvf
 __all__ = [
     "Aggregate",
     "Apply",
+    "ChosenColumnsNode",
     "Expand",
     "Filter",
     "FromChangelog",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import InputRef, substitute
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, over
@@ -18,13 +17,12 @@ ORDINALITY = "ORDINALITY"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Unnest(base.SingleInputNode):
+class Unnest(base.ChosenColumnsNode):
     """A row per element of the ARRAY or MULTISET in column `collection`: the `columns` of the input, the element, then its
     number from 1 if `has_ordinality`. The fields of a ROW are columns of their own. `is_outer`: a row without elements occurs
     once, with NULLs."""
 
     collection: int
-    columns: tuple[int, ...]
     is_outer: bool
     has_ordinality: bool
 
@@ -77,14 +75,6 @@ class Unnest(base.SingleInputNode):
         )
         return unnest, {old: new for new, old in enumerate(output)}
 
-    def passed(self, conditions: tuple[base.Condition, ...]) -> list[list[base.Condition]]:
-        below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
-        found = base.of_columns(conditions, range(len(below)))
-        return [[base.Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
-
-    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
-        return (self.input, self.columns[column]) if column < len(self.columns) else None
-
 
 def element_types(collection: LogicalType) -> tuple[LogicalType, ...]:
     """The types of the columns that an element makes: those of its fields if it is a ROW."""
@@ -121,10 +111,7 @@ def plan_unnest(planning: Planning, inputs: Inputs, node: Unnest) -> PhysicalNod
 def _unnested_traits(below: Traits, node: Unnest) -> Traits:
     """What is known of the columns that pass. A row is one of several, told apart by their number alone, if they have one; an
     update may change how many there are, so that no key holds for updated rows."""
-    places: dict[int, frozenset[int]] = {}
-    for place, column in enumerate(node.columns):
-        places[column] = places.get(column, frozenset()) | {place}
-    moved = below.projected(places)
+    moved = below.projected(node.places)
     has_keys = below.is_insert_only and node.has_ordinality and not node.is_outer
     number = frozenset({len(node.schema) - 1})
     return dataclasses.replace(

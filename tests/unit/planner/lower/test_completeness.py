@@ -119,7 +119,13 @@ def test_each_aggregate_function_is_lowered_or_refused_with_a_reason(engine: str
 def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
     *_, lower = ENGINES[engine]
     plain = planner()
-    abstract = {nodes.RelationalNode, nodes.SingleInputNode, nodes.SameColumnsNode, nodes.TwoInputNode}
+    abstract = {
+        nodes.RelationalNode,
+        nodes.SingleInputNode,
+        nodes.SameColumnsNode,
+        nodes.ChosenColumnsNode,
+        nodes.TwoInputNode,
+    }
     refused = {
         nodes.MatchRecognize,
         nodes.FromChangelog,
