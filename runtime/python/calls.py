@@ -211,7 +211,7 @@ def _table(call: Call, ref: FunctionRef, target: Callable[..., Any]) -> Compute:
             own = [_only(i, fields[0].name) if isinstance(i, dict) else i for i in own]
             made_columns = [arrow_values(own, fields[0].type, ref.name)]
         else:
-            split = _split(items, ref)
+            split = split_rows(items, ref)
             made_columns = [
                 arrow_values(values, f.type, ref.name) for values, f in zip(split, fields, strict=True)
             ]
@@ -288,8 +288,9 @@ def _only(item: dict[str, Any], name: str) -> Any:
     return item[name] if item.keys() == {name} else item
 
 
-def _split(items: list[Any], ref: FunctionRef) -> list[list[Any]]:
-    """The values of each column."""
+def split_rows(items: list[Any], ref: FunctionRef) -> list[list[Any]]:
+    """The values of each column of rows that a function yielded: tuples, lists or dicts. UserError SS5131 for one that does not
+    fit."""
     names = [f.name for f in ref.result_type.fields]
     columns: list[list[Any]] = [[] for _ in names]
     for item in items:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.take import take_rows
 from sqlstream.runtime.operators.process.states import KeySet, column_of
 from sqlstream.runtime.operators.process.timers import Timers, to_time, to_times
+from sqlstream.runtime.python.calls import split_rows
 from sqlstream.runtime.python.values import python_values, shown
 from sqlstream.runtime.state.storage.arrays import Array
 
@@ -362,22 +363,11 @@ def columns_of_rows(items: list[Any], called: Called) -> list[pa.Array]:
     names = called.names
     if len(names) == 1:
         only = [i[names[0]] if isinstance(i, dict) and i.keys() == {names[0]} else i for i in items]
-        values: list[Iterable[Any]] = [[i[0] if isinstance(i, tuple) and len(i) == 1 else i for i in only]]
+        values = [[i[0] if isinstance(i, tuple) and len(i) == 1 else i for i in only]]
     else:
-        values = [[] for _ in names]
-        for item in items:
-            if isinstance(item, dict) and item.keys() <= set(names):
-                item = [item.get(name) for name in names]
-            if not isinstance(item, tuple | list) or len(item) != len(names):
-                raise UserError(
-                    "SS5131",
-                    f"Python function {called.ref.name} made {shown(item)} for a row of {len(names)} columns",
-                    hint=f"yield tuples of {', '.join(names)}",
-                )
-            for column, value in zip(values, item, strict=True):
-                column.append(value)  # type: ignore[attr-defined]
+        values = split_rows(items, called.ref)
     return [
-        column_of(list(column), t, len(items), f'column "{name}" of {called.ref.name}')
+        column_of(column, t, len(items), f'column "{name}" of {called.ref.name}')
         for column, t, name in zip(values, called.types, names, strict=True)
     ]
 
