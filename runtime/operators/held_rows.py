@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from sqlstream.runtime.operators.operator import Operator, Output, SpecT
-from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 
-class HeldRows(SavedWhole, NeverExpires):
+class HeldRows(SavesNothing):
     """Implements `StateTable`: its bytes count, but nothing of it is saved. `settle`, a method, takes the rows before a snapshot;
     without it, the operator's `flush` has done so.
 
@@ -51,10 +51,7 @@ class HeldRows(SavedWhole, NeverExpires):
         if settle is not None:
             settle()
         assert not self._batches
-        return SavedTables
-
-    def load(self, saved: SavedTables) -> None:
-        return None
+        return super().save_later()
 
     def nbytes(self) -> int:
         return self.bytes

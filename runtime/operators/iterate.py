@@ -26,7 +26,7 @@ from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.operator import OperatorContext, Output
-from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, distinct, grown
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn
@@ -162,7 +162,7 @@ class Iterate(HoldingOperator[IterateSpec]):
             )
 
 
-class PendingRounds(SavedWhole, NeverExpires):
+class PendingRounds(SavesNothing):
     """Changes of the rows of rounds that are still to be run. Implements `StateTable`: its bytes count, but nothing of it is
     saved, as `flush` comes before a snapshot.
 
@@ -203,10 +203,7 @@ class PendingRounds(SavedWhole, NeverExpires):
 
     def save_later(self) -> Callable[[], SavedTables]:
         assert not self._batches
-        return SavedTables
-
-    def load(self, saved: SavedTables) -> None:
-        return None
+        return super().save_later()
 
     def nbytes(self) -> int:
         return self.bytes

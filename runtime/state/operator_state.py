@@ -111,6 +111,16 @@ class SavedWhole:
         return None
 
 
+class SavesNothing(SavedWhole, NeverExpires):
+    """The part of a `StateTable` whose bytes count, but of which nothing is saved: it is empty then, or made of other tables."""
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        return SavedTables
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+
 @dataclasses.dataclass(frozen=True)
 class PendingSnapshot:
     """The state of an operator as it was when its snapshot began, not yet copied."""

@@ -26,7 +26,7 @@ from sqlstream.runtime.operators.equal_values import batch_groups, key_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
-from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, first_slots, picked
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn
@@ -66,7 +66,7 @@ def _first(keys: list[pa.Array], first_rows: Array) -> list[pa.Array]:
     return [key.take(chosen) for key in keys]
 
 
-class HeldPartials(SavedWhole, NeverExpires):
+class HeldPartials(SavesNothing):
     """The partials of some batches, to be emitted as one: each is a slot of one set of accumulators. Implements `StateTable`: its
     bytes count, but nothing of it is saved, as the operator's `flush` comes before a snapshot.
 
@@ -121,10 +121,7 @@ class HeldPartials(SavedWhole, NeverExpires):
 
     def save_later(self) -> Callable[[], SavedTables]:
         assert not self.rows
-        return SavedTables
-
-    def load(self, saved: SavedTables) -> None:
-        return None
+        return super().save_later()
 
     def nbytes(self) -> int:
         accumulators = 0 if self._accumulators is None else self._accumulators.nbytes()

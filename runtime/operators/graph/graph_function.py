@@ -19,26 +19,19 @@ from sqlstream.runtime.operators.graph.paths import Paths
 from sqlstream.runtime.operators.graph.rounds import Rounds
 from sqlstream.runtime.operators.graph.triangles import Triangles
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.graph import GraphAlgorithm, GraphSpec
 
 
-class _Derived(SavedWhole, NeverExpires):
+class _Derived(SavesNothing):
     """Implements `StateTable`: what is made of other tables. Its bytes count, and nothing of it is saved."""
 
     name = "derived"
 
     def __init__(self, parts: list[Callable[[], int]]) -> None:
         self._parts = parts
-
-    def save_later(self) -> Callable[[], SavedTables]:
-        return SavedTables
-
-    def load(self, saved: SavedTables) -> None:
-        return None
 
     def nbytes(self) -> int:
         return sum(nbytes() for nbytes in self._parts)
