@@ -51,6 +51,15 @@ def expected(rows: int) -> list[tuple[int, ...]]:
     return sorted(((n - (n % KEYS or KEYS)) // KEYS, n, n % KEYS) for n in range(1, rows + 1))
 
 
+def settings_of(directory: Path) -> tuple[str, ...]:
+    return (
+        "-D",
+        "sqlstream.server.python-functions.enabled=true",
+        "-D",
+        f"sqlstream.server.file-roots={directory}",
+    )
+
+
 def prepare(server: RunningServer, directory: Path, rows: int = ROWS) -> str:
     session = server.open_session()
     server.execute(session, f"SET 'python.files' = '{directory}/numbering.py'")
@@ -62,13 +71,7 @@ def prepare(server: RunningServer, directory: Path, rows: int = ROWS) -> str:
 
 def test_a_killed_server_numbers_each_row_once(tmp_path: Path) -> None:
     (tmp_path / "numbering.py").write_text(CLASS.format(type="BIGINT", more=""))
-    settings = (
-        "-D",
-        "sqlstream.server.python-functions.enabled=true",
-        "-D",
-        f"sqlstream.server.file-roots={tmp_path}",
-    )
-    with RunningServer(tmp_path / "server", *settings) as server:
+    with RunningServer(tmp_path / "server", *settings_of(tmp_path)) as server:
         session = prepare(server, tmp_path)
         server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
         job_id = server.insert(session, INSERT)
@@ -84,13 +87,7 @@ def test_a_killed_server_numbers_each_row_once(tmp_path: Path) -> None:
 
 def test_a_changed_class_goes_on_from_a_savepoint_that_sql_reads(tmp_path: Path) -> None:
     (tmp_path / "numbering.py").write_text(CLASS.format(type="INT", more='old = ListState("INT")'))
-    settings = (
-        "-D",
-        "sqlstream.server.python-functions.enabled=true",
-        "-D",
-        f"sqlstream.server.file-roots={tmp_path}",
-    )
-    with RunningServer(tmp_path / "server", *settings) as server:
+    with RunningServer(tmp_path / "server", *settings_of(tmp_path)) as server:
         session = prepare(server, tmp_path)
         server.execute(session, f"SET 'execution.checkpointing.savepoint-dir' = '{tmp_path}/saved'")
         server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
