@@ -77,7 +77,10 @@ class OverByTime(Operator[OverSpec]):
         self._waiting.append(batch, ends - 1)
 
     def held_rows(self) -> int | None:
-        return None if self._is_by_arrival else self._waiting.row_count
+        held = self._waiting.row_count
+        if self._retained is not None and self.spec.rows_after:
+            held += self._retained.last_count(self.spec.rows_after)
+        return held
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self._is_by_arrival or watermark_ms == WATERMARK_MIN:
@@ -306,6 +309,12 @@ class RetainedRows:
     def all(self) -> Kept:
         slots = self._rows.key_slots()
         return self._kept(slots, len(slots))
+
+    def last_count(self, number: int) -> int:
+        """How many rows are among the last `number` of their partition."""
+        slots = self._rows.key_slots()
+        partitions, _ = self._rows.match(slots)
+        return int(np.minimum(np.bincount(partitions, minlength=len(slots)), number).sum())
 
     def _kept(self, slots: Array, count: int) -> Kept:
         partitions, ids = self._rows.match(slots)

@@ -124,7 +124,11 @@ def test_rows_in_order_of_time_have_the_results_of_their_frames(rows: Any, sizes
     counted: Counter[str] = Counter()
     context = operator_context([SCHEMA], _output(calls), count=lambda name, n: counted.update({name: n}))
     operator = make_operator(spec, context)
-    feed(operator, [*items, Watermark(WATERMARK_MAX)], output)
+    came = 0
+    for item in [*items, Watermark(WATERMARK_MAX)]:
+        feed(operator, [item], output)
+        came += 0 if isinstance(item, Watermark) else len(item)
+        assert came == len(output.rows) + counted["numLateRecordsDropped"] + operator.held_rows()
     # LISTAGG takes rows as they are sorted.
     assert Counter(output.rows) == _expected(kept, calls)
     assert counted["numLateRecordsDropped"] == len(rows) - len(kept)
