@@ -451,9 +451,10 @@ class TaskOpening:
         split = splitter(
             descriptor.edge.exchange, descriptor.subpartitions, task.subtask, task.vertex.max_parallelism
         )
-        # Rows of a broadcast come more often than they are sent.
+        # Rows of a broadcast come more often than they are sent. A task that had finished has no operators, and sends none.
         is_copying = descriptor.edge.exchange.kind is ExchangeKind.BROADCAST and descriptor.subpartitions > 1
-        copies = self._counting_copies(descriptor) if is_copying else None
+        has_operators = bool(self._chain.counters)
+        copies = self._counting_copies(descriptor) if is_copying and has_operators else None
         partition = ResultPartition(channels, split, self._context.times, copies)
         partition.when_room(self._context.mailbox.announce_room)
         self._opened.partitions.append(partition)

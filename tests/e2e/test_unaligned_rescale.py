@@ -69,14 +69,40 @@ def statements(directory: Path, parallelism: int) -> list[str]:
     ]
 
 
-INSERT = f"INSERT INTO o SELECT MOD(n, {KEYS}), COUNT(*), SUM(n) FROM g GROUP BY MOD(n, {KEYS})"
+INSERT = f"INSERT INTO o SELECT MOD(n, {KEYS}), slowly(COUNT(*)), SUM(n) FROM g GROUP BY MOD(n, {KEYS})"
+
+SLOWLY = """
+import time
+from pathlib import Path
+from sqlstream import udf
+
+@udf(func_type="arrow", result_type="BIGINT")
+def slowly(values):
+    if Path({directory!r}, "slow").exists():
+        time.sleep(0.1)
+    return values
+"""
+"""Holds what follows the aggregation back, so that rows wait before it however fast the machine is."""
+
+PYTHON = ("-D", "sqlstream.server.python-functions.enabled=true")
+
+
+def slow_statements(directory: Path, parallelism: int) -> tuple[str, ...]:
+    """`slowly` is slow while there is a file of the name `slow`."""
+    (directory / "held_back.py").write_text(SLOWLY.format(directory=str(directory)))
+    return (
+        *statements(directory, parallelism),
+        f"SET 'python.files' = '{directory / 'held_back.py'}'",
+        "CREATE TEMPORARY FUNCTION slowly AS 'held_back.slowly' LANGUAGE PYTHON",
+    )
 
 
 @pytest.mark.timeout(400)
 def test_rows_under_way_go_on_at_another_parallelism(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "data") as server:
+    (tmp_path / "slow").touch()
+    with RunningServer(tmp_path / "data", *PYTHON) as server:
         session = server.open_session()
-        for text in statements(tmp_path, 2):
+        for text in slow_statements(tmp_path, 2):
             server.execute(session, text)
         server.insert(session, INSERT)
         for _ in range(10):
@@ -89,9 +115,10 @@ def test_rows_under_way_go_on_at_another_parallelism(tmp_path: Path) -> None:
     found = newest(tmp_path / "checkpoints")
     assert found is not None
     assert rows_in_flight(tmp_path / "checkpoints")
-    with RunningServer(tmp_path / "other") as server:
+    (tmp_path / "slow").unlink()
+    with RunningServer(tmp_path / "other", *PYTHON) as server:
         session = server.open_session()
-        for text in statements(tmp_path, 3):
+        for text in slow_statements(tmp_path, 3):
             server.execute(session, text)
         server.execute(session, f"SET 'execution.state-recovery.path' = '{found[0]}'")
         job = server.insert(session, INSERT)
@@ -124,13 +151,14 @@ def test_an_adaptive_job_goes_on_from_rows_under_way_with_the_slots_that_are_lef
     """Hosts vanish until the job has gone on from rows under way with fewer slots; each time others take their place."""
     words = (*STANDALONE, "-D", f"jobmanager.rpc.port={free_port()}", "-D", "heartbeat.timeout=3 s")
     checkpoints = tmp_path / "checkpoints"
+    (tmp_path / "slow").touch()
     with (
-        RunningServer(tmp_path / "data", *words) as server,
+        RunningServer(tmp_path / "data", *words, *PYTHON) as server,
         workers(tmp_path, join_address(server), 3) as joined,
     ):
         wait_until(lambda: slots(server) == 3)
         session = server.open_session()
-        for text in (*ADAPTIVE, *statements(tmp_path, 3)):
+        for text in (*ADAPTIVE, *slow_statements(tmp_path, 3)):
             server.execute(session, text)
         job = server.insert(session, INSERT)
         for attempt in range(10):
@@ -148,5 +176,6 @@ def test_an_adaptive_job_goes_on_from_rows_under_way_with_the_slots_that_are_lef
                 joined.append(Worker(place, join_address(server), *token))
         else:
             raise AssertionError("no checkpoint with rows under way was gone on from")
+        (tmp_path / "slow").unlink()
         server.wait_for(job, "FINISHED", timeout_s=200)
     check_rows(tmp_path)

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 from expression_harness import call, col, lit
 
 from sqlstream import types as sql
@@ -290,15 +291,18 @@ def test_a_savepoint_that_drains_ends_event_time_and_the_reading(relay, tmp_path
     assert saved["watermark_ms"] == WATERMARK_MAX
 
 
-def test_an_attempt_whose_subtask_had_finished_only_passes_on_the_end(job, stage, make_rows, tmp_path):
+@pytest.mark.parametrize(("kind", "sinks"), [(ExchangeKind.FORWARD, 1), (ExchangeKind.BROADCAST, 2)])
+def test_an_attempt_whose_subtask_had_finished_only_passes_on_the_end(
+    job, stage, make_rows, tmp_path, kind, sinks
+):
     stage.polls = [make_rows(("a", 1))]
     stage.gate.set()
-    running = job()
+    running = job(kind, sinks)
     restore = TaskRestore(3, str(tmp_path), (), is_finished=True)
     running.change_descriptors(restore=restore)
     running.start()
-    ends = running.wait(ExecutionState.FINISHED, "source-0", "sink-0")
-    assert [end.committables for end in ends] == [(), ()]
+    ends = running.wait(ExecutionState.FINISHED, "source-0", *(f"sink-{n}" for n in range(sinks)))
+    assert [end.committables for end in ends] == [()] * (1 + sinks)
     assert (stage.written, stage.polled, stage.aborted) == ([], 0, [])
 
 
