@@ -117,12 +117,28 @@ class OnnxModel:
             ) from error
         columns: list[pa.Array | None] = [None] * len(self._types)
         for tensor, places in self._fetches:
-            for place, values in zip(places, _split(results[tensor.name], len(places)), strict=True):
+            for place, values in zip(places, self._split(results[tensor.name], tensor, places), strict=True):
                 if len(values) != batch.num_rows:
                     name = self._ref.outputs.fields[place].name
                     raise wrong_count(self._ref, name, len(values), batch.num_rows)
                 columns[place] = self._column(values, place)
         return [column for column in columns if column is not None]
+
+    def _split(self, values: Tensor, tensor: Any, places: list[int]) -> list[Tensor]:
+        """A tensor as the columns at these places, each without a dimension of its own where that has one value. UserError SS5431
+        for one that has, where its file leaves its shape open, values for more columns or fewer."""
+        values = np.atleast_1d(values)
+        if len(places) == 1:
+            is_number = (
+                values.ndim == 2 and values.shape[1] == 1 and not pa.types.is_list(self._types[places[0]])
+            )
+            return [values.reshape(-1) if is_number else values]
+        if values.ndim != 2 or values.shape[1] != len(places):
+            shape = f'a tensor "{tensor.name}" of the shape {list(values.shape)}'
+            raise self._misfit(
+                f"it returned {shape}, and OUTPUT has {len(places)} columns", [tensor], "OUTPUT"
+            )
+        return [np.ascontiguousarray(values[:, number]) for number in range(len(places))]
 
     def _tensor(self, batch: pa.RecordBatch, tensor: Any, places: list[int]) -> Tensor:
         """The columns at these places side by side, or one without a dimension of its own where the file wants none."""
@@ -222,10 +238,3 @@ def _converts(declared: LogicalType, element: pa.DataType) -> bool:
     if pa.types.is_integer(element):
         return declared.root in INTEGER_ROOTS
     return is_numeric(declared)
-
-
-def _split(values: Tensor, columns: int) -> list[Tensor]:
-    """A tensor as so many columns, each without a dimension of its own where that has one value."""
-    if columns > 1:
-        return [np.ascontiguousarray(values[:, number]) for number in range(columns)]
-    return [values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values]

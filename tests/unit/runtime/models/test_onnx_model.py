@@ -110,26 +110,56 @@ def test_trees_say_what_scikit_learn_says() -> None:
     assert [row[0] for row in found] == pytest.approx(list(TREES.predict(X)), abs=1e-4)
 
 
+def written(
+    name: str, operator: str, given: list[int | None], made: list[int | None], files: Path, **attributes: int
+) -> None:
+    """A file of one operator over a tensor of this shape, that says it makes one of the other."""
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"], **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, given)],
+        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, made)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.checker.check_model(model)
+    (files / f"{name}.onnx").write_bytes(model.SerializeToString())
+    use_cached_files({MODEL_FILE + name: str(files / f"{name}.onnx")})
+
+
 def test_outputs_are_found_by_name_in_their_order_or_as_columns_of_one(files: Path) -> None:
     only = predicted(ref("classifier", THREE, Schema.of(("LABEL", sql.STRING))), [[(9.0, 0.0, 0.0)]])
     assert only == [("1",)]
     in_order = Schema.of(("is_good", sql.INT), ("p", sql.array(sql.DOUBLE)))
     ((good, p),) = predicted(ref("classifier", THREE, in_order), [[(9.0, 0.0, 0.0)]])
     assert (good, len(p)) == (1, 2)
-    graph = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, [None, 2])],
-        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, [None, 2])],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.checker.check_model(made)
-    (files / "negative.onnx").write_bytes(made.SerializeToString())
-    use_cached_files({MODEL_FILE + "negative": str(files / "negative.onnx")})
+    written("negative", "Neg", [None, 2], [None, 2], files)
     two = Schema.of(("a", sql.DOUBLE), ("b", sql.DOUBLE))
     assert predicted(ref("negative", two, two), [[(1.0, 2.0)], [(3.0, -4.0)]]) == [(-1.0, -2.0), (-3.0, 4.0)]
     arrays = Schema.of(("a", sql.array(sql.DOUBLE)))
     assert predicted(ref("negative", arrays, arrays), [[([1.0, 2.0],)]]) == [([-1.0, -2.0],)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "outputs", "said"),
+    [
+        ("ReduceSum", [], Schema.of(("y", sql.DOUBLE)), 'returned 1 values of "y" for 2 rows'),
+        ("Neg", [None, None], Schema.of(("y", sql.DOUBLE)), 'output "y" of model "m" is no DOUBLE'),
+        ("Identity", [None, None], Schema.of(*[(n, sql.DOUBLE) for n in "yz"]), "and OUTPUT has 2 columns"),
+    ],
+)
+def test_a_result_of_another_shape_is_refused(
+    operator: str, shape: list[int | None], outputs: Schema, said: str, files: Path
+) -> None:
+    keeps = {"keepdims": 0} if operator == "ReduceSum" else {}
+    written("shaped", operator, [None, None], shape, files, **keeps)
+    with pytest.raises(UserError, match=said):
+        predicted(ref("shaped", THREE, outputs), [[(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)]])
+
+
+def test_an_array_may_have_one_value_a_row(files: Path) -> None:
+    written("single", "Neg", [None, 1], [None, None], files)
+    one = Schema.of(("a", sql.array(sql.DOUBLE)))
+    assert predicted(ref("single", one, one), [[([1.0],), ([2.0],)]]) == [([-1.0],), ([-2.0],)]
 
 
 def test_values_become_the_elements_that_a_file_takes(files: Path) -> None:
