@@ -40,9 +40,14 @@ def execute_explain_why(statement: ExplainWhy, session: PlanningSession) -> Text
     query = over_queries(sink.input, {path: tuple(jobs) for path, jobs in filled.items()})
     _refuse_unbounded(dataclasses.replace(sink, input=query))
     tracer = Tracer(session, context, int(options.get(context.config, ROWS_MAX)))
+    try:
+        lines = lost_rows(query, tracer.count) if statement.is_negated else _why(query, tracer, context)
+    except UserError as error:
+        if error.code == "SS3301":
+            error.hint = "ask for a row of a query or view below it"
+        raise
     if not statement.is_negated:
-        return Text("\n".join(_why(query, tracer, context)))
-    lines = lost_rows(query, tracer.count)
+        return Text("\n".join(lines))
     jobs = {job for scan in scans_of(sink) for job in filled.get(scan.table.path, {}).values()}
     return Text("\n".join([*lines, *(line for job in sorted(jobs) for line in _dropped(job, session))]))
 

@@ -121,6 +121,9 @@ class _Lifting:
             case plan.LookupJoin() | plan.TemporalJoin() | plan.SnapshotJoin():
                 hint = "join a table that the job reads as a whole, without FOR SYSTEM_TIME AS OF"
                 return refused("a join with the rows of one moment is", node.span, hint)
+            case plan.GraphFunction() | plan.ProcessTable() | plan.ModelPredict():
+                hint = "call it for tables, or for the result of the recursive query"
+                return refused("a table function over its rows is", node.span, hint)
         return refused(f"{type(node).__name__} is", node.span)
 
     # -- by node -----------------------------------------------------------------------------------
