@@ -15,8 +15,9 @@ from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.planner.compile import CompiledPlan, explain
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.specs.graph import GraphSpec
 from sqlstream.specs.iterate import IterateSpec
-from sqlstream.specs.spec import StateBound
+from sqlstream.specs.spec import OperatorSpec, StateBound
 from sqlstream.spi.connector import MeasuresInput
 
 if TYPE_CHECKING:
@@ -181,6 +182,11 @@ def _ms(nanoseconds: float) -> str:
 
 MEASURED_MAX = 200
 """The operators whose bytes are found out. Each takes some milliseconds."""
+_WITHOUT_TTL: dict[type[OperatorSpec], str] = {
+    IterateSpec: "later rows are made of all of it: let the query read fewer rows",
+    GraphSpec: "a forgotten edge would be one that is retracted: let the function read a view that forgets",
+}
+
 _SIDES = ("left", "right")
 _KEYS = (("keys", 0), ("partition_keys", 0), ("left_keys", 0), ("right_keys", 1))
 """Attributes of specs, and the input whose columns they number."""
@@ -229,8 +235,8 @@ def _block(operator: ChainedOperator, graph: JobGraph, *, is_measured: bool) -> 
             yield f"  table       {table.name} ({', '.join(columns)})"
         yield f"  size        {_size(found, bound, is_recursive=isinstance(spec, IterateSpec))}"
     yield f"  bounded by  {bound.by if bound.is_finite else f'nothing but {bound.by}'}"
-    if isinstance(spec, IterateSpec):
-        yield "  hint        it has no time to live, as later rows are made of all of it: let the query read fewer rows"
+    if type(spec) in _WITHOUT_TTL:
+        yield f"  hint        it has no time to live, as {_WITHOUT_TTL[type(spec)]}"
     elif not bound.is_finite:
         yield "  hint        SET 'table.exec.state.ttl' = '1 d' drops what has not changed for a day"
 

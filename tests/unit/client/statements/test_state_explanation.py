@@ -117,6 +117,12 @@ def test_what_bounds_the_state_is_told(sql: str, bound: str) -> None:
     assert ("SET 'table.exec.state.ttl'" in shown) is bound.startswith("nothing")
 
 
+def test_edges_of_a_graph_have_no_time_to_live() -> None:
+    shown = explain_state(planned("SELECT * FROM TRIANGLES(TABLE clicks, DESCRIPTOR(id, v))"))
+    assert "nothing but the number of distinct edges" in shown
+    assert "hint        it has no time to live" in shown
+
+
 def test_values_that_a_key_has_any_number_of_are_counted_as_one() -> None:
     shown = explain_state(planned("SELECT id, COUNT(DISTINCT v) FROM clicks GROUP BY id"))
     assert " bytes per key, with one value per key in groups.EXPR$0\n" in shown
