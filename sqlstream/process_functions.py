@@ -377,6 +377,12 @@ class ProcessTableFunction:
     deletes_rows = False
     """Whether it may delete rows that it has put out: its output is then a changelog, of rows that are added and deleted."""
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """AttributeError for a value in the place of a state, which no checkpoint would hold."""
+        if isinstance(getattr(type(self), name, None), _State) and not isinstance(value, _State):
+            raise AttributeError(f'"{name}" is a state: write self.{name}.value = …, or call its methods')
+        super().__setattr__(name, value)
+
     def open(self) -> None:
         """Called once in each subtask before the first rows: load what the function needs."""
 

@@ -3,6 +3,7 @@ do not depend, together, on the order in which rows of a key come."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -359,4 +360,35 @@ class Broken(ProcessTableFunction):
                 ctx.register_on_processing_time(1)
             case "too many states":
                 self.count.put(ctx.keys, [1] * (len(ctx.keys) + 1))
+            case "a number":
+                return {"n": 1}
+            case "a value for a state":
+                self.count = 1
         return None
+
+
+class BrokenByRow(ProcessTableFunction):
+    """Fails as its argument says."""
+
+    result_type = "ROW<t VARCHAR(3)>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    how = ScalarArgument("STRING NOT NULL")
+
+    def eval(self, ctx, row):
+        match self.how:
+            case "a text":
+                return "abc"
+            case "a dict":
+                return {"t": "abc"}
+            case "too long":
+                return ["abcd"]
+            case "without end":
+                return itertools.repeat("abc")
+
+
+class LongTexts(ProcessTableFunction):
+    result_type = "ROW<t VARCHAR(3)>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+
+    def on_batch(self, ctx, batch):
+        return [pa.array(["abcd"] * batch.num_rows)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlstream.errors import UserError
 from sqlstream.models import ModelRef
 from sqlstream.runtime.models.providers import local_file, wrong_count
-from sqlstream.runtime.operators.process.states import column_of
+from sqlstream.runtime.operators.process.states import column_of, sequence_of
 from sqlstream.runtime.python.calls import failed
 from sqlstream.runtime.python.loading import load_target
 
@@ -42,14 +42,14 @@ class PythonModel:
 
     def predict(self, batch: pa.RecordBatch) -> list[pa.Array]:
         found = self._call("predict", self._model.predict, batch)
-        columns, fields = self._columns(found), self._ref.outputs.fields
-        for column, field in zip(columns, fields, strict=True):
-            if not isinstance(column, pa.Scalar) and len(column) != batch.num_rows:
-                raise wrong_count(self._ref, field.name, len(column), batch.num_rows)
-        return [
-            column_of(column, field.type, batch.num_rows, f'output "{field.name}" of model {self._ref.name}')
-            for column, field in zip(columns, fields, strict=True)
-        ]
+        parts = []
+        for column, field in zip(self._columns(found), self._ref.outputs.fields, strict=True):
+            what = f'output "{field.name}" of model {self._ref.name}'
+            values = sequence_of(column, what)
+            if not isinstance(values, pa.Scalar) and len(values) != batch.num_rows:
+                raise wrong_count(self._ref, field.name, len(values), batch.num_rows)
+            parts.append(column_of(values, field.type, batch.num_rows, what))
+        return parts
 
     def _columns(self, found: Any) -> list[Any]:
         """The columns of OUTPUT in their order. UserError SS5433 for anything else."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
-from sqlstream.types import INTEGER_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
+from sqlstream.types import INTEGER_ROOTS, STRING_ROOTS, VARCHAR_LENGTH_MAX, LogicalType, TypeRoot
 
 SHOWN_MAX = 200
 """Characters of a value in an error."""
@@ -63,6 +63,8 @@ def _convert(values: Sequence[Any], declared: LogicalType, target: pa.DataType) 
 
 def check_length(found: pa.Array, declared: LogicalType) -> None:
     """ValueError for texts and bytes that are longer than their type allows."""
+    if declared.length == VARCHAR_LENGTH_MAX:
+        return
     if declared.root in STRING_ROOTS:
         lengths = pc.utf8_length(found)
     elif declared.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):

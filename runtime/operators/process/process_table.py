@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from sqlstream.runtime.operators.window.closing import closed_ms
 from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.python.calls import TABLE_ROWS_MAX, failed
 from sqlstream.runtime.python.loading import load_target
-from sqlstream.runtime.python.values import python_values
+from sqlstream.runtime.python.values import python_values, shown
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.process_table import PROCESSING_TIMERS, TIMERS, ProcessTableSpec
@@ -233,8 +234,11 @@ class ProcessTable(Operator[ProcessTableSpec]):
                 cursor.group = group
                 made = evaluate(context, *given)
                 if made is not None:
+                    if isinstance(made, str | bytes | Mapping):
+                        message = f"{method} returned {shown(made)} and not the rows to put out"
+                        raise self._called.refusal(message, "yield each row, or return a list of rows")
                     before = len(items)
-                    items.extend(made)
+                    items.extend(itertools.islice(made, TABLE_ROWS_MAX + 1 - before))
                     counts[number] = len(items) - before
                     if len(items) > TABLE_ROWS_MAX:
                         message = f"it makes more than {TABLE_ROWS_MAX:,} rows of one batch"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.slots.chains import Chains
 from sqlstream.runtime.kernels.take import take_rows
 from sqlstream.runtime.operators.operator import OperatorContext
-from sqlstream.runtime.python.values import arrow_values
+from sqlstream.runtime.python.values import arrow_values, check_length
 from sqlstream.runtime.state.operator_state import StateScope
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.growing_lists import GrowingLists
@@ -149,18 +150,35 @@ def cast_saved(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
         ) from error
 
 
+def sequence_of(values: Any, what: str) -> pa.Array | pa.Scalar | list[Any]:
+    """What user code gives as a column, with a length or as one value for all. UserError SS5131 for what is no column."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(values, pa.Array | pa.Scalar | list):
+        return values
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        # Arrow takes some arrays of objects and other elements only by value.
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return pa.array(values)
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        with contextlib.suppress(TypeError):  # an array of numpy without dimensions
+            return list(values)
+    raise UserError(
+        "SS5131",
+        f"{what} is a value of type {type(values).__name__}, which is no column",
+        hint="give an array of Arrow or numpy, or a list, with as many values as there are keys or rows",
+    )
+
+
 def column_of(values: Any, wanted: LogicalType, count: int, what: str) -> pa.Array:
     """An array of Arrow or numpy, or a sequence, as a column. UserError SS5131 for values that do not fit, SS5410 for another
     number of them."""
     target = to_arrow_type(wanted)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+    values = sequence_of(values, what)
     if isinstance(values, pa.Scalar):
         values = pa.repeat(values, count)
-    if isinstance(values, np.ndarray):
-        values = pa.array(values)
     if not isinstance(values, pa.Array):
-        values = arrow_values(list(values), wanted, what)
+        values = arrow_values(values, wanted, what)
     if len(values) != count:
         raise UserError(
             "SS5410",
@@ -175,6 +193,11 @@ def column_of(values: Any, wanted: LogicalType, count: int, what: str) -> pa.Arr
             shown = wanted.with_nullable(True)
             message = f"{what} has values of {values.type} for {shown}"
             raise UserError("SS5131", message, detail=str(error)[:500], hint=hint) from error
+    try:
+        check_length(values, wanted)
+    except ValueError as error:
+        hint = "give shorter values, or declare more room"
+        raise UserError("SS5131", f"{what} has values that are no {wanted}: {error}", hint=hint) from error
     if not wanted.nullable and values.null_count:
         raise UserError("SS5131", f"{what} has NULL for {wanted}", hint="declare it without NOT NULL")
     return values

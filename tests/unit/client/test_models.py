@@ -27,6 +27,7 @@ from sqlstream.models import MODEL_FILE
 from sqlstream.planner.dialect.parser import parse_statement
 
 MODULE = '''
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlstream import PredictFunction, udf
@@ -57,7 +58,9 @@ class Wrong(PredictFunction):
     def predict(self, batch):
         if self.what == "raises":
             return 1 / 0
-        return {"few": [[], []], "names": {"total": [1], "x": [2]}, "none": None, "one": [[1.0]]}[self.what]
+        return {"few": [[], []], "names": {"total": [1], "x": [2]}, "none": None, "one": [[1.0]],
+                "number": 1.0, "empty": {"total": np.array(1.0), "rows": [1, 1]}, "number of": {"total": 1.0, "rows": [1, 1]},
+                "wide": {"total": np.ones((2, 2)), "rows": [1, 1]}}[self.what]
 
 
 class Idle(PredictFunction):
@@ -252,6 +255,10 @@ def test_what_has_no_meaning_is_refused_at_its_place(
         ("names", "SS5433", 'model "bad" returned columns total, x, and OUTPUT has total, rows'),
         ("none", "SS5433", 'model "bad" returned NoneType'),
         ("one", "SS5433", 'model "bad" returned 1 columns'),
+        ("number", "SS5433", 'model "bad" returned float'),
+        ("number of", "SS5131", 'output "total" of model bad is a value of type float, which is no column'),
+        ("empty", "SS5131", 'output "total" of model bad is a value of type ndarray, which is no column'),
+        ("wide", "SS5131", 'output "total" of model bad returned'),
     ],
 )
 def test_what_a_class_does_wrong_is_said(

@@ -36,7 +36,7 @@ from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import declared_function
 from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.operators import make_operator
-from sqlstream.runtime.operators.process import timers
+from sqlstream.runtime.operators.process import process_table, timers
 from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, Places
 from sqlstream.runtime.operators.process.timers import Timers
 from sqlstream.runtime.state.operator_state import OperatorState, StateScope
@@ -218,6 +218,8 @@ def test_entries_of_a_map_and_a_state_without_a_time_to_live_of_its_own_expire()
         ("rows and keys", "SS5411", "rows and keys are given both"),
         ("a state of another type", "SS5131", "for INT"),
         ("too many states", "SS5410", 'state "count" has 3 values for 2'),
+        ("a number", "SS5131", 'column "n" of broken is a value of type int, which is no column'),
+        ("a value for a state", "SS5130", 'AttributeError: "count" is a state: write self.count.value = '),
     ],
 )
 def test_what_a_function_does_wrong_is_said(how: str, code: str, said: str) -> None:
@@ -226,6 +228,32 @@ def test_what_a_function_does_wrong_is_said(how: str, code: str, said: str) -> N
         run_operator(spec, context_of(spec), [[("a", 1), ("b", 2)]])
     assert caught.value.code == code
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        ("a text", "SS5411", "eval returned 'abc' and not the rows to put out"),
+        ("a dict", "SS5411", "eval returned {'t': 'abc'} and not the rows to put out"),
+        ("too long", "SS5131", "returned 'abcd' (str) for VARCHAR(3)"),
+        ("without end", "SS5411", "it makes more than 1,000 rows of one batch"),
+    ],
+)
+def test_what_a_function_by_row_does_wrong_is_said(
+    how: str, code: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_table, "TABLE_ROWS_MAX", 1000)
+    spec = spec_of(process_functions.BrokenByRow, Literal(how, sql.STRING.not_null()))
+    with pytest.raises(UserError) as caught:
+        run_operator(spec, context_of(spec), [[("a", 1), ("b", 2)]])
+    assert caught.value.code == code
+    assert said in caught.value.message
+
+
+def test_texts_of_arrow_are_no_longer_than_declared() -> None:
+    spec = spec_of(process_functions.LongTexts)
+    with pytest.raises(UserError, match=r"values that are no VARCHAR\(3\): a length of 4 is more than 3"):
+        run_operator(spec, context_of(spec), [[("a", 1)]])
 
 
 # -- timers ------------------------------------------------------------------------------------------
