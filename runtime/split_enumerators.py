@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.graph.latency_choice import BATCH_ROWS_MAX, target_ms_of
 from sqlstream.runtime.connectors import connector, descriptors
 from sqlstream.runtime.host.clock import now_ms, steady_ms
 from sqlstream.runtime.jobmanager import events
@@ -147,6 +148,7 @@ class EnumeratedSource:
             batch_rows=options.get(source.config, "execution.batch-rows"),
             now_ms=now_ms,
             files=self._files,
+            batch_rows_max=BATCH_ROWS_MAX if target_ms_of(source.config) else 0,
         )
         return made.split_enumerator(source.spec, context, source.state)
 

@@ -81,7 +81,7 @@ from sqlstream.runtime.taskmanager.events import (
     AlignSource,
     CollectMetrics,
     GiveSplits,
-    LimitSource,
+    LimitTask,
     SendToJobManager,
     StartTask,
     StopTask,
@@ -527,7 +527,7 @@ class Cluster:
                 case AlignSource(execution_id, watermark_ms):
                     if execution_id in process.running:
                         process.running[execution_id].align(watermark_ms)
-                case LimitSource():
+                case LimitTask():
                     # Its tasks have no rows to put in batches.
                     pass
                 case AbandonTask(error):

@@ -64,6 +64,9 @@ class ClusterRest:
     def autoscaler(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/autoscaler")))
 
+    def latency(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/latency")))
+
     def exceptions(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/exceptions")))
 

@@ -18,7 +18,7 @@ from sqlstream.client.following.progress import size_text
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.latency import LatencyStatus
+from sqlstream.messages.latency import LatencyMode, LatencyStatus
 from sqlstream.messages.rpc import VertexDetails
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.specs.sink import COLLECT
@@ -160,7 +160,10 @@ def _costliest(snapshot: JobSnapshot, operators: Sequence[ChainedOperator]) -> s
 def missed_latency(snapshot: JobSnapshot) -> Iterator[Finding]:
     """A job that does not keep its `latency.target`."""
     latency = snapshot.details.latency
-    if latency is None or latency.p99_ms is None or latency.is_reached:
+    if latency is None or latency.p99_ms is None:
+        return
+    is_given_up = latency.mode is LatencyMode.THROUGHPUT
+    if latency.is_reached and not is_given_up:
         return
     evidence: dict[str, int | float | str] = {
         "latency.target": f"{latency.target_ms} ms",
@@ -176,6 +179,8 @@ def missed_latency(snapshot: JobSnapshot) -> Iterator[Finding]:
     if not latency.is_tuned:
         advice.append("leave out 'execution.batch-rows': the size of batches then follows what is measured")
     said = f"99 % of rows take {latency.p99_ms} ms, longer than the latency.target of {latency.target_ms} ms"
+    if is_given_up:
+        said = f"the latency.target of {latency.target_ms} ms cannot be kept at this rate"
     yield Finding(FindingKind.LATENCY, Severity.LOW, said, evidence, tuple(advice))
 
 
@@ -183,6 +188,8 @@ def latency_text(latency: LatencyStatus) -> str:
     """What a job with a `latency.target` reaches, in a line."""
     reached = "not measured yet" if latency.p99_ms is None else f"99 % within {latency.p99_ms} ms"
     how = "follows what is measured" if latency.is_tuned else "is set"
+    if latency.mode is LatencyMode.THROUGHPUT:
+        how = "gets most through, as the target cannot be kept at this rate"
     return f"latency: {reached}, target {latency.target_ms} ms; a batch has up to {latency.batch_rows} rows, which {how}"
 
 

@@ -88,6 +88,7 @@ class BatchSize(TypedDict):
     before: int
     rows: int
     p99: int
+    mode: str
     reason: str
 
 
@@ -99,6 +100,7 @@ Latency = TypedDict(
         "p99": NotRequired[int],
         "batch-rows": NotRequired[int],
         "tuned": NotRequired[bool],
+        "mode": NotRequired[str],
         "reason": NotRequired[str],
         "chosen": list[Chosen],
         "decisions": list[BatchSize],
@@ -218,6 +220,7 @@ def _add_latency(router: APIRouter, view: ClusterView) -> None:
             "target": status.target_ms,
             "batch-rows": status.batch_rows,
             "tuned": status.is_tuned,
+            "mode": status.mode.value,
             "reason": status.reason,
             "chosen": [
                 {"key": key, "value": graph.config[key], "reason": why} for key, why in graph.chosen.items()
@@ -228,6 +231,7 @@ def _add_latency(router: APIRouter, view: ClusterView) -> None:
                     "before": d.before,
                     "rows": d.rows,
                     "p99": d.p99_ms,
+                    "mode": d.mode.value,
                     "reason": d.reason,
                 }
                 for d in status.decisions

@@ -1,159 +1,60 @@
-"""Keeps the latency of a job at its `latency.target` by the size of its batches, as few more as that needs."""
+"""Keeps the latency of a job at its `latency.target`: what is measured, and what its tasks are told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.latency_choice import BATCH_ROWS, BATCH_ROWS_MAX, BATCH_ROWS_MIN, target_ms_of
-from sqlstream.messages.latency import DECISIONS_REMEMBERED_MAX, BatchDecision, LatencyStatus
-from sqlstream.messages.rpc import BATCH_LIMIT, LARGEST_BATCH, LimitBatches
+from sqlstream.graph.latency_choice import BATCH_ROWS, DEBLOATING, target_ms_of
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.latency import DECISIONS_REMEMBERED_MAX, BatchDecision, LatencyMode, LatencyStatus
+from sqlstream.messages.rpc import BATCH_LIMIT, DEBLOATED, LARGEST_BATCH, LimitBatches
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
+from sqlstream.runtime.jobmanager.latency_sizing import Measured, Sizing, resize
 from sqlstream.specs import SinkSpec, SourceSpec
 
 MARKERS = 128
 """The percentile is that of so many markers of each source at each sink; all of them are to be of the present size."""
 
-PATIENCE, PATIENCE_MAX = 30, 480
-"""After how many measurements a size that was too large, or a target that was missed by all, is tried again: twice as many each
-time that it turns out so again."""
-
-_FULL = 0.75
-"""From this part of the limit on a batch is one that the limit has made small."""
-
-_AIM = 0.8
-"""The part of the target that a smaller size aims at."""
-
-MISSES = 2
-"""So many measurements in a row decide: one may be for a pause of the process."""
-
-_HELPED = 0.8
-"""To this part of what it was a latency is to go when batches are made smaller, if it is for their size."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """`largest` are the rows of the largest batch of a source meanwhile."""
-
-    p99_ms: float
-    largest: int
-
-
-@dataclass(frozen=True)
-class Sizing:
-    """`rows` is the size of a batch, `first` the one of the plan, `bound` one that was too large (0: none). `quiet` counts the
-    measurements since the bound was found, or the target was given up, and `patience` how many it takes to try again.
-
-    `misses` counts measurements above the target in a row, `unhelped` those of them at which a smaller size had not helped, and
-    `p99_before_ms` is what a size had before it was made smaller. `reason` says what was seen last."""
-
-    rows: int
-    first: int
-    bound: int = 0
-    is_given_up: bool = False
-    quiet: int = 0
-    patience: int = PATIENCE
-    misses: int = 0
-    unhelped: int = 0
-    p99_before_ms: float = 0.0
-    reason: str = ""
-
-
-def resize(sizing: Sizing, measured: Measured, target_ms: int) -> Sizing:
-    """The sizing after a measurement. A pure function.
-
-    Where latency grows with the size of batches, the size stays between a quarter of the largest one that keeps the target and
-    that one. Where no size keeps it, it is the one of the highest throughput; where latency does not follow the size, the one of
-    the plan; and where batches are smaller than they might be, it is left as it is."""
-    sizing = replace(sizing, quiet=sizing.quiet + 1)
-    text = f"99 % of markers take {measured.p99_ms:.0f} ms of {target_ms} ms"
-    is_full = measured.largest >= _FULL * sizing.rows
-    if measured.p99_ms > target_ms:
-        return _missed(sizing, measured, target_ms, is_full, text)
-    sizing = replace(sizing, misses=0, unhelped=0, p99_before_ms=0.0)
-    if sizing.is_given_up:
-        sizing = replace(sizing, is_given_up=False, quiet=0)
-    if sizing.bound and sizing.quiet > sizing.patience:
-        sizing = replace(sizing, bound=0, quiet=0)
-    doubled = 2 * sizing.rows
-    if not is_full:
-        return replace(sizing, reason=f"{text}; batches have {measured.largest} rows, as they come")
-    if measured.p99_ms > target_ms / 2 or doubled > BATCH_ROWS_MAX:
-        return replace(sizing, reason=text)
-    if sizing.bound and doubled >= sizing.bound:
-        return replace(sizing, reason=f"{text}; batches of {sizing.bound} rows took longer")
-    return replace(sizing, rows=doubled, reason=f"{text}, which leaves room for larger batches")
-
-
-def _missed(sizing: Sizing, measured: Measured, target_ms: int, is_full: bool, text: str) -> Sizing:
-    if sizing.is_given_up:
-        if sizing.quiet <= sizing.patience:
-            return replace(
-                sizing, reason=f"{text}, as with smaller batches: more is asked of it than it can do"
-            )
-        return replace(
-            sizing,
-            rows=sizing.first,
-            is_given_up=False,
-            misses=0,
-            reason=f"{text}; smaller batches are tried again",
-        )
-    if not is_full:
-        return replace(sizing, reason=f"{text}; not for its batches, which have {measured.largest} rows")
-    sizing = replace(sizing, misses=sizing.misses + 1)
-    if sizing.misses < MISSES:
-        return replace(sizing, reason=f"{text}, for the first time")
-    # What was found again is waited for longer.
-    patience = min(2 * sizing.patience, PATIENCE_MAX) if sizing.quiet > MISSES else sizing.patience
-    has_helped = not sizing.p99_before_ms or measured.p99_ms < _HELPED * sizing.p99_before_ms
-    unhelped = 0 if has_helped else sizing.unhelped + 1
-    given_up = Sizing(sizing.first, sizing.first, is_given_up=True, patience=patience)
-    if unhelped >= MISSES:
-        return replace(given_up, reason=f"{text}, as with larger batches: it is not for their size")
-    if sizing.rows <= BATCH_ROWS_MIN:
-        reason = f"{text} with the smallest batches: more is asked of it than it can do, and large ones get most through"
-        return replace(given_up, rows=BATCH_ROWS_MAX, reason=reason)
-    wanted = sizing.rows * max(1 / 8, min(1 / 2, _AIM * target_ms / measured.p99_ms))
-    return replace(
-        sizing,
-        rows=max(BATCH_ROWS_MIN, 1 << (int(wanted).bit_length() - 1)),
-        bound=sizing.rows,
-        quiet=0,
-        patience=patience,
-        misses=0,
-        unhelped=unhelped,
-        p99_before_ms=measured.p99_ms,
-        reason=f"{text}: smaller batches pass sooner",
-    )
-
 
 class LatencyControl:
     """Measures a job that runs, and tells its sources how large batches are to be, as often as markers of the present size have
-    come. A source that says another limit than that in its report is told again.
+    come, and its other tasks whether time bounds what is under way to them. A task that says another limit than that in its
+    report is told again.
 
-    State: the sizing, the last measurement, how many markers there were at the last decision and which tasks they were of, and
-    the last DECISIONS_REMEMBERED_MAX decisions. Nothing of it is saved: another JobManager begins with the choice of the plan."""
+    State: the sizing, the last measurement, how many markers there were at the last decision, which tasks they were of and what
+    the sources had read by then, and the last DECISIONS_REMEMBERED_MAX decisions. Nothing of it is saved: another JobManager
+    begins with the choice of the plan."""
 
     def __init__(self, parts: JobParts, target_ms: int) -> None:
         self._parts = parts
         self._target_ms = target_ms
         rows = int(parts.job_graph.config[BATCH_ROWS])
         self._is_tuned = BATCH_ROWS in parts.job_graph.chosen
-        self._sizing = Sizing(rows, rows)
+        self._bounds_waits = DEBLOATING in parts.job_graph.chosen
+        self._sizing = Sizing(rows, rows, is_fixed=not self._is_tuned)
         self._p99_ms: int | None = None
         self._seen = 0
         self._largest = 0
         self._measured_tasks: frozenset[str] = frozenset()
+        self._read: Mapping[str, _Read] = {}
         self._decisions: tuple[BatchDecision, ...] = ()
 
     def status(self) -> LatencyStatus:
         """Newest decision first."""
         sizing = self._sizing
         return LatencyStatus(
-            self._target_ms, sizing.rows, self._is_tuned, self._p99_ms, sizing.reason, self._decisions
+            self._target_ms,
+            sizing.rows,
+            self._is_tuned,
+            self._p99_ms,
+            sizing.reason,
+            self._decisions,
+            sizing.mode,
         )
 
     def advance(self, now_ms: int) -> None:
@@ -161,42 +62,57 @@ class LatencyControl:
         if self._parts.progress.phase is not JobPhase.RUNNING:
             self._measured_tasks = frozenset()
             return
-        self._tell_sources()
+        self._tell_tasks()
         found = _markers(self._parts.graph)
         if found is None:
             return
         tasks, count, wanted, p99_ms = found
         if tasks != self._measured_tasks:
             self._measured_tasks, self._seen, self._largest = tasks, count, 0
+            self._read = _read(self._parts.graph)
             return
         self._largest = max(self._largest, _largest_batch(self._parts.graph))
         if count - self._seen < wanted:
             return
-        measured = Measured(p99_ms, self._largest)
+        before, self._read = self._read, _read(self._parts.graph)
+        measured = Measured(p99_ms, self._largest, *_load(before, self._read))
         self._seen, self._largest, self._p99_ms = count, 0, round(p99_ms)
         self._decide(resize(self._sizing, measured, self._target_ms), now_ms)
 
     def _decide(self, sizing: Sizing, now_ms: int) -> None:
-        if not self._is_tuned:
-            self._sizing = replace(self._sizing, reason=sizing.reason)
-            return
         before, self._sizing = self._sizing, sizing
-        if sizing.rows == before.rows:
+        if (sizing.rows, sizing.mode) == (before.rows, before.mode):
             return
         assert self._p99_ms is not None
-        decision = BatchDecision(now_ms, before.rows, sizing.rows, self._p99_ms, sizing.reason)
+        decision = BatchDecision(now_ms, before.rows, sizing.rows, self._p99_ms, sizing.reason, sizing.mode)
         self._decisions = (decision, *self._decisions)[:DECISIONS_REMEMBERED_MAX]
-        text = f"latency.target: batches of {before.rows} -> {sizing.rows} rows, since {sizing.reason}"
-        self._parts.emit(events.Noted(text, self._parts.progress.job_id, is_warning=False))
-        self._tell_sources()
+        rows = f"{before.rows} -> {sizing.rows}" if sizing.rows != before.rows else f"{sizing.rows}"
+        text = f"latency.target: batches of {rows} rows, since {sizing.reason}"
+        is_given_up = sizing.mode is LatencyMode.THROUGHPUT
+        self._parts.emit(events.Noted(text, self._parts.progress.job_id, is_warning=is_given_up))
+        self._tell_tasks()
 
-    def _tell_sources(self) -> None:
-        for subtask in _sources(self._parts.graph):
-            execution = subtask.execution
-            said = _figure(subtask, subtask.vertex.operators[0].id, BATCH_LIMIT)
-            if said and said != self._sizing.rows:
-                message = LimitBatches(execution.task_manager_id, execution.execution_id, self._sizing.rows)
+    def _tell_tasks(self) -> None:
+        rows, is_debloating = self._sizing.rows, self._sizing.mode is not LatencyMode.THROUGHPUT
+        for subtask in self._parts.graph.subtasks():
+            if not subtask.execution.is_terminal and self._is_to_be_told(subtask, rows, is_debloating):
+                execution = subtask.execution
+                message = LimitBatches(execution.task_manager_id, execution.execution_id, rows, is_debloating)
                 self._parts.tasks.send(execution.address, message)
+
+    def _is_to_be_told(self, subtask: ExecutionVertex, rows: int, is_debloating: bool) -> bool:
+        """Whether its last report says another limit."""
+        if subtask.execution.metrics is None:
+            return False
+        if _reads_source(subtask):
+            said = _figure(subtask, subtask.vertex.operators[0].id, BATCH_LIMIT)
+            return bool(said) and said != rows
+        bounds = DEBLOATED in subtask.execution.metrics.task
+        return (
+            self._bounds_waits
+            and subtask.execution.state is ExecutionState.RUNNING
+            and bounds != is_debloating
+        )
 
 
 def latency_control(parts: JobParts) -> LatencyControl | None:
@@ -215,8 +131,51 @@ def _sources(graph: ExecutionGraph) -> list[ExecutionVertex]:
         subtask
         for subtasks in graph.vertices.values()
         for subtask in subtasks
-        if isinstance(subtask.vertex.operators[0].spec, SourceSpec) and not subtask.execution.is_terminal
+        if _reads_source(subtask) and not subtask.execution.is_terminal
     ]
+
+
+def _reads_source(subtask: ExecutionVertex) -> bool:
+    return isinstance(subtask.vertex.operators[0].spec, SourceSpec)
+
+
+class _Read(NamedTuple):
+    """What a subtask of a source has said: for how long it has waited for rows, how long it has lived, how many rows it has
+    emitted, and how many are left to read, where that is known."""
+
+    idle_ms: float
+    lived_ms: float
+    rows: float
+    pending: float | None
+
+
+def _read(graph: ExecutionGraph) -> dict[str, _Read]:
+    found = {}
+    for subtask in _sources(graph):
+        metrics = subtask.execution.metrics
+        if metrics is not None and "accumulateIdleTimeMs" in metrics.task:
+            spent = [metrics.task.get(f"accumulate{kind}TimeMs", 0) for kind in ("Busy", "BackPressured")]
+            idle_ms = metrics.task["accumulateIdleTimeMs"]
+            figures = metrics.operators.get(subtask.vertex.operators[0].id, {})
+            found[subtask.execution.execution_id] = _Read(
+                idle_ms, idle_ms + sum(spent), figures.get("numRecordsOut", 0), figures.get("pendingRecords")
+            )
+    return found
+
+
+def _load(before: Mapping[str, _Read], now: Mapping[str, _Read]) -> tuple[float, float]:
+    """For which part of its time the busiest source has waited for rows, and for how many milliseconds the slowest has rows left
+    to read. A source that has ended, or has not lived on meanwhile, counts for nothing; without any, nothing waits."""
+    idle, backlog_ms = 1.0, 0.0
+    for id_, last in now.items():
+        first = before.get(id_)
+        if first is None or last.lived_ms <= first.lived_ms:
+            continue
+        lived_ms = last.lived_ms - first.lived_ms
+        idle = min(idle, (last.idle_ms - first.idle_ms) / lived_ms)
+        if last.pending and last.rows > first.rows:
+            backlog_ms = max(backlog_ms, last.pending * lived_ms / (last.rows - first.rows))
+    return idle, backlog_ms
 
 
 def _figure(subtask: ExecutionVertex, operator: int, name: str) -> float:

@@ -150,6 +150,10 @@ class InFlightTarget:
         self.bytes_per_s: float | None = None
         self.bound_bytes = maximum_bytes
 
+    def forget_bound(self) -> None:
+        """The last bound holds no longer: the next observation announces one."""
+        self.bound_bytes = self._maximum_bytes
+
     def observe(self, taken_bytes: int, active_s: float) -> int | None:
         """The task has taken so many bytes in the seconds in which there was something to take; returns the new bound where that
         has to change."""

@@ -90,11 +90,12 @@ class AlignSource(msgspec.Struct, frozen=True):
     watermark_ms: int
 
 
-class LimitSource(msgspec.Struct, frozen=True):
-    """Tell a running task how many rows its reader is to put in a batch."""
+class LimitTask(msgspec.Struct, frozen=True):
+    """Tell a running task how many rows its reader is to put in a batch, or whether time bounds what is under way to it."""
 
     execution_id: str
     rows: int
+    is_debloating: bool = True
 
 
 CheckpointMessage = rpc.TriggerCheckpoint | rpc.CheckpointCompleted | rpc.CheckpointAborted
@@ -134,7 +135,7 @@ TaskExecutorInstruction = (
     | StopTask
     | GiveSplits
     | AlignSource
-    | LimitSource
+    | LimitTask
     | TellOfCheckpoint
     | ForgetJob
     | AbandonTask

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sqlstream import config as options
 from sqlstream.elements import CheckpointBarrier
-from sqlstream.messages.rpc import Metrics
+from sqlstream.messages.rpc import DEBLOATED, Metrics
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.net.channels import Channel, QueuedItem, StreamItem
 from sqlstream.runtime.net.credits import IN_FLIGHT_BYTES_MIN, InFlightTarget
@@ -164,7 +164,8 @@ class InputGate:
 class BufferDebloating:
     """Bounds what is under way to a task by how fast it has taken rows (Flink: BufferDebloater). For the task's thread.
 
-    State: what the task had taken and how long it had waited at the last observation, and what these made of the bound."""
+    State: what the task had taken and how long it had waited at the last observation, what these made of the bound, and whether
+    it bounds anything."""
 
     def __init__(
         self, gate: InputGate, times: TaskTimes, config: Mapping[str, str], channel_bytes: int
@@ -181,9 +182,21 @@ class BufferDebloating:
         )
         self._channel_bytes = channel_bytes
         self._seen = (steady_s(), times.idle_s, 0)
+        self._is_on = True
+
+    def turn(self, *, is_on: bool) -> None:
+        """Bound what is under way from now on, or leave that to the bytes of a channel."""
+        if is_on == self._is_on:
+            return
+        self._is_on = is_on
+        self._seen = (steady_s(), self._times.idle_s, self._gate.bytes_in)
+        self._target.forget_bound()
+        self._gate.limit(self._channel_bytes)
 
     def on_taken(self) -> None:
         """The task has taken a batch."""
+        if not self._is_on:
+            return
         now_s = steady_s()
         then_s, then_idle_s, then_bytes = self._seen
         if now_s - then_s < self._period_s:
@@ -195,8 +208,11 @@ class BufferDebloating:
             self._gate.limit(self._share(bound))
 
     def read(self) -> Metrics:
-        """Flink's figures: the bytes that a channel may hold, and how long what is here will take. Called by any thread."""
-        figures: Metrics = {"debloatedBufferSize": self._share(self._target.bound_bytes)}
+        """Flink's figures: the bytes that a channel may hold, and how long what is here will take. None while it bounds nothing.
+        Called by any thread."""
+        if not self._is_on:
+            return {}
+        figures: Metrics = {DEBLOATED: self._share(self._target.bound_bytes)}
         rate = self._target.bytes_per_s
         if rate:
             figures["estimatedTimeToConsumeBuffersMs"] = round(1000 * self._gate.queued_bytes / rate)

@@ -36,7 +36,7 @@ class TaskRunner(Protocol):
     def align(self, execution_id: str, watermark_ms: int) -> None:
         """Tell a task how far its reader may go; does nothing when it ended already."""
 
-    def limit_batches(self, execution_id: str, rows: int) -> None:
+    def limit(self, execution_id: str, rows: int, is_debloating: bool) -> None:
         """Tell a task how many rows its reader is to put in a batch; does nothing when it ended already."""
 
     def tell_of_checkpoint(self, message: events.CheckpointMessage) -> None:
@@ -120,8 +120,8 @@ class TaskExecutorShell:
                 self._runner.give_splits(execution_id, number, assigned)
             case events.AlignSource(execution_id, watermark_ms):
                 self._runner.align(execution_id, watermark_ms)
-            case events.LimitSource(execution_id, rows):
-                self._runner.limit_batches(execution_id, rows)
+            case events.LimitTask(execution_id, rows, is_debloating):
+                self._runner.limit(execution_id, rows, is_debloating)
             case events.TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
             case events.ForgetJob(job_id):

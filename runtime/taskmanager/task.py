@@ -187,9 +187,10 @@ class Task:
         """Tell the source how far it may go. Called by any thread."""
         self._mailbox.post(lambda: self._opened.source().on_allowed(watermark_ms))
 
-    def limit_batches(self, rows: int) -> None:
-        """Tell the source how many rows to put in a batch. Called by any thread."""
-        self._mailbox.post(lambda: self._opened.source().on_limited(rows))
+    def limit(self, rows: int, is_debloating: bool) -> None:
+        """Tell a source how many rows to put in a batch, and a task with channels whether time bounds what is under way to it.
+        Called by any thread."""
+        self._mailbox.post(lambda: self._opened.input.on_limited(rows, is_debloating))
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         """Have the task take a checkpoint, or tell it the fate of one. Called by any thread."""

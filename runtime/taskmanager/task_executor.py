@@ -237,7 +237,9 @@ class TaskExecutor:
 
     def _on_limit(self, message: rpc.LimitBatches, now_ms: int) -> None:
         if self._is_running(message.execution_id):
-            self._instructions.append(events.LimitSource(message.execution_id, message.rows))
+            self._instructions.append(
+                events.LimitTask(message.execution_id, message.rows, message.is_debloating)
+            )
 
     def _on_trigger_checkpoint(self, message: rpc.TriggerCheckpoint, now_ms: int) -> None:
         reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)

@@ -82,11 +82,11 @@ class ThreadTaskRunner:
         if task is not None:
             task.align(watermark_ms)
 
-    def limit_batches(self, execution_id: str, rows: int) -> None:
+    def limit(self, execution_id: str, rows: int, is_debloating: bool) -> None:
         with self._lock:
             task = self._tasks.get(execution_id)
         if task is not None:
-            task.limit_batches(rows)
+            task.limit(rows, is_debloating)
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         with self._lock:

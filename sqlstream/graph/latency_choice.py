@@ -22,6 +22,7 @@ _HOLD_MS = 100
 
 _UNALIGNED_BELOW_MS, _ALIGNED_FROM_MS = 50, 10_000
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
+DEBLOATING = f"{_DEBLOAT}.enabled"
 _CHECKPOINTING = "execution.checkpointing"
 
 Choice = tuple[str, str, str]
@@ -65,7 +66,7 @@ def choices(config: Mapping[str, str], exchanges: int) -> Iterator[Choice]:
         return
     waits_ms = max(1, target_ms // 2 // exchanges)
     between = "the only exchange" if exchanges == 1 else f"each of {exchanges} exchanges"
-    yield f"{_DEBLOAT}.enabled", "true", "no more may wait between tasks than they take in time"
+    yield DEBLOATING, "true", "no more may wait between tasks than they take in time"
     yield f"{_DEBLOAT}.target", f"{waits_ms} ms", f"half of the target may be spent in {between}"
     yield (
         f"{_DEBLOAT}.period",

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from sqlstream.bounds import Count, Millis
 
 DECISIONS_REMEMBERED_MAX = 20
+
+
+class LatencyMode(enum.Enum):
+    """What a job does about its target: it follows what is measured; it has the sizes of the plan, as latency does not depend on
+    them; or the target cannot be kept, and it has the settings of the highest throughput until it has caught up."""
+
+    TARGET = "target"
+    PLAN = "plan"
+    THROUGHPUT = "throughput"
 
 
 class BatchDecision(msgspec.Struct, frozen=True):
@@ -17,6 +28,7 @@ class BatchDecision(msgspec.Struct, frozen=True):
     rows: Count
     p99_ms: Millis
     reason: str
+    mode: LatencyMode = LatencyMode.TARGET
 
 
 class LatencyStatus(msgspec.Struct, frozen=True):
@@ -29,6 +41,7 @@ class LatencyStatus(msgspec.Struct, frozen=True):
     p99_ms: Millis | None = None
     reason: str = ""
     decisions: tuple[BatchDecision, ...] = ()
+    mode: LatencyMode = LatencyMode.TARGET
 
     @property
     def is_reached(self) -> bool:

@@ -22,7 +22,7 @@ Repetition is safe because:
     TaskManager      TaskStateUpdate        TaskStateAck
     TaskManager      RequestSplits          AssignSplits, at once or when there are any
     TaskManager      ReportWatermark        AlignWatermark; a later one replaces it
-    JobMaster        LimitBatches           MetricsReport, in which the source says its limit; it is sent until it does
+    JobMaster        LimitBatches           MetricsReport, in which the task says its limits; it is sent until it does
     JobMaster        TriggerCheckpoint      AcknowledgeCheckpoint | DeclineCheckpoint (of a task that reads a source)
     TaskManager      AcknowledgeCheckpoint  CheckpointCompleted | CheckpointAborted, when it is known
     TaskManager      DeclineCheckpoint      CheckpointAborted
@@ -67,6 +67,9 @@ stateBudgetBytes. Of sources: watermarkLag, pendingRecords, and
 
 BATCH_LIMIT, LARGEST_BATCH = "limitBatchRows", "largestBatchRows"
 """Of a source whose job has a `latency.target`: how many rows a batch has at most, and had lately."""
+
+DEBLOATED = "debloatedBufferSize"
+"""Of a task while time bounds what is under way to it: the bytes that a channel may hold."""
 
 COUNTER = "num"
 """What the names of counters begin with; other figures, and `…PerSecond`, are of the present alone."""
@@ -445,11 +448,13 @@ class AlignWatermark(RpcMessage, frozen=True):
 
 
 class LimitBatches(RpcMessage, frozen=True):
-    """The reader is to put about so many rows in a batch from now on."""
+    """A task with a reader is to put about so many rows in a batch from now on. One that reads channels is to bound what is under
+    way to it by the time that this takes with `is_debloating`, and by bytes alone without."""
 
     task_manager_id: str
     execution_id: str
     rows: Count
+    is_debloating: bool = True
 
 
 class TriggerCheckpoint(RpcMessage, frozen=True):

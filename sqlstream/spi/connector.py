@@ -301,12 +301,14 @@ class Discovery:
 
 @dataclass(frozen=True)
 class EnumeratorContext:
-    """What an enumerator may use of its surroundings: the number of readers, and as in ConnectorContext."""
+    """What an enumerator may use of its surroundings: the number of readers, and as in ConnectorContext. `batch_rows_max`: what
+    `batch_rows` of its readers may become while the job runs; 0 if it stays."""
 
     parallelism: int
     batch_rows: int
     now_ms: Callable[[], int]
     files: Files
+    batch_rows_max: int = 0
 
 
 class SplitEnumerator(Protocol):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
+from command_harness import sqlstream
 from server_harness import RunningServer
 
 SUMMARY = "flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_index_latency"
@@ -101,6 +103,12 @@ def test_a_job_with_a_target_makes_batches_smaller_until_it_keeps_it(tmp_path: P
             time.sleep(0.2)
         said = server.get(f"/jobs/{job_id}/diagnosis")["text"]
         assert "target 100 ms" in said
+        shown = sqlstream("job", job_id, "--server", server.gateway).stdout
+        assert "latency: target 100 ms, 99 % within" in shown
+        assert "  metrics.latency.interval = 10 ms: markers measure what is reached" in shown
+        assert " batches of 4096 -> " in shown
+        told = json.loads(sqlstream("job", job_id, "--json", "--server", server.gateway).stdout)["latency"]
+        assert (told["target"], told["mode"]) == (100, "target")
         server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
         server.wait_for(job_id, "CANCELED")
         without = server.insert(
@@ -112,3 +120,49 @@ def test_a_job_with_a_target_makes_batches_smaller_until_it_keeps_it(tmp_path: P
             session, "INSERT INTO nothing SELECT n FROM ticks /*+ OPTIONS('number-of-rows' = '1') */"
         )
         assert server.get(f"/jobs/{without}/latency") == {"enabled": False, "chosen": [], "decisions": []}
+
+
+def test_a_job_that_cannot_keep_its_target_gets_the_settings_of_the_highest_throughput(
+    tmp_path: Path,
+) -> None:
+    """A batch of the size that is set takes 0.5 s by itself, however fast the machine is, and more rows come than that."""
+    (tmp_path / "held_back.py").write_text(SLOWLY)
+    with RunningServer(tmp_path / "data", "-D", "sqlstream.server.python-functions.enabled=true") as server:
+        session = server.open_session()
+        for statement in (
+            "SET 'latency.target' = '100 ms'",
+            "SET 'execution.batch-rows' = '2500'",
+            "SET 'parallelism.default' = '2'",
+            f"SET 'python.files' = '{tmp_path / 'held_back.py'}'",
+            "CREATE FUNCTION slowly AS 'held_back.slowly' LANGUAGE PYTHON",
+            "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000')",
+            "CREATE TEMPORARY TABLE nothing (n BIGINT, c BIGINT) WITH ('connector' = 'blackhole')",
+        ):
+            server.execute(session, statement)
+        job_id = server.insert(
+            session,
+            "INSERT INTO nothing SELECT n, COUNT(*) FROM (SELECT slowly(n) AS n FROM ticks) GROUP BY n",
+        )
+        deadline_s = time.monotonic() + FOUND_S
+        while (found := server.get(f"/jobs/{job_id}/latency"))["mode"] != "throughput":
+            assert time.monotonic() < deadline_s, found
+            server.get(f"/jobs/{job_id}/metrics?get=endToEndLatency_p99")
+            time.sleep(0.2)
+        assert found["decisions"][0]["reason"].startswith(
+            "the target of 100 ms cannot be kept at this rate: "
+        )
+        assert (
+            "latency.target: batches of 2500 rows, since the target of 100 ms cannot be kept"
+            in server.errors()
+        )
+        # Nothing bounds what waits for its tasks any longer.
+        vertices = server.get(f"/jobs/{job_id}")["vertices"]
+        (reader,) = [v["id"] for v in vertices if "Source" not in v["name"]]
+        deadline_s = time.monotonic() + FOUND_S
+        while any("debloated" in m["id"] for m in server.get(f"/jobs/{job_id}/vertices/{reader}/metrics")):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+        said = server.get(f"/jobs/{job_id}/diagnosis")["text"]
+        assert "the latency.target of 100 ms cannot be kept at this rate" in said
+        server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
+        server.wait_for(job_id, "CANCELED")

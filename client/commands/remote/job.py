@@ -22,7 +22,7 @@ examples:
   sqlstream job 4f1c --json | jq .totals.total
 
 ID is a job's id, or the first characters of it. --json prints an object with `job`, `exceptions` (as Flink's REST under
-/jobs/ID and /jobs/ID/exceptions), `totals`, and `autoscaler` (as REST under /jobs/ID/autoscaler).
+/jobs/ID and /jobs/ID/exceptions), `totals`, `autoscaler` and `latency` (as REST under /jobs/ID/autoscaler and …/latency).
 {SERVER_EPILOG}"""
 
 _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration")
@@ -42,17 +42,23 @@ def execute(arguments: argparse.Namespace) -> int:
         job = cluster.job(job_id)
         totals = cluster.totals(job_id)
         exceptions = cluster.exceptions(job_id)
-        autoscaler = cluster.autoscaler(job_id)
+        tuning = {"autoscaler": cluster.autoscaler(job_id), "latency": cluster.latency(job_id)}
     if arguments.json:
-        print_json({"job": job, "totals": totals, "exceptions": exceptions, "autoscaler": autoscaler})
+        print_json({"job": job, "totals": totals, "exceptions": exceptions, **tuning})
     else:
-        _print_job(job, totals, exceptions, autoscaler)
+        _print_job(
+            job,
+            totals,
+            exceptions,
+            [*autoscaler_lines(tuning["autoscaler"]), *latency_lines(tuning["latency"])],
+        )
     return 0
 
 
 def _print_job(
-    job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any], autoscaler: dict[str, Any]
+    job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any], tuning: list[str]
 ) -> None:
+    """`tuning`: lines of what follows from measurements while the job runs."""
     from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error
@@ -89,7 +95,7 @@ def _print_job(
         for vertex in job["vertices"]
     ]
     print_table(_COLUMNS, rows)
-    for line in autoscaler_lines(autoscaler):
+    for line in tuning:
         print(line)
     for line in totals["warnings"]:
         print(shown(line))
@@ -119,3 +125,22 @@ def autoscaler_lines(status: dict[str, Any]) -> list[str]:
         for d in status["decisions"]
     )
     return [head, *decisions]
+
+
+def latency_lines(status: dict[str, Any]) -> list[str]:
+    """The target, what was chosen for it and why, and the sizes of batches, the newest first; none for a job without one."""
+    from sqlstream.terminal_text import shown
+
+    if not status["enabled"]:
+        return []
+    reached = f"99 % within {status['p99']:,} ms" if "p99" in status else "not measured yet"
+    head = (
+        f"latency: target {status['target']:,} ms, {reached}; batches of up to {status['batch-rows']:,} rows"
+    )
+    seen = [f"  {shown(status['reason'])}"] if status["reason"] else []
+    chosen = [f"  {shown(c['key'])} = {shown(c['value'])}: {shown(c['reason'])}" for c in status["chosen"]]
+    decisions = (
+        f"  {moment_text(d['timestamp'])}  batches of {d['before']} -> {d['rows']} rows: {shown(d['reason'])}"
+        for d in status["decisions"]
+    )
+    return [head, *seen, *chosen, *decisions]

@@ -140,8 +140,8 @@ def rows_at_tick(rate: int) -> int:
     return max(1, rate * tick_ms(rate) // 1000)
 
 
-def paced_block_rows(rate: int, context: ConnectorContext | EnumeratorContext) -> int:
+def paced_block_rows(rate: int, context: EnumeratorContext) -> int:
     """The rows that one of the readers has at a tick. They take turns, and each turn holds back the others' watermark. A single
     reader has no others."""
-    rows = rows_at_tick(rate) // context.parallelism if context.parallelism > 1 else context.batch_rows
-    return max(1, min(context.batch_rows, rows))
+    most = max(context.batch_rows, context.batch_rows_max)
+    return max(1, min(most, rows_at_tick(rate) // context.parallelism if context.parallelism > 1 else most))

@@ -208,6 +208,10 @@ class NetworkInput:
         """How what is under way to the task is bounded, where it is by how fast it is."""
         return self._debloating.read() if self._debloating is not None else {}
 
+    def on_limited(self, rows: int, is_debloating: bool) -> None:
+        if self._debloating is not None:
+            self._debloating.turn(is_on=is_debloating)
+
     def open(self) -> None:
         self._gate.open(self._take_first, self._on_timed)
 

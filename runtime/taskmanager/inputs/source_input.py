@@ -263,7 +263,7 @@ class SourceInput:
         if self._alignment is not None and not self.is_finished:
             self._alignment.on_allowed(watermark_ms)
 
-    def on_limited(self, rows: int) -> None:
+    def on_limited(self, rows: int, is_debloating: bool) -> None:
         """How many rows it is to put in a batch, as the JobMaster says."""
         if self._batches is not None:
             self._batches.on_limited(rows)

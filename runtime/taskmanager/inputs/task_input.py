@@ -54,6 +54,9 @@ class TaskInput(Protocol):
     def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         """All before this one are decided too, but for those that are still pending."""
 
+    def on_limited(self, rows: int, is_debloating: bool) -> None:
+        """How many rows a reader is to put in a batch, and whether time bounds what is under way in channels."""
+
     def wait_s(self, longest_s: float | None) -> float | None:
         """How long the task may wait for what this input waits for."""
 
@@ -105,6 +108,9 @@ class FinishedInput:
         return None
 
     def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        return None
+
+    def on_limited(self, rows: int, is_debloating: bool) -> None:
         return None
 
     def wait_s(self, longest_s: float | None) -> float | None:

@@ -99,3 +99,10 @@ def test_debloating_bounds_channels_by_what_the_task_has_taken(monkeypatch: pyte
     assert take(800_000, 1.0) == [400_000] * 2 + [100_000] * 2
     assert take(1, 60.0)[:2] == [IN_FLIGHT_BYTES_MIN] * 2
     assert take(1 << 30, 1.0)[:2] == [1 << 20] * 2
+    # Turned off it bounds nothing, and says so; turned on again it begins with what the task then takes.
+    assert take(1, 60.0)[:2] == [IN_FLIGHT_BYTES_MIN] * 2
+    debloating.turn(is_on=False)
+    assert debloating.read() == {}
+    assert take(1, 60.0)[:2] == [1 << 20] * 2
+    debloating.turn(is_on=True)
+    assert take(1, 60.0)[:2] == [IN_FLIGHT_BYTES_MIN] * 2
