@@ -81,6 +81,7 @@ def _inputs(node: RelationalNode, wanted: RelationalNode) -> list[RelationalNode
 _TITLES: dict[type[RelationalNode], str] = {
     plan.MatchRecognize: "MATCH_RECOGNIZE",
     plan.ProcessTable: "a process table function",
+    plan.ProcessOutput: "a process table function",
     plan.GraphFunction: "a graph function",
     plan.ModelPredict: "ML_PREDICT",
     plan.Iterate: "WITH RECURSIVE",

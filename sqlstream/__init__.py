@@ -35,6 +35,7 @@ _PROCESS_NAMES = (
         "REQUIRE_ON_TIME",
         "SUPPORT_UPDATES",
         "Deletion",
+        "SideOutput",
     ),
 )
 

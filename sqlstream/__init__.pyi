@@ -17,6 +17,7 @@ from sqlstream.process_functions import ListState as ListState
 from sqlstream.process_functions import MapState as MapState
 from sqlstream.process_functions import ProcessTableFunction as ProcessTableFunction
 from sqlstream.process_functions import ScalarArgument as ScalarArgument
+from sqlstream.process_functions import SideOutput as SideOutput
 from sqlstream.process_functions import TableArgument as TableArgument
 from sqlstream.process_functions import ValueState as ValueState
 from sqlstream.python_functions import AggregateFunction as AggregateFunction

@@ -36,6 +36,9 @@ class StateShape(enum.Enum):
     MAP = "MAP"
 
 
+OUTPUT = "output"
+"""The argument of a call that names a side output: reserved for functions that have one."""
+
 DEFAULT_TTL = -1
 """The time to live of a state that declares none: `table.exec.state.ttl` holds."""
 
@@ -56,12 +59,20 @@ class DeclaredState(msgspec.Struct, frozen=True):
     ttl_ms: int = DEFAULT_TTL
 
 
+class DeclaredOutput(msgspec.Struct, frozen=True):
+    """A side output of a process table function. `type` is SQL text, as that of the result."""
+
+    name: str
+    type: str
+
+
 class DeclaredProcess(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a process table function has besides a result and arguments. `deletes_rows`: its output is a changelog."""
 
     tables: tuple[DeclaredTable, ...]
     states: tuple[DeclaredState, ...] = ()
     deletes_rows: bool = False
+    outputs: tuple[DeclaredOutput, ...] = ()
 
 
 class InspectedFunction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,7 +102,7 @@ class FunctionRef(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `path` is the function's name in SQL, for messages. An argument whose type is None takes any type; NULL for an argument that
     is NOT NULL makes the result NULL without a call. The `result_type` of a TABLE or PROCESS_TABLE function is the ROW of its
-    columns. `state_types` are those of the states of `process`, in their order."""
+    columns. `state_types` are those of the states of `process`, in their order, and `output_types` the ROWs of its outputs."""
 
     path: str
     module: str
@@ -108,6 +119,7 @@ class FunctionRef(msgspec.Struct, frozen=True, omit_defaults=True):
     methods: tuple[str, ...] = ()
     process: DeclaredProcess | None = None
     state_types: tuple[LogicalType, ...] = ()
+    output_types: tuple[LogicalType, ...] = ()
 
     @property
     def name(self) -> str:

@@ -118,6 +118,11 @@ OPERATORS: list[OperatorEntry] = [
         "process.process_table:ProcessTable",
         "process_table:plan_process_table",
     ),
+    OperatorEntry(
+        "process_table:ProcessOutputSpec",
+        "process.outputs:ProcessOutput",
+        "process_table:plan_process_output",
+    ),
     OperatorEntry("graph:GraphSpec", "graph.graph_function:GraphFunction", "graph:plan_graph_function"),
     OperatorEntry("rank:TemporalSortSpec", "order.sort:TemporalSort", "sort:plan_sort"),
     OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),

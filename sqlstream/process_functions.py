@@ -31,6 +31,8 @@ from sqlstream.changelog import RowKind
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.function_ref import (
     DEFAULT_TTL,
+    OUTPUT,
+    DeclaredOutput,
     DeclaredProcess,
     DeclaredState,
     DeclaredTable,
@@ -74,7 +76,7 @@ _NOTHING: Any = object()
 
 
 class _Declared:
-    """What a class body assigns to a name: an argument or a state."""
+    """What a class body assigns to a name: an argument, a state or a side output."""
 
     name = ""
 
@@ -103,6 +105,35 @@ class ScalarArgument(_Declared):
     def __get__(self, instance: object | None, owner: type) -> Any:
         # The engine puts the value of the call into the instance.
         return self if instance is None else self.default
+
+
+class SideOutput(_Declared):
+    """Rows besides those of `result_type`, which are read by the name: `f(…, output => 'late')`, in Python `.output("late")`.
+
+    By row `yield self.late(5, "text")`, or `yield self.late(n=5)`, which leaves the other columns NULL; by batch
+    `ctx.emit(columns, output=self.late)`. `type` is a ROW of the columns, or the type of the only one. Before them
+    stand the columns that the function's other output begins with."""
+
+    def __init__(self, type: TypeText) -> None:
+        self.type = str(type).strip()
+
+    def __call__(self, *values: Any, **named: Any) -> OutputRow:
+        """A row of this output, to be yielded."""
+        if bool(values) is bool(named):
+            raise DeclarationError(f'a row of output "{self.name}" is of values, or of named ones')
+        return OutputRow(self.name, named or values)
+
+
+class OutputRow:
+    """A row of the side output of this name."""
+
+    __slots__ = ("output", "row")
+
+    def __init__(self, output: str, row: Any) -> None:
+        self.output, self.row = output, row
+
+    def __repr__(self) -> str:
+        return f'a row of output "{self.output}"'
 
 
 class Keys(Protocol):
@@ -339,10 +370,11 @@ class Context(Protocol):
         rows: Array | None = None,
         keys: Keys | None = None,
         deletes: Array | bool | None = None,
+        output: SideOutput | None = None,
     ) -> None:
         """Put out rows: a mapping of names to columns, a record batch, or a list of columns. Each belongs to the row of the batch
         at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`. `deletes`, of a class
-        with `deletes_rows`, says which of them are deleted instead of added."""
+        with `deletes_rows`, says which of them are deleted instead of added. `output` is a side output that they go to."""
 
     def register_on_time(self, *arguments: Any, keys: Keys | None = None) -> None:
         """`([name,] time)`: have `on_timer` called when the watermark has passed the time, of each of `keys` (by default all, in
@@ -368,8 +400,8 @@ class Context(Protocol):
 class ProcessTableFunction:
     """A function over tables with state: subclass it, and name the class in CREATE FUNCTION.
 
-    A class body declares `result_type` (a ROW of the output's columns, or the type of the only one), arguments and states, and
-    either `on_batch` or `eval`. The class is made without arguments.
+    A class body declares `result_type` (a ROW of the output's columns, or the type of the only one), arguments, states and side
+    outputs, and either `on_batch` or `eval`. The class is made without arguments.
     """
 
     result_type: TypeText = ""
@@ -415,7 +447,8 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
     tables = [m for m in members if isinstance(m, TableArgument)]
     arguments = [m for m in members if isinstance(m, TableArgument | ScalarArgument)]
     states = [m for m in members if isinstance(m, _State)]
-    reserved = (*_RESERVED, *(f"waiting_{table.name}" for table in tables))
+    outputs = [m for m in members if isinstance(m, SideOutput)]
+    reserved = (*_RESERVED, *(f"waiting_{table.name}" for table in tables), *([OUTPUT] if outputs else []))
     for member in members:
         if member.name in reserved or hasattr(ProcessTableFunction, member.name):
             raise DeclarationError(f'"{member.name}" has a meaning of its own: give it another name')
@@ -453,6 +486,7 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         tuple(DeclaredTable(t.name, tuple(trait.value for trait in t.traits)) for t in tables),
         tuple(DeclaredState(s.name, s.shape, s.type, s.ttl_ms) for s in states),
         bool(cls.deletes_rows),
+        tuple(DeclaredOutput(o.name, o.type) for o in outputs),
     )
     declared = InspectedFunction(
         FunctionKind.PROCESS_TABLE,
@@ -512,6 +546,7 @@ __all__ = [
     "MapState",
     "ProcessTableFunction",
     "ScalarArgument",
+    "SideOutput",
     "TableArgument",
     "ValueState",
     "declared_function",

@@ -21,6 +21,7 @@ from sqlstream import (
     MapState,
     ProcessTableFunction,
     ScalarArgument,
+    SideOutput,
     TableArgument,
     ValueState,
 )
@@ -253,12 +254,13 @@ class Summed(ProcessTableFunction):
 
 
 class SummedByRow(ProcessTableFunction):
-    """The same, row by row."""
+    """The same, row by row; the number of changes of each key is put out on the side."""
 
     result_type = "ROW<c BIGINT, total BIGINT>"
     deletes_rows = True
     input = TableArgument(SET_SEMANTIC_TABLE, SUPPORT_UPDATES)
     sums = ValueState("ROW<c BIGINT, total BIGINT>")
+    changed = SideOutput("ROW<sign BIGINT NOT NULL>")
 
     def eval(self, ctx, row):
         before = self.sums.value
@@ -268,6 +270,7 @@ class SummedByRow(ProcessTableFunction):
             yield Deletion((before["c"], before["total"]))
             after = {"c": before["c"] + sign, "total": before["total"] + sign * row["n"]}
         self.sums.value = after if after["c"] else None
+        yield self.changed(sign)
         if after["c"]:
             yield after
 
@@ -392,3 +395,51 @@ class LongTexts(ProcessTableFunction):
 
     def on_batch(self, ctx, batch):
         return [pa.array(["abcd"] * batch.num_rows)]
+
+
+class Sifted(ProcessTableFunction):
+    """Numbers the rows of each key, and puts out the odd values, and every third number, on the side; on whole batches."""
+
+    result_type = "ROW<n BIGINT NOT NULL>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    count = ValueState("BIGINT", default=0)
+    odd = SideOutput("ROW<v BIGINT NOT NULL, what STRING>")
+    third = SideOutput("BIGINT")
+
+    def on_batch(self, ctx, batch):
+        before = self.count.get(ctx.keys).to_numpy()
+        self.count.put(ctx.keys, before + ctx.row_counts)
+        numbers = before[ctx.groups] + ctx.row_numbers + 1
+        rows = np.flatnonzero(batch.column("v").to_numpy() % 2)
+        ctx.emit(
+            {"v": batch.column("v").take(pa.array(rows)), "what": ["odd"] * len(rows)},
+            rows=rows,
+            output=self.odd,
+        )
+        third = numbers % 3 == 0
+        ctx.emit([numbers[third]], rows=third, output=self.third)
+        return {"n": numbers}
+
+
+class SiftedByRow(ProcessTableFunction):
+    """The same, row by row; half a second after each row its time is put out on the side, too."""
+
+    result_type = "ROW<n BIGINT NOT NULL>"
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    count = ValueState("BIGINT", default=0)
+    odd = SideOutput("ROW<v BIGINT NOT NULL, what STRING>")
+    third = SideOutput("BIGINT")
+    time = SideOutput("ROW<time_ms BIGINT>")
+
+    def eval(self, ctx, row):
+        self.count.value += 1
+        if row["v"] % 2:
+            yield self.odd(v=row["v"], what="odd")
+        yield self.count.value
+        if self.count.value % 3 == 0:
+            yield self.third(self.count.value)
+        if ctx.time_ms is not None:
+            ctx.register_on_time(ctx.time_ms + 500)
+
+    def on_timer(self, ctx):
+        yield self.time(ctx.time_ms)

@@ -304,6 +304,11 @@ def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp
 
 
 @lower_node.register
+def _process_output(node: plan.ProcessOutput, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    raise _as_a_stream_only("a side output", node, lowering)
+
+
+@lower_node.register
 def _from_changelog(node: plan.FromChangelog, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     raise refuse(lowering.engine.title, "FROM_CHANGELOG, as a batch has no changes", span=node.span)
 

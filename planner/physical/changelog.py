@@ -77,6 +77,7 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
                 specs.CalcSpec()
                 | specs.KeptValuesSpec()
                 | specs.WatermarkAssignerSpec()
+                | specs.ProcessOutputSpec()
                 | specs.SinkSpec()
                 | None
             ):
@@ -102,7 +103,7 @@ def _needs_update_before(
     match node.spec:
         case specs.SinkSpec() as spec:
             return needs_update_before(spec, connectors[spec.connector], node.traits.keys)
-        case None | specs.WatermarkAssignerSpec() | specs.KeptValuesSpec():
+        case None | specs.WatermarkAssignerSpec() | specs.KeptValuesSpec() | specs.ProcessOutputSpec():
             return mode is ChangelogMode.RETRACT
         case specs.CalcSpec() if _keeps_updates(node):
             return mode is ChangelogMode.RETRACT
@@ -126,6 +127,7 @@ def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
         elif (
             node.spec is None
             or isinstance(node.spec, specs.CalcSpec | specs.WatermarkAssignerSpec | specs.KeptValuesSpec)
+            or (isinstance(node.spec, specs.ProcessOutputSpec) and not node.traits.is_insert_only)
         ) and ChangelogMode.RETRACT in below:
             modes[id(node)] = ChangelogMode.RETRACT
 

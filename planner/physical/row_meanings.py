@@ -16,6 +16,7 @@ from sqlstream.function_ref import FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import without_spans
+from sqlstream.specs.process_table import output_places
 from sqlstream.specs.rank import Ties
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
@@ -106,6 +107,8 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             called = [spec.uid, spec.ref.module, spec.ref.attribute, *constants]
             rows = digest_of("process_table", called, [m.rows for m in inputs], keys)
             return _by_position(rows, (), len(node.schema))
+        case specs.ProcessOutputSpec() as spec:
+            return _process_output(node, spec, inputs[0])
         case _ as spec:
             return _of_one_input(node, spec, inputs)
 
@@ -175,6 +178,19 @@ def _by_position(rows: str, columns: tuple[str, ...], width: int) -> Meaning:
     """`columns`, then columns of the operator's own up to `width`."""
     own = (digest_of("column", rows, i - len(columns)) for i in range(len(columns), width))
     return Meaning(rows, (*columns[:width], *own))
+
+
+def _process_output(node: PhysicalNode, spec: specs.ProcessOutputSpec, source: Meaning) -> Meaning:
+    """The output of `result_type` means what it does in a function without side outputs."""
+    function = node.inputs[0].node.spec
+    assert isinstance(function, specs.ProcessTableSpec)
+    assert function.ref.process is not None
+    places = output_places(function.inputs, function.ref, spec.number)
+    rows = source.base
+    if spec.number:
+        rows = digest_of("process_output", rows, function.ref.process.outputs[spec.number - 1].name)
+    whole = _by_position(rows, (), len(places))
+    return Meaning(rows, tuple(whole.columns[places.index(c)] for c in spec.columns))
 
 
 def _padded(source: Meaning, width: int) -> Meaning:

@@ -119,7 +119,7 @@ def _is_stateless(node: PhysicalNode) -> bool:
             | specs.UnnestSpec()
         ):
             return True
-        case specs.ModelPredictSpec():
+        case specs.ModelPredictSpec() | specs.ProcessOutputSpec():
             return True
         case specs.MarkChangesSpec() | specs.FromChangelogSpec() | specs.ToChangelogSpec():
             return True

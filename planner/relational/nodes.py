@@ -27,7 +27,7 @@ from sqlstream.planner.relational.node import (
     rewrite,
     walk_nodes,
 )
-from sqlstream.planner.relational.process_table import ProcessTable
+from sqlstream.planner.relational.process_table import ProcessOutput, ProcessTable
 from sqlstream.planner.relational.rank import Rank
 from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
 from sqlstream.planner.relational.scan import TableScan
@@ -57,6 +57,7 @@ __all__ = [
     "LookupJoin",
     "MatchRecognize",
     "ModelPredict",
+    "ProcessOutput",
     "ProcessTable",
     "Project",
     "Rank",

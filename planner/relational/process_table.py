@@ -13,12 +13,13 @@ from sqlstream.function_ref import FunctionRef
 from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.description import describe, describe_order
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
-from sqlstream.planner.physical.planning import Planning, hash_or_singleton
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
+from sqlstream.specs.process_table import ProcessInput, ProcessOutputSpec, ProcessTableSpec, output_places
+from sqlstream.types import TINYINT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,6 +104,91 @@ def output_fields(reads: tuple[ProcessInput, ...], schemas: Sequence[Schema]) ->
     return tuple(fields)
 
 
+OUTPUT_NUMBER = "$output"
+
+
+def made_schema(
+    ref: FunctionRef, reads: tuple[ProcessInput, ...], schemas: Sequence[Schema], time: Field | None
+) -> Schema:
+    """What the operator puts out; with side outputs the columns of all of them: see ProcessTableSpec."""
+    assert ref.process is not None
+    own = [Field(f.name, f.type) for f in ref.result_type.fields]
+    last = [time] if time is not None else []
+    if ref.output_types:
+        for output, t in zip(ref.process.outputs, ref.output_types, strict=True):
+            own += [Field(f"{output.name}.{f.name}", f.type) for f in t.fields]
+        own = [Field(field.name, field.type.with_nullable(True)) for field in own]
+        last.append(Field(OUTPUT_NUMBER, TINYINT.not_null()))
+    return Schema((*output_fields(reads, schemas), *own, *last))
+
+
+def chosen_schema(ref: FunctionRef, reads: tuple[ProcessInput, ...], made: Schema, number: int) -> Schema:
+    """The columns of one output of those that are `made`, as the function declares them."""
+    own = (ref.result_type, *ref.output_types)[number].fields
+    fields = [made.fields[place] for place in output_places(reads, ref, number)]
+    copied = sum(len(read.copied) for read in reads)
+    fields[copied : copied + len(own)] = [Field(f.name, f.type) for f in own]
+    return Schema(tuple(fields))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ProcessOutput(base.SingleInputNode):
+    """The rows of one output of a function that has several: these columns. `name` is that of a side output, whose number is
+    positive."""
+
+    number: int
+    name: str
+    columns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, function: ProcessTable, name: str) -> ProcessOutput:
+        """The side output of this name; that of `result_type` without one."""
+        ref = function.ref
+        assert ref.process is not None
+        number = 1 + [o.name for o in ref.process.outputs].index(name) if name else 0
+        return cls(
+            input=function,
+            number=number,
+            name=name,
+            columns=output_places(function.reads, ref, number),
+            schema=chosen_schema(ref, function.reads, function.schema, number),
+            span=function.span,
+        )
+
+    def describe(self) -> str:
+        return base.join_parts(
+            f"output=[{self.name or 'result'}]", f"columns=[{base.columns_text(self.columns)}]"
+        )
+
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        source = pruning.exactly(self.input, frozenset(range(len(self.input.schema))), True)
+        kept = tuple(sorted(wanted))
+        made = dataclasses.replace(
+            self, input=source, columns=tuple(self.columns[c] for c in kept), schema=self.schema.select(kept)
+        )
+        return made, base.places_of(kept)
+
+    def origin(self, column: int) -> tuple[base.RelationalNode, int] | None:
+        return self.input, self.columns[column]
+
+
+def plan_process_output(planning: Planning, inputs: Inputs, node: ProcessOutput) -> PhysicalNode:
+    """A side output only adds rows, whatever the function's other output does."""
+    source = inputs[0]
+    traits = source.traits.projected({c: frozenset({place}) for place, c in enumerate(node.columns)})
+    if node.number:
+        traits = Traits(is_bounded=traits.is_bounded, times=traits.times)
+    return planning.node(
+        "ProcessOutput",
+        ProcessOutputSpec(node.number, node.columns),
+        over(source),
+        node.schema,
+        traits,
+        describe("ProcessOutput", output=node.name or "result"),
+        node.span,
+    )
+
+
 def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -> PhysicalNode:
     """Rows of a key meet in one subtask; a table with row semantics stays where it is."""
     assert node.ref.process is not None
@@ -124,7 +210,7 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         node.arguments,
         planning.state_ttl_ms,
     )
-    times = frozenset({len(node.schema) - 1}) if spec.has_on_time else frozenset()
+    times = frozenset({output_places(node.reads, node.ref, 0)[-1]}) if spec.has_on_time else frozenset()
     _check_uid(planning, spec, node)
     partitions = [
         f"{read.name}=[{', '.join(read.columns[k] for k in read.partition_keys)}]"

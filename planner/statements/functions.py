@@ -14,6 +14,7 @@ from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import (
     DEFAULT_TTL,
+    DeclaredOutput,
     DeclaredState,
     FunctionKind,
     FunctionRef,
@@ -146,6 +147,8 @@ def _extended(found: catalog.CatalogFunction) -> list[tuple[str, str | None]]:
         for state, t in zip(ref.process.states, ref.state_types, strict=True):
             ttl = "" if state.ttl_ms == DEFAULT_TTL else f", ttl {state.ttl_ms} ms"
             rows.append((f"state {state.name}", f"{state.shape.value} {t}{ttl}"))
+        for output, t in zip(ref.process.outputs, ref.output_types, strict=True):
+            rows.append((f"output {output.name}", str(t)))
     if ref.kind is FunctionKind.AGGREGATE:
         rows += [
             ("accumulator", str(ref.accumulator_type)),
@@ -251,14 +254,20 @@ def function_ref(path: str, module: str, attribute: str, declared: InspectedFunc
         declared.methods,
         declared.process,
         () if declared.process is None else tuple(_state_type(state) for state in declared.process.states),
+        ()
+        if declared.process is None
+        else tuple(_output_type(output) for output in declared.process.outputs),
     )
-    if ref.kind is FunctionKind.PROCESS_TABLE and ref.result_type.root is not TypeRoot.ROW:
-        # Flink's name of the only column of a row.
-        ref = replace(ref, result_type=sql.row(("EXPR$0", ref.result_type)))
+    if ref.kind is FunctionKind.PROCESS_TABLE:
+        ref = replace(ref, result_type=_of_columns(ref.result_type))
     if ref.kind is FunctionKind.TABLE and ref.result_type.root is not TypeRoot.ROW:
         raise UserError("SS2032", "the rows of a table function are of a ROW type")
-    if ref.kind in (FunctionKind.TABLE, FunctionKind.PROCESS_TABLE):
-        names = [f.name for f in ref.result_type.fields]
+    for made in (
+        (ref.result_type, *ref.output_types)
+        if ref.kind in (FunctionKind.TABLE, FunctionKind.PROCESS_TABLE)
+        else ()
+    ):
+        names = [f.name for f in made.fields]
         repeated = next((n for n in names if names.count(n) > 1), None)
         if repeated is not None:
             raise UserError("SS2032", f'two columns of the rows are "{repeated}"')
@@ -266,6 +275,15 @@ def function_ref(path: str, module: str, attribute: str, declared: InspectedFunc
         # An aggregate of no rows may be NULL, whatever it is of rows.
         ref = replace(ref, result_type=ref.result_type.with_nullable(True))
     return ref
+
+
+def _of_columns(t: LogicalType) -> LogicalType:
+    """The ROW of the columns; Flink's name for the only one of a row."""
+    return t if t.root is TypeRoot.ROW else sql.row(("EXPR$0", t))
+
+
+def _output_type(output: DeclaredOutput) -> LogicalType:
+    return _of_columns(_type(output.type, f'output "{output.name}"'))
 
 
 def _state_type(state: DeclaredState) -> LogicalType:

@@ -288,10 +288,10 @@ def _only(item: dict[str, Any], name: str) -> Any:
     return item[name] if item.keys() == {name} else item
 
 
-def split_rows(items: list[Any], ref: FunctionRef) -> list[list[Any]]:
-    """The values of each column of rows that a function yielded: tuples, lists or dicts. UserError SS5131 for one that does not
-    fit."""
-    names = [f.name for f in ref.result_type.fields]
+def split_rows(items: list[Any], ref: FunctionRef, made: LogicalType | None = None) -> list[list[Any]]:
+    """The values of each column of rows that a function yielded: tuples, lists or dicts of its result type, or of what is `made`.
+    UserError SS5131 for one that does not fit."""
+    names = [f.name for f in (made or ref.result_type).fields]
     columns: list[list[Any]] = [[] for _ in names]
     for item in items:
         if isinstance(item, dict) and item.keys() <= set(names):

@@ -34,7 +34,7 @@ from sqlstream.specs.join import (
 )
 from sqlstream.specs.model_predict import ModelPredictSpec
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
-from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
+from sqlstream.specs.process_table import ProcessInput, ProcessOutputSpec, ProcessTableSpec
 from sqlstream.specs.rank import (
     DeduplicateSpec,
     Keep,
@@ -102,6 +102,7 @@ __all__ = [
     "OverSpec",
     "OverTiming",
     "ProcessInput",
+    "ProcessOutputSpec",
     "ProcessTableSpec",
     "RankPhase",
     "RankSpec",

@@ -40,11 +40,23 @@ def waiting_name(table: str) -> str:
     return f"waiting_{table}"
 
 
+def output_places(inputs: tuple[ProcessInput, ...], ref: FunctionRef, number: int) -> tuple[int, ...]:
+    """The columns of an output, 0 for that of `result_type`, among those of a function that has several: see ProcessTableSpec."""
+    copied = sum(len(read.copied) for read in inputs)
+    widths = [len(t.fields) for t in (ref.result_type, *ref.output_types)]
+    start = copied + sum(widths[:number])
+    time = (copied + sum(widths),) if inputs[0].time_column >= 0 else ()
+    return (*range(copied), *range(start, start + widths[number]), *time)
+
+
 class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
     """Call the function `ref` with the rows of `inputs`, in their order, and with constants as its other arguments, None for the
     default that its class has. The output is the columns of PARTITION BY, or all that are passed through, then those of the
     function, and with a row time `rowtime`: that of the row, or of the timer, that the output belongs to. A function with
     `on_late` gets those rows there whose time the watermark has passed.
+
+    With side outputs the rows of all of them come together: behind the columns of the function stand those of each side output,
+    NULL in the rows of others, then `rowtime`, then the number of the output, 0 for that of `result_type`.
 
     `state_ttl_ms` is the time to live of states that declare none. `uid` finds the state again: that of the call, or the name of
     the function; empty for a built-in one.
@@ -92,3 +104,11 @@ class ProcessTableSpec(OperatorSpec, frozen=True, tag="process_table"):
         times = [self.ttl_of(s.ttl_ms) for s in self.ref.process.states]
         longest = 0 if 0 in times else max(times, default=0)
         return keys_or_ttl(bool(self.inputs[0].partition_keys), longest)
+
+
+class ProcessOutputSpec(OperatorSpec, frozen=True, tag="process_output"):
+    """The rows of one output of a function that has several: of those whose last column is `number` these `columns`. A side
+    output only adds rows."""
+
+    number: int
+    columns: tuple[int, ...]

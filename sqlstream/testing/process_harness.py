@@ -16,18 +16,19 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import DeclaredTable, FunctionRef, StateShape
 from sqlstream.planner.dialect.parser import parse_type
-from sqlstream.planner.relational.process_table import output_fields
+from sqlstream.planner.relational.process_table import chosen_schema, made_schema
 from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import ProcessTableFunction, declared_function
 from sqlstream.runtime.operators.dry_run import Nowhere
 from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.process.outputs import ProcessOutput
 from sqlstream.runtime.operators.process.process_table import ProcessTable
 from sqlstream.runtime.operators.process.timers import to_time
 from sqlstream.runtime.python.values import arrow_values, python_values
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.runtime.taskmanager.mailbox import next_due_ms
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.process_table import ProcessInput, ProcessTableSpec
+from sqlstream.specs.process_table import ProcessInput, ProcessOutputSpec, ProcessTableSpec, output_places
 from sqlstream.types import as_rowtime, is_timestamp
 
 Row = tuple[Any, ...]
@@ -78,10 +79,6 @@ class ProcessHarness:
         _check_arguments(ref, arguments, names)
         constants: tuple[Expression | None, ...] = (None,) * (len(ref.parameters) - len(names))
         self._spec = ProcessTableSpec(ref, "f", reads, constants, state_ttl_ms)
-        own = [Field(f.name, f.type) for f in ref.result_type.fields]
-        if on_time:
-            own.append(Field("rowtime", self._schemas[0].fields[reads[0].time_column].type))
-        self._output = Schema((*output_fields(reads, self._schemas), *own))
         self._now_ms = _ms(now)
         self._taken = _Taken()
         self._operator = self._opened()
@@ -90,14 +87,22 @@ class ProcessHarness:
         assert self._spec.ref.process is not None
         process = self._spec.ref.process
         modes = tuple(_mode("SUPPORT_UPDATES" in table.traits) for table in process.tables)
-        context = OperatorContext(
-            tuple(self._schemas),
-            modes,
-            self._output,
-            _mode(process.deletes_rows),
-            now_ms=lambda: self._now_ms,
-        )
+        reads = self._spec.inputs
+        at = reads[0].time_column
+        time = Field("rowtime", self._schemas[0].fields[at].type) if at >= 0 else None
+        made = made_schema(self._spec.ref, reads, self._schemas, time)
+        mode = _mode(process.deletes_rows)
+        context = OperatorContext(tuple(self._schemas), modes, made, mode, now_ms=lambda: self._now_ms)
         operator = ProcessTable(self._spec, context, self._function)
+        names = ("", *(output.name for output in process.outputs)) if process.outputs else ()
+        self._outputs = {"": made}
+        self._taken.outputs = {}
+        for number, name in enumerate(names):
+            chosen = chosen_schema(self._spec.ref, reads, made, number)
+            changes = _mode(process.deletes_rows and not number)
+            own = ProcessOutputSpec(number, output_places(reads, self._spec.ref, number))
+            self._outputs[name] = chosen
+            self._taken.outputs[name] = ProcessOutput(own, OperatorContext((made,), (mode,), chosen, changes))
         for name, value in self._arguments.items():
             setattr(operator.function, name, value)
         return operator
@@ -188,15 +193,15 @@ class ProcessHarness:
 
     # -- output ----------------------------------------------------------------------------------------
 
-    def take_batches(self) -> list[pa.RecordBatch]:
-        """What was put out since it was last asked for."""
-        taken, self._taken = self._taken, _Taken()
-        return taken.batches
+    def take_batches(self, output: str = "") -> list[pa.RecordBatch]:
+        """What was put out since it was last asked for: by the function itself, or to one of its side outputs."""
+        self._check_output(output)
+        return self._taken.batches.pop(output, [])
 
-    def take(self) -> list[Row]:
+    def take(self, output: str = "") -> list[Row]:
         """The same as rows of Python's values; those of a class with `deletes_rows` begin with "+I" or "-D"."""
         found: list[Row] = []
-        for batch in self.take_batches():
+        for batch in self.take_batches(output):
             columns: list[list[Any]] = [python_values(column) for column in without_row_kinds(batch).columns]
             if is_changelog(batch):
                 columns.insert(0, [RowKind(kind).symbol for kind in row_kinds(batch)])
@@ -206,7 +211,19 @@ class ProcessHarness:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the output's columns."""
-        return self._output.names
+        return self.columns_of("")
+
+    def columns_of(self, output: str) -> tuple[str, ...]:
+        """Those of a side output."""
+        self._check_output(output)
+        return self._outputs[output].names
+
+    def _check_output(self, name: str) -> None:
+        if name not in self._outputs:
+            others = [known for known in self._outputs if known]
+            raise ValueError(
+                f'there is no output "{name}": {did_you_mean(name, others) or ", ".join(others)}'
+            )
 
     # -- state -----------------------------------------------------------------------------------------
 
@@ -253,14 +270,18 @@ def _mode(changes: bool) -> ChangelogMode:
 
 
 class _Taken(Nowhere):
-    """What was put out."""
+    """What was put out, by output: `outputs` are the operators that choose the rows of each, of a function that has several."""
 
-    def __init__(self) -> None:
-        self.batches: list[pa.RecordBatch] = []
+    def __init__(self, output: str = "", into: dict[str, list[pa.RecordBatch]] | None = None) -> None:
+        self.batches = {} if into is None else into
+        self.outputs: dict[str, ProcessOutput] = {}
+        self._output = output
 
     def emit(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self.batches.append(batch)
+        for name, chosen in self.outputs.items():
+            chosen.on_batch(batch, 0, _Taken(name, self.batches))
+        if batch.num_rows and not self.outputs:
+            self.batches.setdefault(self._output, []).append(batch)
 
 
 def _schema(text: str, row_times: set[str]) -> Schema:

@@ -71,6 +71,8 @@ CREATE DATABASE d; ALTER DATABASE d SET ('k' = 'v');
 CREATE CATALOG c WITH ('type' = 'generic_in_memory'); ALTER CATALOG c SET ('default-database' = 'd'); ALTER CATALOG c COMMENT 'mine'; DESCRIBE CATALOG EXTENDED c;
 -- : CREATE FUNCTION of a process table function
 CREATE FUNCTION numbered AS 'functions.Numbered' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM numbered(input => TABLE emp PARTITION BY dept, uid => 'numbers');
+-- : side outputs of a process table function
+CREATE FUNCTION numbered AS 'functions.Numbered' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM numbered(input => TABLE emp PARTITION BY dept, output => 'second');
 -- : ALTER FUNCTION
 ALTER FUNCTION f AS 'com.example.F';
 -- : DROP TABLE, DROP VIEW

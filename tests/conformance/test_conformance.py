@@ -137,6 +137,7 @@ from sqlstream import (
     SET_SEMANTIC_TABLE,
     PredictFunction,
     ProcessTableFunction,
+    SideOutput,
     TableArgument,
     ValueState,
     udf,
@@ -158,10 +159,13 @@ class Numbered(ProcessTableFunction):
     result_type = "ROW<n BIGINT>"
     input = TableArgument(SET_SEMANTIC_TABLE)
     count = ValueState("BIGINT", default=0)
+    second = SideOutput("STRING")
 
     def eval(self, ctx, row):
         self.count.value += 1
         yield self.count.value
+        if self.count.value == 2:
+            yield self.second(row["name"])
 
 
 class Twice(PredictFunction):

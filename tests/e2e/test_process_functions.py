@@ -17,26 +17,34 @@ NUMBERS = (
     "'fields.n.end' = '{rows}', 'rows-per-second' = '500')"
 )
 CLASS = """
-from sqlstream import SET_SEMANTIC_TABLE, ListState, MapState, ProcessTableFunction, TableArgument, ValueState
+import numpy as np
+from sqlstream import *
 
 
 class Numbered(ProcessTableFunction):
     result_type = "ROW<n BIGINT, i BIGINT>"
     input = TableArgument(SET_SEMANTIC_TABLE)
     count = ValueState("{type}", default=0)
+    hundredth = SideOutput("ROW<n BIGINT, i BIGINT>")
     {more}
 
     def on_batch(self, ctx, batch):
         before = self.count.get(ctx.keys).to_numpy()
         self.count.put(ctx.keys, before + ctx.row_counts)
-        return {{"n": batch.column("n"), "i": before[ctx.groups] + ctx.row_numbers}}
+        numbers = before[ctx.groups] + ctx.row_numbers
+        chosen = np.flatnonzero(numbers % 100 == 0)
+        ctx.emit([batch.column("n").take(chosen), numbers[chosen]], rows=chosen, output=self.hundredth)
+        return {{"n": batch.column("n"), "i": numbers}}
 """
 INSERT = f"INSERT INTO out SELECT k, n, i FROM numbered(TABLE (SELECT MOD(n, {KEYS}) AS k, n FROM numbers) PARTITION BY k)"
+BOTH = (
+    f"EXECUTE STATEMENT SET BEGIN {INSERT}; {INSERT.replace('out', 'side')[:-1]}, output => 'hundredth'); END"
+)
 
 
 def table(path: Path) -> str:
     options = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv'"
-    return f"CREATE TABLE out (k BIGINT, n BIGINT, i BIGINT) WITH ({options})"
+    return f"CREATE TABLE {path.name} (k BIGINT, n BIGINT, i BIGINT) WITH ({options})"
 
 
 def rows_in(directory: Path) -> list[tuple[int, ...]]:
@@ -65,16 +73,17 @@ def prepare(server: RunningServer, directory: Path, rows: int = ROWS) -> str:
     server.execute(session, f"SET 'python.files' = '{directory}/numbering.py'")
     server.execute(session, NUMBERS.format(rows=rows))
     server.execute(session, table(directory / "out"))
+    server.execute(session, table(directory / "side"))
     server.execute(session, "CREATE FUNCTION numbered AS 'numbering.Numbered' LANGUAGE PYTHON")
     return session
 
 
-def test_a_killed_server_numbers_each_row_once(tmp_path: Path) -> None:
+def test_a_killed_server_numbers_each_row_once_in_both_outputs(tmp_path: Path) -> None:
     (tmp_path / "numbering.py").write_text(CLASS.format(type="BIGINT", more=""))
     with RunningServer(tmp_path / "server", *settings_of(tmp_path)) as server:
         session = prepare(server, tmp_path)
         server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
-        job_id = server.insert(session, INSERT)
+        job_id = server.insert(session, BOTH)
         for rows in (200, 800):
             wait_until(lambda rows=rows: len(rows_in(tmp_path / "out")) > rows)
             children = server.children()
@@ -83,6 +92,7 @@ def test_a_killed_server_numbers_each_row_once(tmp_path: Path) -> None:
             server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     assert rows_in(tmp_path / "out") == expected(ROWS)
+    assert rows_in(tmp_path / "side") == [row for row in expected(ROWS) if row[0] % 100 == 0]
 
 
 def test_a_changed_class_goes_on_from_a_savepoint_that_sql_reads(tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ CREATE TEMPORARY FUNCTION recent AS 'process_functions.Recent' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION gaps AS 'process_functions.Sessions' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION as_of AS 'process_functions.AsOf' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION summed AS 'process_functions.Summed' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION sifted AS 'process_functions.Sifted' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION sifted_by_row AS 'process_functions.SiftedByRow' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION summed_by_row AS 'process_functions.SummedByRow' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
@@ -89,6 +91,7 @@ QUERIES = {name: case.sql for name, case in CASES.items()}
 STATELESS = {
     "Calc",
     "ModelPredict",
+    "ProcessOutput",
     "Expand",
     "MarkChanges",
     "Unnest",

@@ -12,8 +12,6 @@ from sqlstream.client.dbapi.places import Place
 from sqlstream.client.dbapi.tables.expressions import (
     ColumnLike,
     Expression,
-    OrderBy,
-    SortKey,
     Value,
     Written,
     column,
@@ -33,7 +31,7 @@ from sqlstream.client.dbapi.tables.query import (
 )
 from sqlstream.client.dbapi.tables.relation import Relation, next_id
 from sqlstream.client.dbapi.tables.text import Duration, interval, path_text, quoted, word
-from sqlstream.client.dbapi.tables.user_functions import Function, ProcessedTable
+from sqlstream.client.dbapi.tables.user_functions import Function
 from sqlstream.function_ref import FunctionKind
 
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -183,49 +181,6 @@ class Combined(Relation):
         joined = self._joined(side)
         return joined._made(joined._block(lambda block: True), items=(Star(rows),))
 
-    def process(
-        self,
-        function: Any,
-        *,
-        partition_by: ColumnLike | Sequence[ColumnLike] = (),
-        order_by: OrderBy | Sequence[OrderBy] = (),
-        on_time: ColumnLike | None = None,
-        uid: str = "",
-        **arguments: Any,
-    ) -> Self:
-        """The rows that a process table function makes of this table, its first one. `arguments` are its constants, and further
-        tables: `payments=(t, "customer")` with the columns that it is partitioned by, or `(t, "customer", "ts")` with those that
-        it is ordered by, too. `on_time` is the row time of all of them,
-        for timers and in the output; `uid` names the state."""
-        made = self._function(function)
-        declared = made.declared.process
-        if declared is None:
-            raise ProgrammingError(
-                "process takes a process table function",
-                code="SS3447",
-                hint="write a class of ProcessTableFunction; a @udtf is called by map_batches or join_rows",
-            )
-        given: dict[str, Any] = {declared.tables[0].name: (self, partition_by, order_by), **arguments}
-        tables, constants = [], []
-        for name, value in given.items():
-            if name not in made.declared.parameters:
-                raise ProgrammingError(f'the function has no argument "{name}"', code="SS3447")
-            if name not in {table.name for table in declared.tables}:
-                constants.append((name, lit(value)))
-                continue
-            table, keys, order = (*(value if isinstance(value, tuple) else (value,)), (), ())[:3]
-            if not isinstance(table, Relation):
-                raise ProgrammingError(f'argument "{name}" is a table, and no value', code="SS3447")
-            partition = [names_of(column(key)) for key in many(keys)]
-            sorting = [key if isinstance(key, SortKey) else SortKey(column(key)) for key in many(order)]
-            ordered = [names_of(key.expression) + key.suffix for key in sorting]
-            tables.append((name, table._plain_source(), tuple(partition), tuple(ordered)))
-        place, id_ = Place.here(), next_id()
-        time = names_of(column(on_time)) if on_time is not None else ""
-        source = ProcessedTable(made, tuple(tables), tuple(constants), time, uid, place)
-        side = Side(source, id_, self._lineage, place=place)
-        return type(self)(self._connection, Block((side,), frozenset((id_,)), place=place), id_)
-
     def _function(self, given: Any) -> Function:
         """A function of the session, which is made of an object of Python once."""
         if isinstance(given, Function):
@@ -274,7 +229,7 @@ class Combined(Relation):
         id_ = next_id()
         own = frozenset().union((id_,), self._lineage)
         operator = f"{word}{' ALL' if all_ else ''}{suffix}"
-        return type(self)(self._connection, SetOperation(operator, (self, *others), own, Place.here()), id_)
+        return self._kind(self._connection, SetOperation(operator, (self, *others), own, Place.here()), id_)
 
     def iterate(self, step: Callable[[Self], Self], *, all: bool = False, name: str = "") -> Self:
         """The rows of this table, and those that `step` makes of them, of these and so on, until a round makes none: WITH
@@ -287,7 +242,7 @@ class Combined(Relation):
         block = Block((Side(source),), frozenset((id_,)), place=Place.here())
         token = _ITERATIONS.set(depth + 1)
         try:
-            made = step(type(self)(self._connection, block, id_))
+            made = step(self._kind(self._connection, block, id_))
         finally:
             _ITERATIONS.reset(token)
         if not isinstance(made, type(self)):
@@ -297,7 +252,7 @@ class Combined(Relation):
         id_ = next_id()
         own = frozenset((id_,)) | self._lineage
         body = Iteration(named, self, made, "UNION ALL" if all else "UNION", own, Place.here())
-        return type(self)(self._connection, body, id_)
+        return self._kind(self._connection, body, id_)
 
     def alias(self, name: str) -> Self:
         """The table under another name, so that it can be joined with itself: columns of one are none of the other."""

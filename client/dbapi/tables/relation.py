@@ -89,6 +89,11 @@ class Relation:
     def _cursor(self) -> Cursor:
         return self._connection.cursor()
 
+    @property
+    def _kind(self) -> type[Any]:
+        """The class of what methods make of this table."""
+        return type(self)
+
     # -- making others -----------------------------------------------------------------------------
 
     @property
@@ -116,7 +121,7 @@ class Relation:
         id_ = next_id()
         side = dataclasses.replace(side, head=id_, lineage=side.lineage if keeps_lineage else frozenset())
         block = Block((side,), frozenset((id_,)), place=Place.here())
-        return type(self)(self._connection, block, id_, self._is_windowed)
+        return self._kind(self._connection, block, id_, self._is_windowed)
 
     def _block(self, fits: Any) -> Block:
         """The SELECT that the table is, if a clause fits into it; else one over it as a subquery."""
@@ -144,7 +149,7 @@ class Relation:
     def _made(self, block: Block, *, keeps_window: bool = False, **changes: Any) -> Self:
         id_ = next_id()
         made = dataclasses.replace(block, own=block.own | {id_}, place=Place.here(), **changes)
-        return type(self)(self._connection, made, id_, self._is_windowed and keeps_window)
+        return self._kind(self._connection, made, id_, self._is_windowed and keeps_window)
 
     def _time_attribute(self) -> Column:
         """The row time of the tables that this one reads. ProgrammingError SS3449 unless there is one."""

@@ -22,6 +22,7 @@ from sqlstream.client.dbapi.tables.expressions import (
     Written,
     column,
     lit,
+    many,
 )
 from sqlstream.client.dbapi.tables.inserts import Insert, explained
 from sqlstream.client.dbapi.tables.query import (
@@ -32,9 +33,11 @@ from sqlstream.client.dbapi.tables.query import (
     WindowedTable,
     names_of,
 )
-from sqlstream.client.dbapi.tables.relation import next_id
+from sqlstream.client.dbapi.tables.relation import Relation, next_id
 from sqlstream.client.dbapi.tables.text import path_text, quoted
+from sqlstream.client.dbapi.tables.user_functions import ProcessedTable
 from sqlstream.client.dbapi.tables.windows import Window
+from sqlstream.errors import did_you_mean
 
 if TYPE_CHECKING:
     import pandas
@@ -152,6 +155,51 @@ class Table(Combined):
         block = self._unordered(lambda block: block.is_open)
         return self._made(block, items=(Star(suffix=suffix, more=more),), keeps_window=True)
 
+    # -- functions with state ----------------------------------------------------------------------
+
+    def process(
+        self,
+        function: Any,
+        *,
+        partition_by: ColumnLike | Sequence[ColumnLike] = (),
+        order_by: OrderBy | Sequence[OrderBy] = (),
+        on_time: ColumnLike | None = None,
+        uid: str = "",
+        **arguments: Any,
+    ) -> Processed:
+        """The rows that a process table function makes of this table, its first one. `arguments` are its constants, and further
+        tables: `payments=(t, "customer")` with the columns that it is partitioned by, or `(t, "customer", "ts")` with those that
+        it is ordered by, too. `on_time` is the row time of all of them,
+        for timers and in the output; `uid` names the state. Side outputs are tables, too: `.output("late")`."""
+        made = self._function(function)
+        declared = made.declared.process
+        if declared is None:
+            raise ProgrammingError(
+                "process takes a process table function",
+                code="SS3447",
+                hint="write a class of ProcessTableFunction; a @udtf is called by map_batches or join_rows",
+            )
+        given: dict[str, Any] = {declared.tables[0].name: (self, partition_by, order_by), **arguments}
+        tables, constants = [], []
+        for name, value in given.items():
+            if name not in made.declared.parameters:
+                raise ProgrammingError(f'the function has no argument "{name}"', code="SS3447")
+            if name not in {table.name for table in declared.tables}:
+                constants.append((name, lit(value)))
+                continue
+            table, keys, order = (*(value if isinstance(value, tuple) else (value,)), (), ())[:3]
+            if not isinstance(table, Relation):
+                raise ProgrammingError(f'argument "{name}" is a table, and no value', code="SS3447")
+            partition = [names_of(column(key)) for key in many(keys)]
+            sorting = [key if isinstance(key, SortKey) else SortKey(column(key)) for key in many(order)]
+            ordered = [names_of(key.expression) + key.suffix for key in sorting]
+            tables.append((name, table._plain_source(), tuple(partition), tuple(ordered)))
+        place, id_ = Place.here(), next_id()
+        time = names_of(column(on_time)) if on_time is not None else ""
+        source = ProcessedTable(made, tuple(tables), tuple(constants), time, uid, place)
+        side = Side(source, id_, self._lineage, place=place)
+        return Processed(self._connection, Block((side,), frozenset((id_,)), place=place), id_)
+
     # -- groups and windows ------------------------------------------------------------------------
 
     def window(self, window: Window) -> Table:
@@ -234,6 +282,40 @@ class Table(Combined):
 
     def __repr__(self) -> str:
         return f"<sqlstream.Table {' '.join(self.to_sql().split())}>"
+
+
+class Processed(Table):
+    """The rows of a process table function, and its side outputs. State: those that were asked for."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._outputs: dict[str, Table] = {}
+
+    @property
+    def _kind(self) -> type[Table]:
+        return Table
+
+    def output(self, name: str) -> Table:
+        """The side output of this name. Read in one job, the outputs of one call are those of one operator."""
+        if name not in self._outputs:
+            self._outputs[name] = self._output(name)
+        return self._outputs[name]
+
+    def _output(self, name: str) -> Table:
+        assert isinstance(self._body, Block)
+        (side,) = self._body.sides
+        assert isinstance(side.source, ProcessedTable)
+        declared = side.source.function.declared.process
+        names = [output.name for output in declared.outputs] if declared is not None else []
+        if name not in names:
+            raise ProgrammingError(
+                f'the function has no output "{name}"',
+                code="SS3447",
+                hint=did_you_mean(name, names) or "declare it in its class as a SideOutput",
+            )
+        source, id_ = dataclasses.replace(side.source, output=name), next_id()
+        side = dataclasses.replace(side, source=source, head=id_)
+        return Table(self._connection, Block((side,), frozenset((id_,)), place=side.place), id_)
 
 
 class Groups:

@@ -18,7 +18,7 @@ from sqlstream.client.dbapi.tables.expressions import (
     listed,
 )
 from sqlstream.client.dbapi.tables.text import Writer, path_text
-from sqlstream.function_ref import FunctionKind, InspectedFunction
+from sqlstream.function_ref import OUTPUT, FunctionKind, InspectedFunction
 from sqlstream.process_functions import ProcessTableFunction, declared_function
 from sqlstream.python_functions import DeclarationError, UserFunction
 
@@ -94,7 +94,8 @@ def _own_file(connection: Connection, inner: Any) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ProcessedTable:
-    """A call of a process table function: tables by argument, each with its PARTITION BY and ORDER BY, and constants."""
+    """A call of a process table function: tables by argument, each with its PARTITION BY and ORDER BY, and constants. `output` is
+    the name of a side output."""
 
     function: Function
     tables: tuple[tuple[str, NamedTable | DerivedTable, tuple[str, ...], tuple[str, ...]], ...]
@@ -102,6 +103,7 @@ class ProcessedTable:
     time: str
     uid: str
     place: Place | None
+    output: str = ""
 
     @property
     def name(self) -> str:
@@ -124,6 +126,8 @@ class ProcessedTable:
             parts.append(f"{separator}on_time => DESCRIPTOR({self.time})")
         if self.uid:
             parts.append(f"{separator}uid => {text_literal(self.uid)}")
+        if self.output:
+            parts.append(f"{separator}{OUTPUT} => {text_literal(self.output)}")
         for part in parts:
             if isinstance(part, str):
                 writer.add(part)

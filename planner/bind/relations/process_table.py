@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from sqlstream import types as sql
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.expressions import Expression, InputRef, Literal, SortKey, inputs_of
-from sqlstream.function_ref import DeclaredTable, FunctionKind, FunctionRef
+from sqlstream.function_ref import OUTPUT, DeclaredTable, FunctionKind, FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import (
@@ -26,10 +26,10 @@ from sqlstream.planner.bind.ordering import sort_key
 from sqlstream.planner.bind.relations.table_functions import unknown_call, written_arguments
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
-from sqlstream.planner.relational.nodes import ProcessTable
-from sqlstream.planner.relational.process_table import output_fields
+from sqlstream.planner.relational.nodes import ProcessOutput, ProcessTable
+from sqlstream.planner.relational.process_table import made_schema
 from sqlstream.planner.rules.constant_folding import fold
-from sqlstream.schema import Field, Schema
+from sqlstream.schema import Field
 from sqlstream.specs.process_table import ProcessInput
 
 COUNT_WINDOW = "sqlstream.functions.count_window"
@@ -70,26 +70,39 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
     arguments = tuple(_scalar(ref, place, given, namespace, span) for place in _scalar_places(ref))
     if ref.module == COUNT_WINDOW:
         _check_count_window(arguments, given, namespace)
-    result = ref.result_type
-    own = [Field(f.name, f.type) for f in result.fields]
     if (time := _on_time(ref, given.get(ON_TIME), sources, span, namespace)) is not None:
         inputs = [
             replace(read, time_column=source.node.schema.index_of(time.name))
             for read, source in zip(inputs, sources, strict=True)
         ]
-        own.append(Field(ROWTIME, time.type))
+        time = Field(ROWTIME, time.type)
     _check_order(inputs, span)
-    schema = Schema((*output_fields(tuple(inputs), [s.node.schema for s in sources]), *own))
+    name = _output(ref, given.get(OUTPUT), namespace)
     made = ProcessTable(
         tables=tuple(s.node for s in sources),
         ref=ref,
         reads=tuple(inputs),
         arguments=arguments,
         uid=_uid(given.get(UID), namespace),
-        schema=schema,
+        schema=made_schema(ref, tuple(inputs), [s.node.schema for s in sources], time),
         span=span,
     )
-    return FromItem(made, Scope.of(schema))
+    chosen = ProcessOutput.of(made, name) if ref.output_types else made
+    return FromItem(chosen, Scope.of(chosen.schema))
+
+
+def _output(ref: FunctionRef, argument: nodes.CallArgument | None, namespace: Namespace) -> str:
+    """The name of a side output; empty for the output of `result_type`."""
+    if argument is None:
+        return ""
+    assert ref.process is not None
+    written, names = argument.this, [output.name for output in ref.process.outputs]
+    text = str(written.this) if isinstance(written, exp.Literal) and written.is_string else ""
+    if text not in names:
+        said = f'has no output "{text}"' if text else "has outputs that are named by a text"
+        hint = did_you_mean(text, names) or f"name one of {', '.join(names)}"
+        raise UserError("SS3560", f"{ref.name} {said}", span=namespace.span(argument), hint=hint)
+    return text
 
 
 def _function(node: nodes.TableCall, namespace: Namespace) -> FunctionRef:
@@ -142,8 +155,8 @@ def _refusal(message: str, span: Span | None, hint: str = "") -> UserError:
 def _arguments(
     node: nodes.TableCall, ref: FunctionRef, namespace: Namespace
 ) -> dict[str, nodes.CallArgument]:
-    """What is written for each parameter, and for `on_time` and `uid`, which each function has."""
-    names = (*ref.parameters, ON_TIME, UID)
+    """What is written for each parameter, for `on_time` and `uid`, which each function has, and for `output`."""
+    names = (*ref.parameters, ON_TIME, UID, *([OUTPUT] if ref.output_types else []))
     tables = {table.name for table in ref.process.tables} if ref.process is not None else set()
     given: dict[str, nodes.CallArgument] = {}
     for name, argument in written_arguments(node, ref.name, names, given, namespace, _refusal, _usage(ref)):

@@ -14,11 +14,12 @@ from sqlstream.arrow import is_accumulate
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
+from sqlstream.process_functions import Deletion, OutputRow, SideOutput
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.take import take_rows
-from sqlstream.runtime.operators.process.states import KeySet, column_of
+from sqlstream.runtime.operators.process.outputs import Emitted, outputs_of
+from sqlstream.runtime.operators.process.states import KeySet
 from sqlstream.runtime.operators.process.timers import Timers, to_time, to_times
-from sqlstream.runtime.python.calls import split_rows
 from sqlstream.runtime.python.values import python_values, shown
 from sqlstream.runtime.state.storage.arrays import Array
 
@@ -41,9 +42,7 @@ class Called:
         self.timers = timers
         self.has_on_time = has_on_time
         self.watermark_ms: int | None = None
-        fields = ref.result_type.fields
-        self.names = tuple(field.name for field in fields)
-        self.types = tuple(field.type for field in fields)
+        self.outputs = outputs_of(ref)
 
     def timers_of(self, is_event_time: bool) -> Timers:
         if self.timers is None:
@@ -62,8 +61,18 @@ class Called:
             raise self.refusal(message, hint)
         return self.timers
 
-    def check_deletes(self) -> None:
+    def place_of(self, output: str) -> int:
+        """The number of a side output; 0 for the output of `result_type`, which has no name."""
+        for place, layout in enumerate(self.outputs):
+            if layout.name == output:
+                return place
+        raise self.refusal(f'it has no output "{output}"', "declare it in its class as a SideOutput")
+
+    def check_deletes(self, place: int = 0) -> None:
         assert self.ref.process is not None
+        if place:
+            said = f'it deletes rows of output "{self.outputs[place].name}"'
+            raise self.refusal(said, "put them out by a column that says so: a side output only adds rows")
         if not self.ref.process.deletes_rows:
             raise self.refusal("it deletes rows", "declare deletes_rows = True in its class")
 
@@ -87,16 +96,6 @@ class Occasion:
     batch: pa.RecordBatch | None = None
     names: pa.Array | None = None
     kinds: Array | None = None
-
-
-class Emitted:
-    """Rows that were put out: columns of the function, and the rows of the occasion or the keys that they belong to; without both
-    each row has one. `deletes` are truth values, None for none."""
-
-    def __init__(
-        self, columns: list[pa.Array], rows: Array | None, keys: KeySet | None, deletes: Array | None = None
-    ) -> None:
-        self.columns, self.rows, self.keys, self.deletes = columns, rows, keys, deletes
 
 
 class _Context:
@@ -199,7 +198,13 @@ class BatchContext(_Context):
     # -- output --------------------------------------------------------------------------------------
 
     def emit(
-        self, columns: Any, *, rows: Any = None, keys: KeySet | None = None, deletes: Any = None
+        self,
+        columns: Any,
+        *,
+        rows: Any = None,
+        keys: KeySet | None = None,
+        deletes: Any = None,
+        output: SideOutput | None = None,
     ) -> None:
         if rows is not None and keys is not None:
             hint = "say which rows, or which keys, the output belongs to"
@@ -213,11 +218,12 @@ class BatchContext(_Context):
             count = len(rows)
         elif keys is not None:
             count = len(keys)
-        made = None if deletes is None else self._deletes(deletes, count)
-        self.emitted.append(Emitted(self._columns(columns, count), rows, keys, made))
+        place = self._called.place_of("" if output is None else output.name)
+        made = None if deletes is None else self._deletes(deletes, count, place)
+        self.emitted.append(Emitted(self._columns(columns, count, place), rows, keys, made, place))
 
-    def _deletes(self, given: Any, count: int) -> Array:
-        self._called.check_deletes()
+    def _deletes(self, given: Any, count: int, place: int) -> Array:
+        self._called.check_deletes(place)
         found: Array = np.asarray(given)
         if found.ndim == 0:
             found = np.full(count, bool(found))
@@ -239,24 +245,21 @@ class BatchContext(_Context):
             raise self._called.refusal(message, hint)
         return found.astype(np.int64, copy=False)
 
-    def _columns(self, given: Any, count: int) -> list[pa.Array]:
-        called = self._called
+    def _columns(self, given: Any, count: int, place: int) -> list[pa.Array]:
+        called, layout = self._called, self._called.outputs[place]
         if isinstance(given, pa.RecordBatch | pa.Table):
             given = dict(zip(given.schema.names, given.columns, strict=True))
         if isinstance(given, Mapping):
-            if set(given) != set(called.names):
-                said = f"columns {', '.join(map(str, given))} for {', '.join(called.names)}"
-                raise called.refusal(said, "give each column of result_type, by its name")
-            given = [given[name] for name in called.names]
+            if set(given) != set(layout.names):
+                said = f"columns {', '.join(map(str, given))} for {', '.join(layout.names)}"
+                raise called.refusal(said, f"give each column of {layout.declared}, by its name")
+            given = [given[name] for name in layout.names]
         elif isinstance(given, pa.Array | np.ndarray):
             given = [given]
-        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != len(called.names):
-            said = f"{shown(given)} for the columns {', '.join(called.names)}"
+        if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != len(layout.names):
+            said = f"{shown(given)} for the columns {', '.join(layout.names)}"
             raise called.refusal(said, "give a mapping of names to columns, or a list of all columns")
-        return [
-            column_of(values, t, count, f'column "{name}" of {called.ref.name}')
-            for values, t, name in zip(given, called.types, called.names, strict=True)
-        ]
+        return layout.columns(given, count)
 
 
 def named_time(called: Called, arguments: tuple[Any, ...]) -> tuple[str | None, Any]:
@@ -358,24 +361,28 @@ def _repeated(keys: KeySet, groups: list[int]) -> KeySet:
     return KeySet([*keys.columns], taken(keys.arrays, np.array(groups, dtype=np.int64)), len(groups))
 
 
-def columns_of_rows(items: list[Any], called: Called) -> list[pa.Array]:
-    """The columns of rows that a function yielded: values, tuples or dicts. UserError SS5131 for one that does not fit."""
-    names = called.names
-    if len(names) == 1:
-        only = [i[names[0]] if isinstance(i, dict) and i.keys() == {names[0]} else i for i in items]
-        values = [[i[0] if isinstance(i, tuple) and len(i) == 1 else i for i in only]]
-    else:
-        values = split_rows(items, called.ref)
-    return [
-        column_of(column, t, len(items), f'column "{name}" of {called.ref.name}')
-        for column, t, name in zip(values, called.types, names, strict=True)
-    ]
+def emitted_of_rows(items: list[Any], rows: Array, called: Called) -> list[Emitted]:
+    """What a function yielded for these rows, or timers: values, tuples or dicts, some as Deletion or OutputRow."""
+    if OutputRow not in set(map(type, items)):
+        return [_emitted(items, rows, called, 0)]
+    places = np.array([called.place_of(i.output) if isinstance(i, OutputRow) else 0 for i in items])
+    made = []
+    for place in np.unique(places).tolist():
+        numbers = np.flatnonzero(places == place)
+        own = [items[n].row if place else items[n] for n in numbers.tolist()]
+        made.append(_emitted(own, rows[numbers], called, place))
+    return made
+
+
+def _emitted(items: list[Any], rows: Array, called: Called, place: int) -> Emitted:
+    deletes: Array | None = None
+    if Deletion in set(map(type, items)):
+        called.check_deletes(place)
+        deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
+        items = [item.row if isinstance(item, Deletion) else item for item in items]
+    return Emitted(called.outputs[place].columns_of_rows(items), rows, None, deletes, place)
 
 
 def taken(arrays: Sequence[pa.Array], rows: Array | None) -> list[pa.Array]:
     """The columns at these rows; None is all of them."""
     return list(arrays) if rows is None else [take_rows(a, rows.astype(np.int32)) for a in arrays]
-
-
-def as_declared(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return array if array.type == wanted else array.cast(wanted)

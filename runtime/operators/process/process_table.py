@@ -14,7 +14,6 @@ from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionMode
-from sqlstream.process_functions import Deletion
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.kernels.buffers import to_array
@@ -23,14 +22,13 @@ from sqlstream.runtime.operators.operator import Operator, OperatorContext, Outp
 from sqlstream.runtime.operators.process.calls import (
     BatchContext,
     Called,
-    Emitted,
     Occasion,
     RowContext,
-    as_declared,
-    columns_of_rows,
+    emitted_of_rows,
     taken,
 )
 from sqlstream.runtime.operators.process.in_order import WaitingRows
+from sqlstream.runtime.operators.process.outputs import Emitted, as_declared
 from sqlstream.runtime.operators.process.row_states import Cursor, make_state
 from sqlstream.runtime.operators.process.states import KeySet, places_of
 from sqlstream.runtime.operators.process.timers import Firing, Timers
@@ -41,7 +39,7 @@ from sqlstream.runtime.python.loading import load_target
 from sqlstream.runtime.python.values import python_values, shown
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
-from sqlstream.specs.process_table import PROCESSING_TIMERS, TIMERS, ProcessTableSpec
+from sqlstream.specs.process_table import PROCESSING_TIMERS, TIMERS, ProcessTableSpec, output_places
 
 _EVENT_BUCKET_MS = 1_000
 _PROCESSING_BUCKET_MS = 100
@@ -172,16 +170,25 @@ class ProcessTable(Operator[ProcessTableSpec]):
     def _emit(self, emitted: list[Emitted], occasion: Occasion, output: Output) -> None:
         for part in emitted:
             copied = [c for n in range(len(self.spec.inputs)) for c in self._copied(n, occasion, part)]
-            columns = [*copied, *part.columns]
+            rows = len(part.columns[0])
+            columns = [*copied, *self._own(part, rows)]
             if self.spec.has_on_time:
                 columns += self._row_times(occasion, part)
+            if self.spec.ref.output_types:
+                columns.append(to_array(pa.int8(), np.full(rows, part.output, dtype=np.int8)))
             if not self.context.output_mode.is_insert_only:
-                deletes = np.zeros(len(part.columns[0]), dtype=bool) if part.deletes is None else part.deletes
+                deletes = np.zeros(rows, dtype=bool) if part.deletes is None else part.deletes
                 kinds = np.where(deletes, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
                 columns.append(to_array(pa.int8(), kinds))
             wanted = self._schema.types
             arrays = [as_declared(c, t) for c, t in zip(columns, wanted, strict=True)]
             output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _own(self, part: Emitted, rows: int) -> list[pa.Array]:
+        """The columns of all outputs, NULL those of others."""
+        layouts = enumerate(self._called.outputs)
+        own = (part.columns if n == part.output else layout.nulls(rows) for n, layout in layouts)
+        return [column for columns in own for column in columns]
 
     def _copied(self, number: int, occasion: Occasion, part: Emitted) -> list[pa.Array]:
         """The columns of table `number` that stand before those of the function."""
@@ -201,7 +208,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
             return taken([occasion.batch.column(read.time_column)], part.rows)
         assert occasion.times is not None
         times = occasion.times if part.rows is None else occasion.times[part.rows]
-        target = self._schema.types[-1]
+        target = self._schema.types[output_places(self.spec.inputs, self.spec.ref, 0)[-1]]
         return [to_array(pa.timestamp("ms", target.tz), times)]
 
     def _by_batch(self, occasion: Occasion, method: str) -> list[Emitted]:
@@ -252,13 +259,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
         context.finish()
         if not items:
             return []
-        deletes: Array | None = None
-        if Deletion in set(map(type, items)):
-            self._called.check_deletes()
-            deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
-            items = [item.row if isinstance(item, Deletion) else item for item in items]
-        rows = np.repeat(np.arange(occasion.rows), counts)
-        return [Emitted(columns_of_rows(items, self._called), rows, None, deletes)]
+        return emitted_of_rows(items, np.repeat(np.arange(occasion.rows), counts), self._called)
 
     # -- time ----------------------------------------------------------------------------------------
 

@@ -476,7 +476,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, ScalarArgument, TableArgument, ValueState, udaf, udf, udtf
-from sqlstream import AggregateFunction
+from sqlstream import AggregateFunction, SideOutput
 
 @udf
 def first(text: str) -> str:
@@ -507,10 +507,13 @@ class Numbered(ProcessTableFunction):
     input = TableArgument(SET_SEMANTIC_TABLE)
     first = ScalarArgument("BIGINT NOT NULL", default=1)
     n = ValueState("BIGINT", default=0)
+    again = SideOutput("ROW<price BIGINT>")
 
     def eval(self, ctx, row):
         self.n.value += 1
         yield self.n.value + self.first - 1
+        if self.n.value > 1:
+            yield self.again(row["price"])
 
 class Pairs(ProcessTableFunction):
     result_type = "ROW<seen STRING>"
@@ -557,11 +560,20 @@ def _check_functions(connection: Connection, functions: Any, files: list[str]) -
     assert sorted(best.rows()) == [(1, 30), (2, 20)]
     numbered = bid.process(made["Numbered"], partition_by="auction", first=10, uid="numbers")
     assert sorted(numbered.filter(numbered.n > 10).rows()) == [(1, 11)]
+    again = numbered.output("again")
+    assert again.filter(again.price > 0).rows() == [(1, 30)]
+    assert "first => 10, uid => 'numbers', output => 'again')" in again.to_sql()
+    assert (
+        "ProcessTableFunction[3] -> (ProcessOutput[4], ProcessOutput[5])"
+        in numbered.union(again, all=True).explain()
+    )
+    with pytest.raises(sqlstream.ProgrammingError, match='no output "agian"'):
+        numbered.output("agian")
     both = bid.process(made["Pairs"], partition_by=bid.auction, right=(bid.select("auction"), "auction"))
     assert sorted(row[-1] for row in both.rows()) == ["both"] * 3
 
 
-def test_functions_in_python_are_called_in_python(functions: Any) -> None:
+def test_functions_in_python_are_called_in_python(functions: Any, tmp_path: Path) -> None:
     with sqlstream.connect("embedded://") as connection:
         _check_functions(connection, functions, [])
         bid = connection.sql("SELECT CAST(20 AS BIGINT) AS price, CAST(1 AS BIGINT) AS auction")
@@ -569,6 +581,17 @@ def test_functions_in_python_are_called_in_python(functions: Any) -> None:
         assert bid.map_batches(functions.cents).map_batches(functions.dear, price=col("cents")).rows() == [
             (2000,)
         ]
+        two = bid.union(bid, all=True).process(functions.Numbered, partition_by="auction")
+        inserts = []
+        for name, table in (("n", two), ("price", two.output("again"))):
+            options = f"'connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'parquet'"
+            connection.cursor().execute(
+                f"CREATE TEMPORARY TABLE out_{name} (auction BIGINT, {name} BIGINT) WITH ({options})"
+            )
+            inserts.append(table.insert_into(f"out_{name}"))
+        assert connection.insert_all(*inserts).rowcount == 3
+        assert sorted(connection.table("out_n").rows()) == [(1, 1), (1, 2)]
+        assert connection.table("out_price").rows() == [(1, 20)]
         assert bid.process(functions.Numbered, partition_by="auction").rows() == [(1, 1)]
         timed = connection.from_batches(AUCTIONS, watermark=("opened", "0 s"))
         numbered = timed.process(

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from session_runs import refused, run
 
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.statements.explain import explain_plan_of
-from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.bind.expressions.user_functions import user_function
+from sqlstream.planner.bind.relations import process_table
+from sqlstream.planner.dialect.parser import parse_statement, parse_statements
 
 MODULE = (Path(__file__).parents[2] / "process_functions.py").read_text()
 TABLES = """
@@ -28,7 +32,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     path.write_text(MODULE)
     cluster = LocalClusterClient()
     made = Session(cluster, {"python.files": str(path)})
-    for name in ("Numbered", "Wandering", "Doubled", "Paired", "Broken", "Recent", "Summed", "SummedByRow"):
+    for name in (
+        "Numbered",
+        "Wandering",
+        "Doubled",
+        "Paired",
+        "Broken",
+        "Recent",
+        "Summed",
+        "SummedByRow",
+        "Sifted",
+        "SiftedByRow",
+    ):
         run(made, f"CREATE FUNCTION {name} AS 'shipped_processes.{name}' LANGUAGE PYTHON")
     run(made, TABLES)
     yield made
@@ -85,6 +100,49 @@ def test_a_function_over_updates_puts_out_a_changelog(session: Session) -> None:
     assert (code, message) == ("SS3437", "summed deletes rows, and its output has no rowtime")
 
 
+def test_the_outputs_of_one_call_are_those_of_one_operator(session: Session) -> None:
+    """As the queries that they stand for."""
+    odd = "SELECT k, v, what FROM {}(TABLE t PARTITION BY k, output => 'odd')"
+    for name in ("sifted", "siftedbyrow"):
+        assert sorted(run(session, odd.format(name))) == [("a", 1, "odd"), ("a", 3, "odd")]
+        assert sorted(run(session, f"SELECT * FROM {name}(TABLE t PARTITION BY k)")) == [
+            ("a", 1),
+            ("a", 2),
+            ("b", 1),
+        ]
+    assert run(session, "SELECT v FROM sifted(TABLE t PARTITION BY k, DEFAULT, 'u', 'odd') WHERE v > 1") == [
+        (3,)
+    ]
+    both = f"{odd.format('sifted')} UNION ALL SELECT k, n, CAST(NULL AS STRING) FROM sifted(TABLE t PARTITION BY k)"
+    (statement,) = parse_statements(both)
+    assert "ProcessTableFunction[2] -> (ProcessOutput[3], ProcessOutput[4]" in explain_plan_of(
+        statement, session
+    )
+    assert {row[:2] for row in run(session, both)} == {("a", 1), ("a", 2), ("a", 3), ("b", 1)}
+    # A call of the same rows by other keys is another one.
+    other = both.replace("FROM sifted(TABLE t PARTITION BY k)", "FROM sifted(TABLE t PARTITION BY (k, v))")
+    assert refused(session, other)[0] == "SS3433"
+    run(session, "SET 'table.optimizer.reuse-sub-plan-enabled' = 'false'")
+    try:
+        assert {row[:2] for row in run(session, both)} == {("a", 1), ("a", 2), ("a", 3), ("b", 1)}
+    finally:
+        run(session, "RESET 'table.optimizer.reuse-sub-plan-enabled'")
+
+
+def test_a_side_output_only_adds_rows_beside_one_that_deletes(session: Session) -> None:
+    run(session, "CREATE TEMPORARY VIEW counts AS SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+    changed = "SELECT n, sign FROM summedbyrow(TABLE counts PARTITION BY n, output => 'changed')"
+    # A function that takes no updates reads it, and numbers as many rows.
+    numbered = (
+        f"SELECT k, MAX(n) FROM numbered(TABLE (SELECT n AS k FROM ({changed})) PARTITION BY k) GROUP BY k"
+    )
+    counted = f"SELECT n, COUNT(*) FROM ({changed}) GROUP BY n"
+    assert sorted(final(session, numbered)) == sorted(final(session, counted))
+    assert sorted(final(session, f"SELECT n, SUM(sign) FROM ({changed}) GROUP BY n")) == [(1, 1), (2, 1)]
+    both = f"SELECT n, c FROM summedbyrow(TABLE counts PARTITION BY n) UNION ALL {changed} WHERE sign > 5"
+    assert sorted(final(session, both)) == [(1, 1), (2, 1)]
+
+
 def final(session: Session, query: str) -> list[tuple[object, ...]]:
     """The rows of the final table: those that run gives have their kinds behind them."""
     table: Counter[tuple[object, ...]] = Counter()
@@ -122,6 +180,9 @@ def test_functions_over_functions_and_views_of_them(session: Session) -> None:
         ("SELECT * FROM numbered(TABLE t, NULL)", "SS3432", "is not NULL", "NULL"),
         ("SELECT * FROM numbered(TABLE t, CAST(RAND() AS INT))", "SS3432", "is a constant", "CAST(RAND() AS INT)"),
         ("SELECT * FROM broken(TABLE t PARTITION BY k)", "SS3430", 'needs its argument "how"', ""),
+        ("SELECT * FROM sifted(TABLE t PARTITION BY k, output => 'od')", "SS3560", 'no output "od"', "output => 'od'"),
+        ("SELECT * FROM sifted(TABLE t PARTITION BY k, output => 1)", "SS3560", "named by a text", "output => 1"),
+        ("SELECT * FROM numbered(TABLE t, output => 'x')", "SS3430", 'no argument "output"', "output => 'x'"),
         ("SELECT * FROM numbered(TABLE t, uid => 1)", "SS3430", "uid is a text", "uid => 1"),
         ("SELECT * FROM numbered(TABLE t, on_time => DESCRIPTOR(v))", "SS3434", "takes a row time", "on_time => DESCRIPTOR(v)"),
         ("SELECT * FROM numbered(TABLE t, on_time => v)", "SS3430", "is a DESCRIPTOR, not a value", "on_time => v"),
@@ -159,6 +220,34 @@ def test_a_function_is_described(session: Session) -> None:
     assert shown["result"] == "ROW<`EXPR$0` STRING>"
     ((text,),) = run(session, "SHOW CREATE FUNCTION numbered")
     assert "shipped_processes.Numbered" in text
+
+
+def test_a_side_output_that_is_added_leaves_the_state_of_others(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the function, and that of what reads its rows."""
+    call = "sifted(TABLE timed PARTITION BY k, on_time => DESCRIPTOR(ts))"
+    text = f"SELECT MOD(n, 2), COUNT(*), MAX(rowtime) FROM {call} GROUP BY MOD(n, 2)"
+    now = states_of(session, text)
+    side = states_of(
+        session, text.replace("(ts))", "(ts), output => 'third')").replace("n, 2", "`EXPR$0`, 2")
+    )
+
+    def before(node: Any, namespace: Any) -> Any:
+        found = user_function(node, namespace)
+        process = replace(found.ref.process, outputs=())
+        return replace(found, ref=replace(found.ref, process=process, output_types=()))
+
+    monkeypatch.setattr(process_table, "user_function", before)
+    assert states_of(session, text) == now
+    assert len(set(now) - set(side)) == 1  # that of GROUP BY
+
+
+def states_of(session: Session, text: str) -> list[str]:
+    """The identities of the states of the operators of a query, in their order."""
+    graph = session.compile(parse_statement(text)).job_graph
+    states = [operator.state for vertex in graph.vertices for operator in vertex.operators]
+    return [state.id for state in states if state is not None]
 
 
 def test_what_explain_says_of_the_state(session: Session) -> None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import process_functions
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sqlstream import SET_SEMANTIC_TABLE, ProcessTableFunction, TableArgument, ValueState
+from sqlstream import (
+    SET_SEMANTIC_TABLE,
+    Deletion,
+    ProcessTableFunction,
+    SideOutput,
+    TableArgument,
+    ValueState,
+)
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.testing import ProcessHarness
@@ -144,3 +155,73 @@ def test_what_the_test_does_wrong_is_said(given: dict[str, Any], said: str) -> N
         ProcessHarness(process_functions.Wandering, "k STRING, v BIGINT")
     with pytest.raises(ValueError, match='needs its argument "how"'):
         ProcessHarness(process_functions.Broken, "k STRING", partition_by="k")
+
+
+@pytest.mark.parametrize("function", [process_functions.Sifted, process_functions.SiftedByRow])
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(-9, 9)), max_size=30),
+    cuts=st.lists(st.integers(0, 30), max_size=5),
+)
+def test_side_outputs_are_those_of_a_model_over_any_split_and_restarts(
+    function: type[ProcessTableFunction], rows: list[tuple[str | None, int]], cuts: list[int]
+) -> None:
+    counts: Counter[str | None] = Counter()
+    numbered, thirds = [], []
+    for key, _ in rows:
+        counts[key] += 1
+        numbered.append((key, counts[key]))
+        thirds += [(key, counts[key])] if counts[key] % 3 == 0 else []
+    with ProcessHarness(function, "k STRING, v BIGINT", partition_by="k") as sifted:
+        bounds = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
+        for start, end in itertools.pairwise(bounds):
+            sifted.feed(rows[start:end]).restart()
+        assert sifted.take() == numbered
+        assert sifted.take("odd") == [(key, v, "odd") for key, v in rows if v % 2]
+        assert sifted.take("third") == thirds
+        assert (sifted.take("third"), sifted.columns_of("odd")) == ([], ("k", "v", "what"))
+
+
+def test_a_timer_puts_out_to_the_side(process_function: Callable[..., ProcessHarness]) -> None:
+    columns = "k STRING, v BIGINT, ts TIMESTAMP(3)"
+    sifted = process_function(process_functions.SiftedByRow, columns, partition_by="k", on_time="ts")
+    at, later = datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 1, 0, 0, 0, 500_000)
+    sifted.feed([("a", 1, at)]).restart().finish()
+    assert (sifted.take(), sifted.take("odd")) == ([("a", 1, at)], [("a", 1, "odd", at)])
+    assert sifted.take("time") == [("a", 1_767_225_600_500, later)]
+    with pytest.raises(ValueError, match='no output "odt": did you mean "odd"'):
+        sifted.take("odt")
+
+
+def test_rows_that_no_side_output_takes_are_refused() -> None:
+    class Wrong(ProcessTableFunction):
+        result_type = "ROW<n BIGINT>"
+        deletes_rows = True
+        input = TableArgument(SET_SEMANTIC_TABLE)
+        side = SideOutput("ROW<a INT, b INT>")
+
+        def eval(self, ctx, row):
+            match row["v"]:
+                case 1:
+                    yield self.side(1)
+                case 2:
+                    yield Deletion(self.side(1, 2))
+                case 3:
+                    yield self.side(c=1, b=2)
+                case 4:
+                    yield self.side()
+                case 5:
+                    yield self.side("x", 2)
+
+    said = [
+        ("SS5131", "made (1,) for a row of 2 columns"),
+        ("SS5131", 'returned a row of output "side"'),
+        ("SS5131", "made {'c': 1, 'b': 2}"),
+        ("SS5130", 'a row of output "side" is of values, or of named ones'),
+        ("SS5131", 'column "a" of output "side" of Wrong'),
+    ]
+    for number, (code, message) in enumerate(said, 1):
+        with ProcessHarness(Wrong, "k STRING, v BIGINT", partition_by="k") as wrong:
+            with pytest.raises(UserError) as caught:
+                wrong.feed([("a", number)])
+            assert caught.value.code == code, number
+            assert message in caught.value.message, (number, caught.value.message)

@@ -133,6 +133,7 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.LateRows,
         nodes.ModelPredict,
         nodes.ProcessTable,
+        nodes.ProcessOutput,
         nodes.GraphFunction,
     }
     recursive = {nodes.Iterate, nodes.RecursiveScan, nodes.IterateInput}
