@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.dialect import nodes, statements
 from sqlstream.planner.relational.nodes import (
     Filter,
+    Join,
     Project,
     RelationalNode,
     TableScan,
@@ -27,6 +29,7 @@ from sqlstream.planner.relational.nodes import (
 )
 from sqlstream.planner.relational.union import Backfill
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.join import JoinKind
 from sqlstream.types import BOOLEAN, LogicalType, is_rowtime
 
 
@@ -40,6 +43,7 @@ class Backfills:
         self._namespace = namespace
         self._by_table: dict[ObjectPath, statements.Backfill] = {}
         self._read: set[ObjectPath] = set()
+        self._group = ""
         for each in statement.backfills:
             parts = each.table.parts if each.table is not None else _only_table(statement.query, each)
             span = each.table.span if each.table is not None else each.span
@@ -49,6 +53,7 @@ class Backfills:
                     "SS3500", f'table "{path.name}" has two histories', span=span, hint="leave one out"
                 )
             self._by_table[path] = each
+        self._group = ", ".join(sorted(f"{p.catalog}.{p.database}.{p.name}" for p in self._by_table))
 
     def over(self, live: RelationalNode, path: ObjectPath, span: Span | None) -> RelationalNode:
         """The rows of a table with those of its history, if it has one. UserError SS3501 for other columns, SS3502 for a
@@ -58,7 +63,7 @@ class Backfills:
             return live
         self._read.add(path)
         _check_waits(live, path, backfill.span)
-        group = f"{path.catalog}.{path.database}.{path.name}"
+        group = self._group
         held = rewrite(
             live,
             lambda node: dataclasses.replace(node, waits_for=group) if isinstance(node, TableScan) else node,
@@ -80,8 +85,9 @@ class Backfills:
             span=backfill.span,
         )
 
-    def check_read(self) -> None:
-        """UserError SS3500 for a table that the query does not read."""
+    def in_turns(self, query: RelationalNode) -> RelationalNode:
+        """The query, whose histories are read one behind the other: that of the side of a join which looks for partners last, so
+        that its rows find all of them. UserError SS3500 for a table that the query does not read."""
         for path, each in self._by_table.items():
             if path not in self._read:
                 raise UserError(
@@ -90,6 +96,10 @@ class Backfills:
                     span=each.table.span if each.table is not None else each.span,
                     hint="name a table behind FROM of the query",
                 )
+        turns = {backfill: turn for turn, backfill in enumerate(_in_order(query))}
+        return rewrite(
+            query, lambda n: dataclasses.replace(n, turn=turns[n]) if isinstance(n, Backfill) else n
+        )
 
     def _history(self, live: RelationalNode, backfill: statements.Backfill) -> RelationalNode:
         """The history with the columns of the table, found by their names. It needs no watermark: it is complete."""
@@ -114,6 +124,23 @@ class Backfills:
                 hint="compare a column with a constant: HAND OVER AT ts >= TIMESTAMP '2026-01-01 00:00:00'",
             )
         return bound
+
+
+def _in_order(query: RelationalNode) -> Iterator[Backfill]:
+    """Each history once, those of the sides of joins that are looked for first: a row of the other side that is output without a
+    partner, if there is none, then is so once."""
+    seen: set[RelationalNode] = set()
+    pending = [query]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Backfill):
+            yield node
+        else:
+            is_right = isinstance(node, Join) and node.kind is JoinKind.RIGHT
+            pending += reversed(node.inputs) if is_right else node.inputs
 
 
 def _only_table(query: exp.Expr, backfill: statements.Backfill) -> tuple[str, ...]:

@@ -136,8 +136,7 @@ def _bound(statement: statements.Insert, context: BindContext) -> RelationalNode
 
     backfills = Backfills(statement, root_namespace(context))
     query = bind_query(statement.query, dataclasses.replace(context, backfills=backfills))
-    backfills.check_read()
-    return query
+    return backfills.in_turns(query)
 
 
 def _literals(fixed: dict[str, Expression]) -> tuple[tuple[str, LiteralValue], ...]:

@@ -143,8 +143,8 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
 
 
 _LEFT_OUT: dict[str, dict[str, Any]] = {
-    "source": {"change_key": (), "are_versions": False, "waits_for": ""},
-    "event_source": {"waits_for": ""},
+    "source": {"change_key": (), "are_versions": False, "waits_for": "", "turn": -1},
+    "event_source": {"waits_for": "", "turn": -1},
     "changelog_normalize": {"marks": -1, "keeps_changes": False},
     "from_changelog": {"keys": ()},
     "to_changelog": {"keys": ()},

@@ -51,10 +51,17 @@ def local_phase(node: PhysicalNode) -> PhysicalNode:
     return source.inputs[0].node if source.spec is None else source
 
 
+def _is_history(node: PhysicalNode) -> bool:
+    """Whether the rows are those of a history alone."""
+    while len(node.inputs) == 1:
+        node = node.inputs[0].node
+    return isinstance(node.spec, specs.BackfillSpec) or getattr(node.spec, "turn", -1) >= 0
+
+
 def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Meaning:
     """What the rows of a node mean, whose inputs have these meanings."""
     match node.spec:
-        case None if any(isinstance(i.node.spec, specs.BackfillSpec) for i in node.inputs):
+        case None if any(_is_history(i.node) for i in node.inputs):
             # The history of a table is rows of it.
             return inputs[0]
         case None:
@@ -213,7 +220,8 @@ def _source(spec: specs.SourceSpec, width: int, time_zone: str) -> Meaning:
     if spec.watermark is not None and spec.watermark.adds_rowtime:
         columns += (expression_meaning(spec.watermark.rowtime, columns, time_zone),)
     conditions = frozenset(c for f in spec.filters for c in condition_meanings(f, columns, time_zone))
-    base = digest_of("table", spec.table, *([spec.limit] if spec.limit >= 0 else []))
+    parts = [*([spec.limit] if spec.limit >= 0 else []), *(["history"] if spec.turn >= 0 else [])]
+    base = digest_of("table", spec.table, *parts)
     return _padded(Meaning(base, columns, conditions), width)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import msgspec
 
@@ -13,12 +14,15 @@ from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, over
-from sqlstream.planner.relational.aggregate import Aggregate
+from sqlstream.planner.relational.aggregate import Aggregate, history_below
 from sqlstream.planner.relational.calc import Project
+from sqlstream.planner.relational.join import Join
 from sqlstream.planner.relational.node import RelationalNode, rewrite
 from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.rank import Rank
+from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sort import Sort
-from sqlstream.planner.relational.union import Backfill
+from sqlstream.planner.relational.union import Backfill, Union
 from sqlstream.planner.relational.window_tvf import WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import (
@@ -26,22 +30,30 @@ from sqlstream.specs import (
     BackfillSpec,
     CalcSpec,
     GroupAggregateSpec,
+    JoinSpec,
     WindowAggregateSpec,
     WindowKind,
+    WindowRankSpec,
 )
-from sqlstream.types import BIGINT, DOUBLE, LogicalType
+from sqlstream.types import BIGINT, DOUBLE, LogicalType, is_proctime
 
 HISTORY, LIVE = 0, 1
+CAN_BE_BUILT = (
+    "built from a history are aggregates, the first rows by ROW_NUMBER(), and joins over all rows; filters, projections and"
+    " windows may stand between these and the table, but no OVER, MATCH_RECOGNIZE, SESSION, UNION ALL, or join by time"
+)
+AS_A_STREAM = "read both as a stream: FROM (SELECT … FROM history UNION ALL SELECT … FROM table)"
+_Reading = TypeVar("_Reading", Aggregate, Rank)
 
 
 def plan_backfill(planning: Planning, inputs: Inputs, node: Backfill) -> PhysicalNode:
-    """UserError SS3503: what reads these rows is no aggregation, which alone is built from a history."""
+    """UserError SS3503: what reads these rows is nothing that is built from a history."""
     raise UserError(
         "SS3503",
-        f'the query uses rows of table "{node.table}" one by one, and only aggregates are built from a history',
+        f'the query uses rows of table "{node.table}" in a way that is not built from a history',
         span=node.span,
-        detail="filters, projections and windows may stand between the table and GROUP BY, but no join, ranking or OVER",
-        hint="read both as a stream: FROM (SELECT … FROM history UNION ALL SELECT … FROM table)",
+        detail=CAN_BE_BUILT,
+        hint=AS_A_STREAM,
     )
 
 
@@ -54,12 +66,100 @@ def plan_backfilled_aggregate(
     Partial results may be merged in any order, so the state is that of one run over all rows. UserError SS3503 where there is no
     LOCAL phase, SS3502 for windows of event time that close by rows of the history."""
 
-    def only(branch: int) -> RelationalNode:
-        return rewrite(node.input, lambda n: backfill.branches[branch] if n is backfill else n)
+    planned = inputs.of(_only(LIVE, node, backfill), needs_row_watermark=False)
+    return _with_history(planning, planned, _only(HISTORY, node, backfill), backfill)
 
-    planned = inputs.of(dataclasses.replace(node, input=only(LIVE)), needs_row_watermark=False)
-    history = dataclasses.replace(node, input=only(HISTORY))
-    return _with_history(planning, planned, history, backfill)
+
+def plan_backfilled_rank(planning: Planning, inputs: Inputs, node: Rank, backfill: Backfill) -> PhysicalNode:
+    """ROW_NUMBER() over a table with a history: the operator gets the rows of the table, and those of the history that are among
+    the first of all its rows, which a batch engine finds.
+
+    What ranks among all rows ranks among those of the history, so the state is that of one run over all rows. UserError SS3503
+    for an order of arrival, SS3502 for windows of event time that close by rows of the history."""
+    planned = inputs.of(_only(LIVE, node, backfill), needs_row_watermark=False)
+    if any(is_proctime(node.input.schema.types[key.column]) for key in node.order):
+        raise UserError(
+            "SS3503",
+            "rows are ranked by the time at which they come, which rows of a history do not have",
+            span=node.span or backfill.span,
+            hint="rank them by a column, such as the one of the watermark",
+        )
+    if isinstance(planned.spec, WindowRankSpec):
+        _check_by_time(backfill)
+    below = planned.inputs[0]
+    history = _only(HISTORY, node, backfill)
+    read = _read(planning, _first_rows(history), below.node.schema, 0, backfill)
+    return _over(planning, planned, _both(planning, below.node, read, backfill))
+
+
+def plan_backfilled_sides(
+    planning: Planning, inputs: Inputs, node: Join
+) -> tuple[PhysicalNode, PhysicalNode]:
+    """The sides of a join over all rows: those of tables with a history are a UNION ALL of both, which readers of the engine read
+    in turns.
+
+    The state of a join is that of one run in whatever order the rows come. UserError SS3503 for a join by time, which forgets
+    rows as time goes on."""
+    backfills = [history_below(side) for side in node.inputs]
+    backfill = next(b for b in backfills if b is not None)
+    live = node.with_inputs(tuple(map(_live, node.inputs)))
+    joined = inputs.of(live, needs_row_watermark=False)
+    while isinstance(joined.spec, CalcSpec):
+        joined = joined.inputs[0].node
+    if not isinstance(joined.spec, JoinSpec):
+        raise UserError(
+            "SS3503",
+            f'table "{backfill.table}" is joined by time, and only a join over all rows is built from a history',
+            span=node.span or backfill.span,
+            detail=CAN_BE_BUILT,
+            hint=AS_A_STREAM,
+        )
+    left, right = (inputs.of(rewrite(side, _in_its_turn), needs_row_watermark=False) for side in node.inputs)
+    return left, right
+
+
+def _live(side: RelationalNode) -> RelationalNode:
+    return rewrite(side, lambda n: n.branches[LIVE] if isinstance(n, Backfill) else n)
+
+
+def _in_its_turn(node: RelationalNode) -> RelationalNode:
+    """A table and its history as a UNION ALL, and the readers of the history in its turn."""
+    if not isinstance(node, Backfill):
+        return node
+
+    def turned(n: RelationalNode) -> RelationalNode:
+        if not isinstance(n, TableScan):
+            return n
+        if not n.is_bounded:
+            raise UserError(
+                "SS3302",
+                f'table "{n.table.path.name}" never ends, so it is no history',
+                span=n.span,
+                hint="bound the table (DESCRIBE CONNECTOR shows how)",
+            )
+        return dataclasses.replace(n, waits_for=node.group, turn=node.turn)
+
+    history = rewrite(node.branches[HISTORY], turned)
+    return Union(branches=(node.branches[LIVE], history), schema=node.schema, span=node.span)
+
+
+def _only(branch: int, node: _Reading, backfill: Backfill) -> _Reading:
+    """The node over the history alone, or over the table alone."""
+    below = rewrite(node.input, lambda n: backfill.branches[branch] if n is backfill else n)
+    return dataclasses.replace(node, input=below)
+
+
+def _first_rows(node: Rank) -> RelationalNode:
+    """The rows of the history that have the first ranks, in one order. Which of the rows that are equal in ORDER BY are first is
+    the same each time, too."""
+    columns = range(len(node.input.schema))
+    ordered = {key.column for key in node.order}
+    rest = tuple(SortKey(c, is_descending=False, is_nulls_first=True) for c in columns if c not in ordered)
+    ranked = dataclasses.replace(
+        node, rank_start=1, order=(*node.order, *rest), outputs_rank=False, schema=node.input.schema
+    )
+    keys = tuple(SortKey(k, is_descending=False, is_nulls_first=True) for k in node.partition_keys)
+    return Sort(input=ranked, order=(*keys, *ranked.order), schema=ranked.schema, span=node.span)
 
 
 def _with_history(
@@ -70,24 +170,36 @@ def _with_history(
     if isinstance(node.spec, CalcSpec):
         source = _with_history(planning, below.node, history, backfill)
     elif getattr(node.spec, "phase", None) is AggregatePhase.GLOBAL:
-        read = _history(planning, below.node, history, backfill)
-        source = planning.node(
-            "Union",
-            None,
-            (PhysicalInput(below.node), PhysicalInput(read)),
-            below.node.schema,
-            below.node.traits,
-            describe("Union", all="[true]", union=f"[{', '.join(below.node.schema.names)}]"),
-            backfill.span,
-        )
+        assert isinstance(below.node.spec, GroupAggregateSpec | WindowAggregateSpec)
+        root = _partials(history, below.node, backfill)
+        read = _read(planning, root, below.node.schema, _bounds(below.node), backfill)
+        source = _both(planning, below.node, read, backfill)
     else:
         raise _refusal(
             "is computed in one phase, and a history gives partial results", history, backfill.span
         )
+    return _over(planning, node, source)
+
+
+def _both(planning: Planning, live: PhysicalNode, read: PhysicalNode, backfill: Backfill) -> PhysicalNode:
+    """The rows of a table, and those of its history, as one input."""
+    return planning.node(
+        "Union",
+        None,
+        (PhysicalInput(live), PhysicalInput(read)),
+        live.schema,
+        live.traits,
+        describe("Union", all="[true]", union=f"[{', '.join(live.schema.names)}]"),
+        backfill.span,
+    )
+
+
+def _over(planning: Planning, node: PhysicalNode, source: PhysicalNode) -> PhysicalNode:
+    """The operator over another input."""
     return planning.node(
         node.name,
         node.spec,
-        over(source, below.exchange),
+        over(source, node.inputs[0].exchange),
         node.schema,
         node.traits,
         node.description,
@@ -109,18 +221,17 @@ def _refusal(problem: str, node: Aggregate, span: Span | None) -> UserError:
     )
 
 
-def _history(planning: Planning, local: PhysicalNode, node: Aggregate, backfill: Backfill) -> PhysicalNode:
-    """What the batch engine makes of the history: rows as `local` has them."""
-    assert isinstance(local.spec, GroupAggregateSpec | WindowAggregateSpec)
-    root = _partials(node, local, backfill)
+def _read(
+    planning: Planning, root: RelationalNode, schema: Schema, bounds: int, backfill: Backfill
+) -> PhysicalNode:
+    """What the batch engine makes of the history, as rows of this schema, whose last columns are `bounds` of windows."""
     try:
         lowered = planning.lower_history(root, planning.connectors, planning.settings)
     except UserError as error:
         if error.code == "SS3301":
             error.hint = "leave WITH BACKFILL out and read both as a stream"
         raise error.at(backfill.span) from None
-    bounds = _bounds(local)
-    width = len(local.schema)
+    width = len(schema)
     spec = BackfillSpec(
         backfill.table,
         backfill.group,
@@ -136,7 +247,7 @@ def _history(planning: Planning, local: PhysicalNode, node: Aggregate, backfill:
         f"Backfill: {backfill.table}",
         spec,
         (),
-        local.schema,
+        schema,
         Traits(),
         describe("Backfill", table=f"[{backfill.table}]", history=f"[{names}]", engine="duckdb"),
         backfill.span,
@@ -185,13 +296,7 @@ def _windowed(
             span=node.span or backfill.span,
             hint="group by windows of a column with a watermark",
         )
-    if not backfill.is_by_time:
-        raise UserError(
-            "SS3502",
-            f'rows of table "{backfill.table}" may be older than those of its history, and late behind them',
-            span=backfill.span,
-            hint="part the rows by event time: HAND OVER AT ts >= TIMESTAMP '2026-01-01 00:00:00'",
-        )
+    _check_by_time(backfill)
     source = node.input
     keys = spec.keys
     if not isinstance(source, WindowTvf) or not {
@@ -207,6 +312,16 @@ def _windowed(
         spec.window, kind=WindowKind.TUMBLE, size_ms=spec.window.slice_ms, slide_ms=0
     )
     return dataclasses.replace(source, window=slices), (*keys, width + 1)
+
+
+def _check_by_time(backfill: Backfill) -> None:
+    if not backfill.is_by_time:
+        raise UserError(
+            "SS3502",
+            f'rows of table "{backfill.table}" may be older than those of its history, and late behind them',
+            span=backfill.span,
+            hint="part the rows by event time: HAND OVER AT ts >= TIMESTAMP '2026-01-01 00:00:00'",
+        )
 
 
 def _calls(

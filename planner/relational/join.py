@@ -11,6 +11,7 @@ from sqlstream.planner.physical.join_condition import JoinSides
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning
 from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.aggregate import history_below
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.specs.join import JoinKind
 
@@ -100,9 +101,17 @@ class Join(base.TwoInputNode):
         return () if self.condition is None else (self.condition,)
 
 
+def _with_histories(planning: Planning, inputs: Inputs, node: Join) -> tuple[PhysicalNode, PhysicalNode]:
+    from sqlstream.planner.relational.backfill import plan_backfilled_sides
+
+    return plan_backfilled_sides(planning, inputs, node)
+
+
 def plan_join(planning: Planning, inputs: Inputs, node: Join) -> PhysicalNode:
     """By window, by interval, or over all rows, as the condition allows."""
-    left, right = inputs
+    left, right = (
+        inputs if not any(map(history_below, node.inputs)) else _with_histories(planning, inputs, node)
+    )
     sides = JoinSides(
         kind=node.kind,
         left=left,

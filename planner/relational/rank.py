@@ -13,6 +13,7 @@ from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits, Windo
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import refuse_ttl
 from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.aggregate import history_below
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.schema import Schema
 from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRankSpec
@@ -81,6 +82,10 @@ RETRACTABLE_RANKS_MAX = 65_535
 
 
 def plan_rank(planning: Planning, inputs: Inputs, node: Rank) -> PhysicalNode:
+    if (backfill := history_below(node.input)) is not None:
+        from sqlstream.planner.relational.backfill import plan_backfilled_rank
+
+        return plan_backfilled_rank(planning, inputs, node, backfill)
     return rank_rows(planning, inputs[0], node)
 
 

@@ -39,7 +39,7 @@ class TableScan(base.RelationalNode):
     primary key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as
     versions of rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last
     one of a batch. `leaves_out_values`: its changes are events by key, and one that updates a row may lack values.
-    `varying_metadata`: metadata keys that a row and its retraction have different values of. `waits_for`: see SourceSpec.
+    `varying_metadata`: metadata keys that a row and its retraction have different values of. `waits_for`, `turn`: see SourceSpec.
     """
 
     table: CatalogTable
@@ -56,6 +56,7 @@ class TableScan(base.RelationalNode):
     leaves_out_values: bool = False
     varying_metadata: frozenset[str] = frozenset()
     waits_for: str = ""
+    turn: int = -1
 
     @property
     def marks_unknown(self) -> bool:
@@ -137,6 +138,7 @@ def plan_scan(planning: Planning, inputs: Inputs, node: TableScan) -> PhysicalNo
         else f"[{describe_expression(node.watermark.expression, node.schema)}]",
         bounded=str(node.is_bounded).lower(),
         changelog=str(node.mode) if holds_changes else "",
+        historyTurn="" if node.turn < 0 else str(node.turn),
         **said_options(descriptor.reading.said, options),
     )
     parallelism = parallelism_option(descriptor, options, "scan.parallelism", node.span)
@@ -204,6 +206,7 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
         change_key=() if node.mode.is_insert_only else node.table.primary_key,
         are_versions=node.keeps_events,
         waits_for=node.waits_for,
+        turn=node.turn,
     )
     if not reads_events_by_key(dict(node.options), node.mode):
         return spec

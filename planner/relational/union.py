@@ -42,11 +42,13 @@ class Union(RelationalNode):
 class Backfill(Union):
     """The rows of a history and then those of the table `table`: a UNION ALL whose first branch a batch engine reads to its end
     before anything of the second is read. `group` names what waits. `is_by_time`: all rows of the second branch are at or after
-    a moment of event time that no row of the first reaches."""
+    a moment of event time that no row of the first reaches. `turn`: among the histories that are rows of joins, which are read
+    one behind the other."""
 
     table: str
     group: str
     is_by_time: bool
+    turn: int = 0
 
     def describe(self) -> str:
         return f"table=[{self.table}], byTime=[{str(self.is_by_time).lower()}]"

@@ -8,6 +8,8 @@ from sqlstream.specs.spec import OperatorSpec, StateBound
 from sqlstream.specs.watermark import Alignment
 
 _REPORT_INTERVAL_MS = 1_000
+HISTORIES_MAX = 10_000
+"""Turn of the tables, behind all histories of a statement."""
 
 
 class BackfillSpec(OperatorSpec, frozen=True, tag="backfill"):
@@ -45,3 +47,10 @@ def waiting_alignment(spec: object) -> Alignment | None:
     elif isinstance(spec, SourceSpec):
         group = spec.waits_for
     return Alignment(group, 0, _REPORT_INTERVAL_MS) if group else None
+
+
+def turn_of(spec: object) -> int:
+    """The turn of a source that is in such a group: it reads nothing before all of lower turns have ended."""
+    if isinstance(spec, SourceSpec):
+        return spec.turn if spec.turn >= 0 else HISTORIES_MAX
+    return 0

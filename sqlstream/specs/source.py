@@ -40,7 +40,8 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
 
     Of a table whose rows are changes, `change_key` has the columns that rows are known by. `are_versions`: its rows are read
     as versions. A change of the key then ends the version of the old key at the time of the row behind it: the -D has the old
-    key, and the other values of that row. `waits_for`: the group of the histories that are read before (specs.backfill).
+    key, and the other values of that row. `waits_for`: the group of the histories that are read before, and
+    `turn` ≥ 0: the table is one of these itself, and is read behind those of lower turns (specs.backfill).
     """
 
     table: str
@@ -56,6 +57,7 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     change_key: tuple[str, ...] = ()
     are_versions: bool = False
     waits_for: str = ""
+    turn: int = -1
 
 
 class EventSourceSpec(SourceSpec, frozen=True, tag="event_source"):

@@ -23,47 +23,61 @@ NUMBERS = (
 )
 COLUMNS = "k INT, c BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED"
 QUERY = "SELECT k, COUNT(*), SUM(n) FROM numbers GROUP BY k"
+QUERIES = {
+    "groups": QUERY,
+    "first rows": "SELECT k, r, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY n DESC) AS r"
+    " FROM numbers) WHERE r = 1",
+    "joined rows": "SELECT k, COUNT(*), SUM(even) FROM numbers LEFT JOIN doubled ON numbers.n = doubled.n"
+    " WHERE k < 1000 GROUP BY k",
+}
 
 
-def begin(server: RunningServer, directory: Path, backfill: str) -> str:
+def begin(server: RunningServer, directory: Path, backfill: str, query: str = QUERY) -> str:
     session = server.open_session()
     with duckdb.connect() as connection:
         rows = f"SELECT n, (n % {KEYS})::INT AS k FROM range(1, {HISTORY + OVERLAP}) r(n)"
         connection.execute(f"COPY ({rows}) TO '{directory}/history.parquet'")
+        rows = f"SELECT n, n * 2 AS even FROM range(1, {HISTORY + LIVE + 1}) r(n)"
+        for name, condition in (("old", "<="), ("doubled", ">")):
+            connection.execute(
+                f"COPY (FROM ({rows}) WHERE n {condition} {HISTORY}) TO '{directory}/{name}.parquet'"
+            )
     options = f"'connector' = 'duckdb', 'path' = '{directory}/out.duckdb', 'table-name' = 't'"
     for statement in (
         "SET 'execution.runtime-mode' = 'STREAMING'",
         "SET 'execution.checkpointing.interval' = '200 ms'",
         f"SET 'execution.checkpointing.savepoint-dir' = '{directory}/savepoints'",
         NUMBERS,
+        "CREATE TABLE doubled (n BIGINT, even BIGINT) WITH ('connector' = 'filesystem', 'format' = 'parquet',"
+        f" 'path' = '{directory}/doubled.parquet')",
         f"CREATE TABLE out ({COLUMNS}) WITH ({options})",
     ):
         server.execute(session, statement)
-    return server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL FROM {backfill}")
+    return server.insert(session, f"INSERT INTO out {query} WITH BACKFILL {backfill}")
 
 
-def check_table(directory: Path) -> None:
+def check_table(directory: Path, query: str = QUERY) -> None:
     with duckdb.connect(f"{directory}/out.duckdb", read_only=True) as connection:
         found = connection.execute("SELECT * FROM t ORDER BY k").fetchall()
         rows = f"SELECT n % {KEYS} AS k, n FROM range(1, {HISTORY + LIVE + 1}) r(n)"
-        expected = connection.execute(
-            f"SELECT k, COUNT(*), SUM(n)::BIGINT FROM ({rows}) GROUP BY k ORDER BY k"
-        )
+        connection.execute(f"CREATE TEMP VIEW numbers AS {rows}")
+        connection.execute("CREATE TEMP VIEW doubled AS SELECT n, n * 2 AS even FROM numbers")
+        expected = connection.execute(f"SELECT * FROM ({query}) ORDER BY 1")
         assert found == expected.fetchall()
 
 
-@pytest.mark.parametrize(
-    ("seed", "kills"),
-    # Each kill starts a server, which takes most of the time: on a loaded machine more than the job.
-    [(0, 2), pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(2, 4, marks=pytest.mark.slow)],
-)
+# Each kill starts a server, which takes most of the time: on a loaded machine more than the job.
+@pytest.mark.parametrize(("seed", "kills"), [(0, 2), pytest.param(1, 4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", QUERIES)
 def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
-    seed: int, kills: int, tmp_path: Path
+    name: str, seed: int, kills: int, tmp_path: Path
 ) -> None:
-    random_ = random.Random(seed)
-    files = f"'{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+    random_, query = random.Random(f"{name} {seed}"), QUERIES[name]
+    files = f"numbers FROM '{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+    if "doubled" in query:
+        files += f", doubled FROM '{tmp_path}/old.parquet'"
     with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
-        job_id = begin(server, tmp_path, files)
+        job_id = begin(server, tmp_path, files, query)
         server.wait_for(job_id, "RUNNING", "FINISHED")
         for checkpoints in (0, random_.randrange(1, 3), 0, random_.randrange(2, 5))[:kills]:
             if checkpoints:
@@ -77,11 +91,11 @@ def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
         if server.statuses()[job_id] == "RUNNING":
             sqlstream("rescale", job_id[:8], "--parallelism", "3", "--server", server.gateway)
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
-    check_table(tmp_path)
+    check_table(tmp_path, query)
 
 
 def test_the_statement_goes_on_from_its_savepoint_without_reading_the_history_again(tmp_path: Path) -> None:
-    files = f"'{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+    files = f"numbers FROM '{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
     with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
         job_id = begin(server, tmp_path, files)
         server.wait_for(job_id, "RUNNING")
@@ -95,6 +109,6 @@ def test_the_statement_goes_on_from_its_savepoint_without_reading_the_history_ag
         session = server.open_session()
         server.execute(session, "SET 'execution.runtime-mode' = 'STREAMING'")
         server.execute(session, f"SET 'execution.state-recovery.path' = '{savepoint}'")
-        job_id = server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL FROM {files}")
+        job_id = server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL {files}")
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     check_table(tmp_path)

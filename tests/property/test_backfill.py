@@ -24,6 +24,7 @@ TUMBLE = "TUMBLE(TABLE {t}, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '1' MI
 HOP = "HOP(TABLE {t}, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)"
 CUMULATE = "CUMULATE(TABLE {t}, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)"
 BOUNDS = "window_start, window_end"
+NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k"
 CASES = {
     "counts": ("k STRING, n BIGINT, w BIGINT", "SELECT k, COUNT(*), COUNT(v) FROM {t} GROUP BY k"),
     "sums": ("k STRING, s INT, a INT, b DOUBLE", "SELECT k, SUM(v), AVG(v), AVG(d) FROM {t} GROUP BY k"),
@@ -56,6 +57,35 @@ CASES = {
         "SELECT a.k, a.n, b.s FROM (SELECT k, COUNT(*) AS n FROM {t} GROUP BY k) a"
         " JOIN (SELECT k, SUM(id) AS s FROM {t} GROUP BY k) b ON a.k = b.k",
     ),
+    "first rows": (
+        "id BIGINT, k STRING, ts TIMESTAMP(3)",
+        f"SELECT id, k, ts FROM {NUMBERED} ORDER BY ts) AS r FROM {{t}}) WHERE r = 1",
+    ),
+    "last rows": (
+        "id BIGINT, k STRING, d DOUBLE",
+        f"SELECT id, k, d FROM {NUMBERED} ORDER BY ts DESC) AS r FROM {{t}} WHERE v < 5) WHERE r = 1",
+    ),
+    "first ranks": (
+        "id BIGINT, k STRING, d DOUBLE, r BIGINT",
+        f"SELECT id, k, d, r FROM {NUMBERED} ORDER BY d DESC) AS r FROM {{t}}) WHERE r <= 3",
+    ),
+    "ranks without their number": (
+        "id BIGINT, v INT",
+        f"SELECT id, v FROM {NUMBERED} ORDER BY v DESC, m, id) AS r FROM {{t}}) WHERE r <= 4",
+    ),
+    "ranks between": (
+        "id BIGINT, d DOUBLE, r BIGINT",
+        "SELECT id, d, r FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY d) AS r FROM {t}) WHERE r BETWEEN 3 AND 6",
+    ),
+    "groups of first rows": (
+        "v INT, n BIGINT, s BIGINT",
+        f"SELECT v, COUNT(*), SUM(id) FROM {NUMBERED}, v ORDER BY ts DESC) AS r FROM {{t}}) WHERE r = 1 GROUP BY v",
+    ),
+    "ranks of windows": (
+        "k STRING, b TIMESTAMP(3), d DOUBLE, r BIGINT",
+        f"SELECT k, window_end, d, r FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOUNDS}, k ORDER BY d) AS r"
+        f" FROM {TUMBLE}) WHERE r <= 2",
+    ),
     "tumbling": (
         "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT, s DOUBLE",
         f"SELECT k, {BOUNDS}, COUNT(*), SUM(d) FROM {TUMBLE} GROUP BY k, {BOUNDS}",
@@ -75,6 +105,45 @@ CASES = {
     "windows as columns": (
         "k STRING, a TIMESTAMP(3), b TIMESTAMP(3), n BIGINT",
         f"SELECT k, {BOUNDS}, COUNT(*) FROM (SELECT k, {BOUNDS}, v * 2 AS w FROM {HOP} WHERE v > 1) GROUP BY k, {BOUNDS}",
+    ),
+}
+JOINS = {
+    "pairs": ("id BIGINT, v INT, s STRING", "SELECT a.id, a.v, b.k FROM {t} a JOIN {u} b ON a.v = b.v"),
+    "left rows": (
+        "id BIGINT, s BIGINT",
+        "SELECT a.id, b.id FROM {t} a LEFT JOIN {u} b ON a.k = b.k AND a.v < b.v",
+    ),
+    "right rows": ("id BIGINT, s BIGINT", "SELECT a.id, b.id FROM {t} a RIGHT JOIN {u} b ON a.id = b.id"),
+    "all rows": ("id BIGINT, s BIGINT", "SELECT a.id, b.id FROM {t} a FULL JOIN {u} b ON a.id = b.id + 100"),
+    "rows with partners": ("id BIGINT", "SELECT id FROM {t} WHERE v IN (SELECT v FROM {u} WHERE id > 290)"),
+    "rows without": (
+        "id BIGINT",
+        "SELECT id FROM {t} a WHERE NOT EXISTS (SELECT 1 FROM {u} b WHERE b.id = a.id + 7)",
+    ),
+    "other keys": (
+        "a BIGINT, b BIGINT",
+        "SELECT a.id, b.id FROM {t} a JOIN {u} b ON a.id - b.id BETWEEN 1 AND 2",
+    ),
+    "computed keys": (
+        "a BIGINT, b STRING",
+        "SELECT a.id, b.k FROM {t} a JOIN {u} b ON a.id * 2 = b.id WHERE a.v > 1",
+    ),
+    "three tables": (
+        "a BIGINT, b BIGINT, c BIGINT",
+        "SELECT a.id, b.id, c.id FROM {t} a LEFT JOIN {u} b ON a.id = b.id JOIN {t} c ON a.id = c.id + 1",
+    ),
+    "groups of pairs": (
+        "k STRING, n BIGINT, s BIGINT",
+        "SELECT a.k, COUNT(*), SUM(b.id) FROM {t} a JOIN {u} b ON a.id = b.id GROUP BY a.k",
+    ),
+    "first pairs": (
+        "a BIGINT, b BIGINT",
+        "SELECT a, b FROM (SELECT a.id AS a, b.id AS b, ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.id DESC) AS r"
+        " FROM {t} a JOIN {u} b ON a.k = b.k) WHERE r = 1",
+    ),
+    "pairs of a row and a group": (
+        "id BIGINT, n BIGINT",
+        "SELECT a.id, b.n FROM {t} a LEFT JOIN (SELECT v, COUNT(*) AS n FROM {u} GROUP BY v) b ON a.v = b.v",
     ),
 }
 WINDOWED = [name for name, (_, sql) in CASES.items() if "DESCRIPTOR" in sql]
@@ -162,6 +231,34 @@ def test_rows_that_are_late_behind_the_seam_are_those_of_one_run(
     (expected,) = engine.run(select.format(t="whole"))
     actual = backfilled(engine, columns, select, f"HAND OVER AT ts >= TIMESTAMP '{seam}'")
     assert_same_rows(actual, rows_of(expected.table))
+
+
+@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 40))])
+def test_rows_that_are_joined_are_those_of_one_run(name: str, seed: int, engine: Engine) -> None:
+    """Where either table, or both, have a history, and each seam is somewhere else."""
+    random_ = random.Random(f"{name} {seed}")
+    columns, select = JOINS[name]
+    engine.configure(random_.choice((1, 2, 3)), random_.choice((1, 7, 65536)))
+    clauses = []
+    for table in random_.choice((["live"], ["other"], ["live", "other"])):
+        seam = random_.randrange(-1, ROWS + 1)
+        rows = generated(random_)
+        engine.create(f"{table}_history", COLUMNS, [r for r in rows if r[0] < seam], random_.choice((1, 2)))
+        engine.create(table, COLUMNS + WATERMARK, [r for r in rows if r[0] >= seam - 5], 1)
+        engine.create(f"whole_{table}", COLUMNS, rows, 1)
+        clauses.append(f"{table} FROM {table}_history HAND OVER AT id >= {seam}")
+    for table in ("live", "other"):
+        if not any(clause.startswith(table) for clause in clauses):
+            rows = generated(random_)
+            engine.create(table, COLUMNS, rows, 2)
+            engine.create(f"whole_{table}", COLUMNS, rows, 1)
+    (expected,) = engine.run(select.format(t="whole_live", u="whole_other"))
+    engine.run(f"CREATE TABLE result ({columns}) WITH ('connector' = 'blackhole')")
+    text = f"INSERT INTO result {select.format(t='live', u='other')} WITH BACKFILL {', '.join(clauses)}"
+    (statement,) = parse_statements(text)
+    assert isinstance(statement, Insert)
+    assert_same_rows(rows_of(engine.collect(statement).table), rows_of(expected.table))
 
 
 def test_without_a_hand_over_all_rows_of_both_count(engine: Engine) -> None:

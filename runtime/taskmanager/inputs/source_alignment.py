@@ -12,8 +12,8 @@ from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.operators.watermark_assigner import WatermarkAssigner
 from sqlstream.runtime.taskmanager.events import WatermarkReported
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
-from sqlstream.specs import BackfillSpec, SourceSpec
-from sqlstream.specs.backfill import waiting_alignment
+from sqlstream.specs import SourceSpec
+from sqlstream.specs.backfill import turn_of, waiting_alignment
 from sqlstream.specs.watermark import Alignment, WatermarkAssignerSpec
 from sqlstream.spi.connector import AlignsSplits, SourceReader
 
@@ -75,15 +75,20 @@ class SourceAlignment:
 
 
 class WaitForHistory(SourceAlignment):
-    """Holds a table until the histories of its group have ended, and then lets it go for ever.
+    """Holds a table until the histories of its group have ended, or one of these until those of lower turns have, and then lets
+    it go for ever.
 
-    The histories are where no event time is, and the table is one millisecond ahead of them."""
+    All are where no event time is, each as many milliseconds ahead of the first history as its turn says."""
 
     def may_read(self) -> bool:
-        return self._allowed_ms > WATERMARK_MIN or super().may_read()
+        return self._is_its_turn or super().may_read()
 
     def due_s(self) -> float:
-        return self._interval_ms / 1000 if self._allowed_ms > WATERMARK_MIN else super().due_s()
+        return self._interval_ms / 1000 if self._is_its_turn else super().due_s()
+
+    @property
+    def _is_its_turn(self) -> bool:
+        return self._allowed_ms >= self._progress()[0]
 
     def on_allowed(self, watermark_ms: int) -> None:
         self._allowed_ms = max(self._allowed_ms, watermark_ms)
@@ -99,9 +104,9 @@ def source_alignment(
     head, *behind = task.vertex.operators
     group = waiting_alignment(head.spec)
     if group is not None:
-        is_history = isinstance(head.spec, BackfillSpec)
-        kind = SourceAlignment if is_history else WaitForHistory
-        place = (WATERMARK_MIN if is_history else WATERMARK_MIN + 1, False)
+        turn = turn_of(head.spec)
+        kind = WaitForHistory if turn else SourceAlignment
+        place = (WATERMARK_MIN + turn, False)
         return kind(task.execution_id, group, reader, lambda: place, report, steady_ms)
     alignment = Alignment.of(head.spec.options) if isinstance(head.spec, SourceSpec) else None
     if alignment is None or config.get(task.config, "execution.runtime-mode") == "BATCH":

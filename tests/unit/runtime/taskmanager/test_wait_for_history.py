@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.taskmanager.events import WatermarkReported
 from sqlstream.runtime.taskmanager.inputs.source_alignment import WaitForHistory
 from sqlstream.schema import Schema
 from sqlstream.specs import BackfillSpec, SourceSpec
-from sqlstream.specs.backfill import waiting_alignment
+from sqlstream.specs.backfill import HISTORIES_MAX, turn_of, waiting_alignment
 
 
 def test_a_table_reads_once_its_history_has_ended_whatever_it_is_told_later() -> None:
@@ -29,6 +31,21 @@ def test_a_table_reads_once_its_history_has_ended_whatever_it_is_told_later() ->
     assert waiting.may_read()
     assert len(reported) == 1
     assert waiting.due_s() > 0
+
+
+def test_a_history_of_a_turn_waits_for_those_of_lower_turns_and_a_table_for_all() -> None:
+    alignment = waiting_alignment(BackfillSpec("live", "g", "SELECT 1", ()))
+    assert alignment is not None
+    history = SourceSpec("t", "c", {}, Schema(()), (), waits_for="g", turn=2)
+    places = [turn_of(spec) for spec in (BackfillSpec("live", "g", "SELECT 1", ()), history)]
+    places.append(turn_of(msgspec.structs.replace(history, turn=-1)))
+    assert places == [0, 2, HISTORIES_MAX]
+    place = (WATERMARK_MIN + 2, False)
+    waiting = WaitForHistory("e", alignment, object(), lambda: place, lambda report: None, lambda: 0)  # type: ignore[arg-type]
+    waiting.on_allowed(WATERMARK_MIN + 1)
+    assert not waiting.may_read()
+    waiting.on_allowed(WATERMARK_MIN + 2)
+    assert waiting.may_read()
 
 
 def test_only_a_table_with_a_history_waits() -> None:
