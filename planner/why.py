@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from sqlstream.catalog import ObjectPath
+from sqlstream.catalog.objects import CatalogTable
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, remap
 from sqlstream.functions.determinism import is_deterministic
@@ -248,16 +248,16 @@ def with_places(
     return rewrite(query, placed)
 
 
-def over_queries(query: RelationalNode, filled: Mapping[ObjectPath, tuple[plan.Sink, ...]]) -> RelationalNode:
+def over_queries(query: RelationalNode, filled: Mapping[CatalogTable, Sequence[plan.Sink]]) -> RelationalNode:
     """The query with the tables that INSERTs fill replaced by the queries of these INSERTs, down to tables that nothing fills."""
 
-    def replaced(node: RelationalNode, above: frozenset[ObjectPath]) -> RelationalNode:
+    def replaced(node: RelationalNode, above: frozenset[CatalogTable]) -> RelationalNode:
         def of_scan(each: RelationalNode) -> RelationalNode:
             if not isinstance(each, plan.TableScan):
                 return each
-            path = each.table.path
-            sinks = filled.get(path, ()) if path not in above else ()
-            made = tuple(_filling(each, sink, replaced(sink.input, above | {path})) for sink in sinks)
+            table = each.table
+            sinks = filled.get(table, ()) if table not in above else ()
+            made = tuple(_filling(each, sink, replaced(sink.input, above | {table})) for sink in sinks)
             if len(made) > 1:
                 return plan.Union(branches=made, schema=each.schema, span=each.span)
             return made[0] if made else each

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from sqlstream import config as options
 from sqlstream.client.verification.contributing import Tracer
 from sqlstream.client.verification.outcome import contributing_lines
-from sqlstream.errors import UserError
+from sqlstream.errors import JobError, UserError
 from sqlstream.planner.batch import is_bounded
 from sqlstream.planner.bind.sink import bind_sinks
 from sqlstream.planner.lower.query import scans_of
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.relational.scan import find_connector
 from sqlstream.planner.why import contributions, lost_rows, over_queries, with_places
+from sqlstream.specs.sink import SinkAction
 
 if TYPE_CHECKING:
-    from sqlstream.catalog import ObjectPath
+    from sqlstream.catalog.objects import CatalogTable
     from sqlstream.client.sessions.outcomes import Text
     from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.planner.bind.context import BindContext
@@ -37,18 +38,21 @@ def execute_explain_why(statement: ExplainWhy, session: PlanningSession) -> Text
     context = session.bind_context()
     (sink,) = bind_sinks(statement.target, context)
     filled = _filled(session)
-    query = over_queries(sink.input, {path: tuple(jobs) for path, jobs in filled.items()})
+    query = over_queries(sink.input, {table: [sink for sink, _ in jobs] for table, jobs in filled.items()})
     _refuse_unbounded(dataclasses.replace(sink, input=query))
-    tracer = Tracer(session, context, int(options.get(context.config, ROWS_MAX)))
+    tracer = Tracer(session, context, int(options.get(context.config, ROWS_MAX)) or 1)
     try:
         lines = lost_rows(query, tracer.count) if statement.is_negated else _why(query, tracer, context)
-    except UserError as error:
+    except (UserError, JobError) as error:
         if error.code == "SS3301":
             error.hint = "ask for a row of a query or view below it"
+        if query is not sink.input:
+            # The place may be one in another statement: an INSERT that fills a table.
+            error.span = None
         raise
     if not statement.is_negated:
         return Text("\n".join(lines))
-    jobs = {job for scan in scans_of(sink) for job in filled.get(scan.table.path, {}).values()}
+    jobs = {job for scan in scans_of(sink) for _, job in filled.get(scan.table, ())}
     return Text("\n".join([*lines, *(line for job in sorted(jobs) for line in _dropped(job, session))]))
 
 
@@ -80,7 +84,8 @@ def _why(query: RelationalNode, tracer: Tracer, context: BindContext) -> list[st
     found = [tracer.contributing(each.rows, each.scan.table.path.name) for each in contributions(placed)]
     count = f"{len(rows.rows)}{'' if rows.is_complete else ' and more'}"
     what = "row of the query" if count == "1" else "rows of the query"
-    return [f"{count} {what}, made of:", *contributing_lines(found)]
+    made_of = contributing_lines(found) if found else ["no row of a table"]
+    return [f"{count} {what}, made of:", *made_of]
 
 
 def _places_of(scan: TableScan, context: BindContext) -> dict[str, LogicalType]:
@@ -91,12 +96,20 @@ def _places_of(scan: TableScan, context: BindContext) -> dict[str, LogicalType]:
     return {key: known[key] for key in PLACES if key in known}
 
 
-def _filled(session: PlanningSession) -> dict[ObjectPath, dict[Sink, str]]:
-    """The INSERTs that this session remembers, by the table that they fill, with the last job of each."""
-    found: dict[ObjectPath, dict[Sink, str]] = {}
+def _filled(session: PlanningSession) -> dict[CatalogTable, list[tuple[Sink, str]]]:
+    """The INSERTs that this session remembers and whose rows are still there, each with its job, by the table that they fill.
+    A table whose rows were changed otherwise stands for itself."""
+    found: dict[CatalogTable, list[tuple[Sink, str]]] = {}
+    changed: set[CatalogTable] = set()
     for job_id, sink in session.submitted_sinks():
-        if sink.action is None:
-            found.setdefault(sink.table.path, {})[sink] = job_id
+        if sink.action is not None:
+            found.pop(sink.table, None)
+            is_emptied = sink.action is SinkAction.TRUNCATE or not (
+                sink.partition or sink.action.changes_rows
+            )
+            (changed.discard if is_emptied else changed.add)(sink.table)
+        if sink.action in (None, SinkAction.OVERWRITE) and sink.table not in changed:
+            found.setdefault(sink.table, []).append((sink, job_id))
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sqlstream
-from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.errors import DataError, ProgrammingError
 
 SCRIPT = """
 CREATE TABLE orders (id INT, who STRING, amount INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
@@ -83,3 +83,40 @@ def test_what_was_lost_is_told_with_what_the_job_has_dropped(cursor: sqlstream.C
 def test_a_table_that_never_ends_is_refused(cursor: sqlstream.Cursor) -> None:
     with pytest.raises(ProgrammingError, match="SS3482"):
         cursor.execute("EXPLAIN WHY SELECT * FROM endless WHERE id = 1")
+
+
+def test_a_table_whose_rows_were_changed_or_that_is_another_one_stands_for_itself(
+    cursor: sqlstream.Cursor, tmp_path: Path
+) -> None:
+    why = "EXPLAIN WHY SELECT * FROM known"
+    for statement, files in (
+        ("INSERT INTO known VALUES ('eve', 'Paris', 1)", {"orders", "people"}),
+        ("DELETE FROM known WHERE who = 'bob'", {"known"}),
+        (KNOWN, {"known"}),
+        (KNOWN.replace("INTO", "OVERWRITE"), {"orders", "people"}),
+        ("TRUNCATE TABLE known", set()),
+        (KNOWN, {"orders", "people"}),
+    ):
+        cursor.execute(statement)
+        found = {line.split("/")[-2] for line in said(cursor, why).splitlines() if line.count("/") > 1}
+        assert found == files, statement
+    cursor.execute("DROP TABLE known")
+    options = f"'connector' = 'filesystem', 'path' = '{tmp_path}/people', 'format' = 'csv'"
+    cursor.execute(f"CREATE TABLE known (who STRING, town STRING) WITH ({options})")
+    assert 'table "known": 2 rows contribute' in said(cursor, why)
+
+
+def test_rows_that_are_made_of_no_table_are_told_and_one_is_always_shown(cursor: sqlstream.Cursor) -> None:
+    assert said(cursor, "EXPLAIN WHY VALUES (1)") == "1 row of the query, made of:\nno row of a table"
+    cursor.execute("SET 'sqlstream.verify.contributing-rows-max' = '0'")
+    assert said(cursor, "EXPLAIN WHY SELECT * FROM people").startswith("1 and more rows of the query")
+
+
+def test_an_error_in_the_statement_that_fills_a_table_has_no_place_in_this_one(
+    cursor: sqlstream.Cursor,
+) -> None:
+    with pytest.raises(DataError, match=r"\^"):
+        cursor.execute("INSERT INTO known SELECT who, who, CAST(who AS BIGINT) FROM orders")
+    with pytest.raises(DataError, match="cannot cast") as caught:
+        said(cursor, "EXPLAIN WHY SELECT * FROM known")
+    assert "^" not in str(caught.value)
