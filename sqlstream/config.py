@@ -68,7 +68,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("sqlstream.verify.keys-max", _I, "5",
                      "How many of the keys whose rows differ VERIFY shows.", minimum=1, maximum=1000, scope=Scope.SESSION),
         ConfigOption("sqlstream.verify.contributing-rows-max", _I, "10",
-                     "How many rows of each table EXPLAIN WHY shows, at least one, and VERIFY for a key whose rows differ; 0: none.",
+                     "Rows of each table that EXPLAIN WHY shows, at least 1, and VERIFY for a key whose rows differ: 0 for none.",
                      minimum=0, maximum=10_000, scope=Scope.SESSION),
         ConfigOption("sqlstream.verify.float-tolerance", ConfigType.DOUBLE, "0",
                      "By how much FLOAT and DOUBLE values may differ in VERIFY, relative to the larger one.",
