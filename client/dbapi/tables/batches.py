@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -108,6 +109,7 @@ class TableOfFiles:
 
     def fitted(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
         """The rows in the types of the table. DataError where they do not fit."""
+        _check_batch(batch)
         try:
             rows = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             return rows.select([name for name, _ in self.columns]).cast(self.schema)
@@ -121,17 +123,24 @@ class TableOfFiles:
             hint = "give every batch the columns and types of the first one, or of the schema"
             raise DataError(f"a batch does not fit the table: {error}", hint=hint) from error
 
-    def next_file(self) -> Path:
-        """The next file of rows: names are in the order in which they were made."""
-        found = [_FILE.fullmatch(path.name) for path in self.directory.iterdir()]
-        number = max((int(match[1]) for match in found if match is not None), default=-1) + 1
-        return self.directory / f"batches-{number:012}.parquet"
+    def _publish(self, hidden: Path) -> None:
+        """Give a file the next name: names are in the order in which they were made, and each writer has its own."""
+        while True:
+            found = [_FILE.fullmatch(path.name) for path in self.directory.iterdir()]
+            number = max((int(match[1]) for match in found if match is not None), default=-1) + 1
+            path = self.directory / f"batches-{number:012}.parquet"
+            try:
+                return os.link(hidden, path)
+            except FileExistsError:
+                continue
+            except OSError:
+                # A file system without links: it is for one writer.
+                return os.replace(hidden, path)
 
     def write(self, tables: Iterable[pa.Table]) -> None:
         """Add a file with these rows, which is there as a whole or not at all."""
-        path = self.next_file()
         # Readers skip what begins with a point.
-        hidden = path.with_name(f".{path.name}")
+        hidden = self.directory / f".batches-{secrets.token_hex(8)}"
         try:
             with open(hidden, "wb") as file:
                 with pq.ParquetWriter(file, self.schema) as writer:
@@ -139,7 +148,7 @@ class TableOfFiles:
                         writer.write_table(table)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(hidden, path)
+            self._publish(hidden)
         finally:
             hidden.unlink(missing_ok=True)
 
@@ -235,8 +244,18 @@ def _opened(
         if head is None:
             hint = "give the schema: from_batches(batches, schema=…)"
             raise ProgrammingError("there is no batch that tells the columns", code="SS3447", hint=hint)
+        _check_batch(head)
         schema, given = head.schema, _with(head, given)
     return tuple((f.name, sql_type(f.type) + ("" if f.nullable else " NOT NULL")) for f in schema), given
+
+
+def _check_batch(given: Any) -> None:
+    """DataError for what has no columns of Arrow."""
+    if not isinstance(given, pa.RecordBatch | pa.Table):
+        raise DataError(
+            f"a batch is a RecordBatch or Table of pyarrow, and not of the type {type(given).__name__}",
+            hint="make one of rows: pyarrow.Table.from_pylist([{'a': 1}, …])",
+        )
 
 
 def _with_row_time(

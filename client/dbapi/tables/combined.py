@@ -66,6 +66,7 @@ class Combined(Relation):
         if (on is None) != (how == "cross"):
             said = "needs a condition" if on is None else "takes no condition"
             raise ProgrammingError(f"a join of kind {how} {said}", code="SS3447")
+        self._refuse_foreign(other)
         condition = on if on is None or isinstance(on, Expression) else many(on)
         side = dataclasses.replace(other._side(_JOINS[how]), on=condition, place=Place.here())
         return self._joined(side)
@@ -224,6 +225,7 @@ class Combined(Relation):
         return self._combined("EXCEPT", others, all)
 
     def _combined(self, word: str, others: Sequence[Self], all_: bool, suffix: str = "") -> Self:
+        self._refuse_foreign(*others)
         for table in (self, *others):
             table._refuse_order()
         id_ = next_id()
@@ -247,6 +249,7 @@ class Combined(Relation):
             _ITERATIONS.reset(token)
         if not isinstance(made, type(self)):
             raise ProgrammingError("the step of an iteration returns a table", code="SS3447")
+        self._refuse_foreign(made)
         for table in (self, made):
             table._refuse_order()
         id_ = next_id()

@@ -57,6 +57,16 @@ class Relation:
     # `t[…]` is a column, so that Python would take a table for a sequence without an end.
     __iter__ = None
 
+    def _refuse_foreign(self, *others: Relation) -> None:
+        """ProgrammingError SS3447 for tables of another connection, whose names mean other tables here."""
+        for other in others:
+            if other._connection is not self._connection:
+                raise ProgrammingError(
+                    "the tables are of two connections",
+                    code="SS3447",
+                    hint="make both of one connection; from_batches(other.arrow()) brings rows to this one",
+                )
+
     # -- the SQL -----------------------------------------------------------------------------------
 
     def write(self, writer: Writer, names: Names | None = None, *, is_operand: bool = False) -> None:

@@ -73,6 +73,9 @@ class Table(Combined):
 
     def filter(self, *conditions: Value) -> Table:
         """The rows for which all conditions hold."""
+        if None in [c for c in conditions if not isinstance(c, Expression)]:
+            hint = "write a condition, or leave the filter out"
+            raise ProgrammingError("None holds for no row", code="SS3447", hint=hint)
         block = self._block(lambda block: block.is_open)
         return self._made(block, where=(*block.where, *map(lit, conditions)), keeps_window=True)
 
@@ -95,9 +98,7 @@ class Table(Combined):
 
     def limit(self, count: int, offset: int = 0) -> Table:
         """The first rows, without `offset` of them."""
-        for number in (count, offset):
-            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                raise ProgrammingError("limit takes whole numbers from 0", code="SS3447")
+        _check_counts("limit", 0, count, offset)
         block = self._block(lambda block: block.limit is None and not block.offset)
         return self._made(block, limit=count, offset=offset)
 
@@ -110,6 +111,7 @@ class Table(Combined):
         rank: str = "",
     ) -> Table:
         """The first `count` rows of each partition in an order. `rank` names a column for the place of each row, from 1."""
+        _check_counts("top", 1, count)
         number = Aggregation(("ROW_NUMBER()",)).over(partition_by=partition_by, order_by=by)
         if rank:
             ranked = self.with_columns(number.alias(rank))
@@ -380,3 +382,9 @@ def _checked_key(key: Written) -> Expression:
     if not isinstance(key, Expression):
         raise ProgrammingError("a group has columns as keys, and no tables", code="SS3447")
     return key
+
+
+def _check_counts(method: str, least: int, *counts: int) -> None:
+    for number in counts:
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise ProgrammingError(f"{method} takes whole numbers from {least}", code="SS3447")

@@ -7,10 +7,13 @@ import copy
 import datetime
 import importlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sqlstream
@@ -145,6 +148,9 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "a column of elsewhere": (lambda t: t.filter(t.alias("x").price > 1).to_sql(), 'column "price" is one of table "x"'),
     "an order that is lost": (lambda t: t.order_by("price").select("auction"), "the order of the rows would be lost"),
     "an order that is lost below": (lambda t: t.order_by("price").window(tumble("1 min")).to_sql(), "would be lost"),
+    "a place that is none": (lambda t: t.top(0, by="price"), "top takes whole numbers from 1"),
+    "no condition": (lambda t: t.filter(None), "None holds for no row"),
+    "a batch that is none": (lambda t: t._connection.from_batches([{"a": 1}]), "not of the type dict"),
     "a limit that is none": (lambda t: t.limit(-1), "whole numbers from 0"),
     "a length that is none": (lambda t: t.window(tumble("a while")), "is no length of time"),
     "a window of no row time": (lambda t: t._connection.table("timeless").window(tumble("1 min")), "there is none"),
@@ -165,6 +171,35 @@ def test_what_has_no_meaning_is_refused_where_it_is_written(bid: Table, case: st
     with pytest.raises((sqlstream.Error, AttributeError)) as raised:
         make(bid)
     assert said in str(raised.value) or getattr(raised.value, "code", "").startswith(said)
+
+
+def test_tables_of_two_connections_do_not_meet(bid: Table) -> None:
+    with sqlstream.connect("embedded://") as other:
+        there = other.table("bid").alias("there")
+        for make in (
+            lambda: bid.union(there),
+            lambda: bid.join(there, "auction"),
+            lambda: bid.iterate(lambda _: there),
+        ):
+            with pytest.raises(sqlstream.ProgrammingError, match="of two connections"):
+                make()
+
+
+def test_writers_of_one_feed_lose_no_rows(connection: Connection, tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    feeds = [
+        connection.feed(name, schema, directory=str(tmp_path)) for name in ("one_writer", "another_writer")
+    ]
+
+    def write(number: int) -> None:
+        for n in range(20):
+            feeds[number % 2].write(pa.record_batch({"n": [number * 20 + n]}))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    found = pq.read_table(tmp_path)["n"].to_pylist()
+    assert sorted(found) == list(range(80))
+    assert len(list(tmp_path.iterdir())) == 80
 
 
 OVER_NAMES = {name.lower() for name in OVER_FUNCTIONS}
