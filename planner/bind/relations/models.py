@@ -19,6 +19,7 @@ from sqlstream.planner.bind.context import BindContext, resolve_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain
 from sqlstream.planner.bind.expressions.over import append_columns
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.relations.table_functions import written_arguments
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.parser import parse_query
@@ -170,20 +171,10 @@ def _arguments(
 ) -> dict[str, nodes.CallArgument]:
     """The arguments by name, each of the kind that it has in `kinds`; all but `optional` are there."""
     function, names, given = str(node.this), list(kinds), dict[str, nodes.CallArgument]()
-    is_named = False
-    for place, argument in enumerate(node.expressions):
-        span, written = namespace.span(argument), argument.args.get("name")
-        if written is None and (is_named or place >= len(names)):
-            what = "too many arguments"
-            if is_named:
-                what = "an argument without a name stands behind one with a name"
-            raise _refusal(what, span, f"write {usage}")
-        is_named = written is not None
-        name = names[place] if written is None else str(written.name).lower()
-        if name not in names:
-            raise _refusal(f'{function} has no argument "{name}"', span, suggest(name, names, "arguments"))
-        if name in given:
-            raise UserError("SS1001", f'argument "{name}" is given twice', span=span, hint="give it once")
+    for name, argument in written_arguments(
+        node, function, names, given, namespace, _refusal, usage, folds_case=True
+    ):
+        span = namespace.span(argument)
         if str(argument.args["kind"]) != kinds[name]:
             raise _refusal(
                 f'argument "{name}" of {function} is {_SHOWN[kinds[name]]}', span, f"write {usage}"
