@@ -106,6 +106,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=0),
         ConfigOption("table.exec.async-scalar.max-attempts", _I, "3",
                      "How often a call of an async Python function is made at the most.", minimum=1, maximum=1000),
+        ConfigOption("table.exec.async-ml-predict.max-concurrent-operations", _I, "10",
+                     "How many requests to the server of a model one subtask waits for at a time.", minimum=1, maximum=1000),
+        ConfigOption("table.exec.async-ml-predict.timeout", _D, "3 min",
+                     "A request to the server of a model fails when it takes longer with its retries.", minimum=1),
         ConfigOption("table.exec.regex.timeout", _D, "1 s",
                      "A regular expression with look-around, a back-reference or a possessive quantifier that takes longer for"
                      " one text fails the job; others are matched in linear time.", minimum=1),

@@ -4,15 +4,17 @@ ML_PREDICT carries, and the class that a model in Python derives from."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef, InspectedFunction
+from sqlstream.model_servers import OPENAI_REFUSED, OpenAiOptions, check_openai
 from sqlstream.python_functions import DeclarationError, UserFunction
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.table_options import descriptors_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,10 +74,17 @@ class ModelRef(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ModelProvider(msgspec.Struct, frozen=True):
-    """What computes models, with the options that it has beside 'provider'."""
+    """What computes models, with the options that it has beside 'provider'.
+
+    `refused` are options of Flink's that are not built, each with what to do instead. `check` is given INPUT, OUTPUT and options
+    that are right by themselves, and raises UserError where they do not fit together. `asks_server`: rows wait for a server, in
+    the state of the job."""
 
     identifier: str
     options: tuple[OptionDescriptor, ...]
+    refused: Mapping[str, str] = {}
+    check: Callable[[Schema, Schema, Mapping[str, str]], None] = lambda inputs, outputs, options: None
+    asks_server: bool = False
 
     def parsed(self, options: Mapping[str, str], key: str) -> Any:
         """The value of an option that was checked, or its default."""
@@ -125,13 +134,15 @@ PROVIDERS = {
                 BATCH_SIZE,
             ),
         ),
+        ModelProvider(
+            "openai", descriptors_of(OpenAiOptions), OPENAI_REFUSED, check_openai, asks_server=True
+        ),
     )
 }
 """By the value of the option 'provider'."""
 
 UNBUILT_PROVIDERS = frozenset(
     {
-        "openai",
         "triton",
         "azureml",
         "azureopenai",

@@ -114,6 +114,11 @@ OPERATORS: list[OperatorEntry] = [
         "model_predict:plan_model_predict",
     ),
     OperatorEntry(
+        "model_predict:RemotePredictSpec",
+        "remote_predict:RemotePredict",
+        "model_predict:plan_model_predict",
+    ),
+    OperatorEntry(
         "process_table:ProcessTableSpec",
         "process.process_table:ProcessTable",
         "process_table:plan_process_table",

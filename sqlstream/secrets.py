@@ -22,6 +22,9 @@ _MISSPELLED = (
 )
 """A word of a key, or two side by side, within so many letters of one of these may be meant for it: `tokn`, `acces-key`."""
 
+_COUNTS = frozenset({"max-tokens", "budget.tokens", "limit.tokens-per-minute"})
+"""Options that count the tokens of a text."""
+
 _OTHER_WORDS = frozenset({"taken", "woken"})
 """Words of English that are as near."""
 
@@ -70,6 +73,8 @@ def is_secret(key: str) -> bool:
     (True, False, True, True)
     """
     folded = key.lower()
+    if folded in _COUNTS:
+        return False
     if any(part in folded for part in _SENSITIVE):
         return True
     words = re.findall(r"[^\W_]+", folded[:_KEY_CHARACTERS_MAX])

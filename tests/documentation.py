@@ -28,6 +28,7 @@ from pathlib import Path
 from command_harness import SQLSTREAM, environment, run_to_end, sqlstream
 from server_harness import RunningServer
 
+from sqlstream.models import PROVIDERS
 from sqlstream.options.page import options_table
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.formats import format_of
@@ -38,7 +39,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 OPTIONS_OF = re.compile(
-    r"(<!-- options of (connector|format) ([\w-]+) -->\n)(?:.*?)(?<=\n)(<!-- end of options -->)", re.DOTALL
+    r"(<!-- options of (connector|format|provider) ([\w-]+) -->\n)(?:.*?)(?<=\n)(<!-- end of options -->)",
+    re.DOTALL,
 )
 MARKER = re.compile(r"\+-+\+\n\| marker +\|\n\+-+\+\n\| block \d+ ends \|\n\+-+\+\n1 row in set\n")
 GATEWAY = "http://localhost:8083"
@@ -240,6 +242,8 @@ def with_options(text: str) -> str:
         kind, name = found[2], found[3]
         if kind == "connector":
             described = options_table(connector(name).descriptor.options)
+        elif kind == "provider":
+            described = options_table(PROVIDERS[name].options)
         else:
             described = options_table(format_of(name).descriptor.options, f"{name}.")
         return f"{found[1]}\n{described}\n{found[4]}"

@@ -12,6 +12,7 @@ from sqlstream.client.completion.cursor import Cursor, is_name, read_cursor
 from sqlstream.client.completion.definitions import (
     defined_columns,
     expected_in_statement,
+    model_options,
     option_choices,
     option_keys,
     option_pairs,
@@ -102,6 +103,8 @@ class _Completion:
                 self._in_definitions(inner)
             case "options" if is_inside:
                 self._in_options(inner, tokens[: slot.index])
+            case "model_options" if is_inside:
+                self._pairs(inner, model_options(option_pairs([*inner, *self._cursor.after])), ())
             case "catalog_options" if is_inside:
                 self._pairs(inner, _CATALOG_OPTIONS, ())
             case "procedure":

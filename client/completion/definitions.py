@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import Token, TokenType
 
@@ -235,6 +235,21 @@ def option_keys(
         names = [option.key.replace("#", c) for c in columns] if "#" in option.key else [option.key]
         found += [OptionName(name, option.detail, option.choices) for name in names if name not in known]
     return found
+
+
+def model_options(given: Mapping[str, str]) -> list[OptionName]:
+    """The keys of WITH of a model, beside options that may name the provider."""
+    from sqlstream.models import PROVIDERS
+
+    named = PROVIDERS.get(given.get("provider", ""))
+    found = [OptionName("provider", "what computes the model", tuple(PROVIDERS))]
+    for provider in PROVIDERS.values() if named is None else (named,):
+        found += [
+            OptionName(o.key, o.description, ("true", "false") if o.type.name == "BOOLEAN" else o.choices)
+            for o in provider.options
+            if not o.key.endswith("*")
+        ]
+    return list({option.key: option for option in found}.values())
 
 
 def option_choices(

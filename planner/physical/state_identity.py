@@ -120,7 +120,7 @@ def _is_stateless(node: PhysicalNode) -> bool:
         ):
             return True
         case specs.ModelPredictSpec() | specs.ProcessOutputSpec():
-            return True
+            return not isinstance(node.spec, specs.RemotePredictSpec)
         case specs.MarkChangesSpec() | specs.FromChangelogSpec() | specs.ToChangelogSpec():
             return True
         case specs.ProcessTableSpec() as spec:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.models import ModelRef
+from sqlstream.models import PROVIDERS, ModelRef
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.planner.physical.refusals import require_insert_only
 from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
-from sqlstream.specs.model_predict import ModelPredictSpec
+from sqlstream.secrets import masked
+from sqlstream.specs.model_predict import ModelPredictSpec, RemotePredictSpec
 
 VERSION_DIGITS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ModelPredict(base.ChosenColumnsNode):
-    """The `columns` of the input, then the outputs of `model`, which is given the columns at `features`."""
+    """The `columns` of the input, then the outputs of `model`, which is given the columns at `features`. Of a model that
+    a server computes, `concurrent_max` and `timeout_ms` are those of its spec."""
 
     model: ModelRef
     features: tuple[int, ...]
+    concurrent_max: int = 0
+    timeout_ms: int = 0
 
     def describe(self) -> str:
         return base.join_parts(
@@ -56,9 +60,16 @@ def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -
     source = inputs[0]
     hint = "predict before the rows are aggregated or joined"
     require_insert_only(source, "ML_PREDICT", node.span, hint)
+    model = node.model
+    spec = ModelPredictSpec(model, node.columns, node.features)
+    if PROVIDERS[model.provider].asks_server:
+        spec = RemotePredictSpec(
+            model, node.columns, node.features, concurrent_max=node.concurrent_max, timeout_ms=node.timeout_ms
+        )
+    endpoint = model.options.get("endpoint", "")
     return planning.node(
         "MLPredictTableFunction",
-        ModelPredictSpec(node.model, node.columns, node.features),
+        spec,
         over(source),
         node.schema,
         dataclasses.replace(source.traits.projected(node.places), row_watermark_column=-1),
@@ -67,6 +78,7 @@ def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -
             model=node.model.path,
             provider=node.model.provider,
             version=node.model.version[:VERSION_DIGITS],
+            server=masked("endpoint", endpoint) if endpoint else "",
             features=describe_columns(node.features, source.schema),
         ),
         node.span,

@@ -122,6 +122,10 @@ def _check(model: CatalogModel, context: BindContext, places: statements.OptionP
     and class."""
     with places.errors():
         _check_options(model.options)
+        inputs, outputs = (
+            Schema.of(*((c.name, c.type) for c in part)) for part in (model.inputs, model.outputs)
+        )
+        PROVIDERS[model.provider].check(inputs, outputs, model.options)
     paths = (model.options["path"],) if "path" in model.options else ()
     at_path = places.values.get("path") or places.otherwise
     if paths:
@@ -149,6 +153,9 @@ def _check_options(options: Mapping[str, str]) -> None:
         if key == "provider":
             continue
         option = next((o for o in provider.options if _is_meant(o.key, key)), None)
+        if key in provider.refused:
+            message = f'option "{key}" of provider "{provider.identifier}" is not supported'
+            raise UserError("SS4003", message, hint=provider.refused[key], option=key)
         if option is None:
             keys = ["provider", *(o.key for o in provider.options)]
             hint = did_you_mean(key, keys) or f"the options are {', '.join(keys)}"

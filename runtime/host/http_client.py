@@ -7,6 +7,7 @@ lead elsewhere between the check and the connection, nor can a redirection.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import re
 import select
@@ -85,17 +86,21 @@ class HttpClient:
 
     State: open connections."""
 
-    def __init__(self, files: Files, certificates: Trust, timeout_s: float, bytes_max: int) -> None:
+    def __init__(
+        self, files: Files, certificates: Trust, timeout_s: float, bytes_max: int, connections_max: int = 64
+    ) -> None:
         self._timeout_s, self._bytes_max = timeout_s, bytes_max
         self._backend = _CheckedNetwork(files)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=certificates.context(files), network_backend=self._backend, max_connections=64
+            ssl_context=certificates.context(files),
+            network_backend=self._backend,
+            max_connections=connections_max,
         )
 
-    def call(self, request: Request) -> Answer:
-        """The answer, whatever its status. ExternalError SS5342 for a server that does not answer in time; UserError SS5341 for
-        one that must not be called, SS5345 for an answer that is too large."""
-        with self._opened(request, self._timeout_s) as (response, url):
+    def call(self, request: Request, timeout_s: float | None = None) -> Answer:
+        """The answer, whatever its status; `timeout_s` holds in place of the client's. ExternalError SS5342 for a server that
+        does not answer in time; UserError SS5341 for one that must not be called, SS5345 for an answer that is too large."""
+        with self._opened(request, self._timeout_s if timeout_s is None else timeout_s) as (response, url):
             headers = _headers_of(response)
             body = self._body(response, headers, url)
             return Answer(response.status, headers, body, url)
@@ -368,17 +373,25 @@ def failure_of_status(status: int, said: str, detail: str = "") -> ExternalError
     return UserError("SS5344", said, detail=detail)
 
 
+class Calls(Protocol):
+    def call(self, request: Request) -> Answer:
+        """As `HttpClient.call`."""
+
+
 @dataclass
 class Retries:
-    """Calls again what fails for a reason that may pass, after pauses that double; a server may say how long. `is_cancelled`
-    ends a pause."""
+    """Calls again what fails for a reason that may pass, after pauses that double from `pause_s` up to `pause_max_s`; a server
+    may say how long. `is_cancelled` ends a pause. No pause goes beyond `until_s` of the steady clock."""
 
     retries_max: int
     is_cancelled: threading.Event
+    pause_s: float = _PAUSE_S
+    pause_max_s: float = _PAUSE_MAX_S
+    until_s: float = math.inf
 
-    def answered(self, client: HttpClient, request: Request, is_success: Callable[[Answer], bool]) -> Answer:
+    def answered(self, client: Calls, request: Request, is_success: Callable[[Answer], bool]) -> Answer:
         """The answer of a success. The last ExternalError, or any UserError."""
-        pause_s = _PAUSE_S
+        pause_s = self.pause_s
         for attempt in range(self.retries_max + 1):
             asked_s: float | None = None
             try:
@@ -393,8 +406,11 @@ class Retries:
             if is_last or not isinstance(failure, ExternalError) or failure.retry is not Retry.BACKOFF:
                 raise failure
             # Many writers that failed together must not all come back together.
-            self.is_cancelled.wait(asked_s if asked_s is not None else pause_s * random.uniform(0.5, 1))
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+            wait_s = asked_s if asked_s is not None else pause_s * random.uniform(0.5, 1)
+            if steady_s() + wait_s > self.until_s:
+                raise failure
+            self.is_cancelled.wait(wait_s)
+            pause_s = min(2 * pause_s, self.pause_max_s)
         raise AssertionError("unreachable")
 
 

@@ -114,6 +114,15 @@ class Operator(Generic[SpecT]):
     def next_processing_time_ms(self) -> int | None:
         return None
 
+    def has_room(self) -> bool:
+        """Whether the task may take further input. One that has none gets it by `on_processing_time`."""
+        return True
+
+    def is_settled(self) -> bool:
+        """Whether no row waits for another system. Behind the last row the task waits until it is so, and takes checkpoints
+        meanwhile."""
+        return True
+
     def on_held_back(self, now_ms: int) -> None:
         """The task takes no input, because its outputs have no room: that no row comes means nothing."""
 

@@ -318,6 +318,18 @@ class OperatorChain:
             position.watch(self.counters)
         self._outputs: dict[int, ChainOutput] = {}
         self._source_output: ChainOutput | None = None
+        # Operators whose rows wait for other systems: few tasks have one, and each asks before it takes an item.
+        self._asking: list[Operator[Any]] = []
+
+    @property
+    def has_room(self) -> bool:
+        """Whether all operators take further input."""
+        return all(operator.has_room() for operator in self._asking)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no row waits for another system."""
+        return all(operator.is_settled() for operator in self._asking)
 
     @property
     def head(self) -> OperatorNode:
@@ -346,6 +358,8 @@ class OperatorChain:
         output = self._outputs[chained.id] = self._output(counters)
         node = OperatorNode(chained, make(counters), output, counters, self.position)
         self.nodes.append(node)
+        if type(node.operator).is_settled is not Operator.is_settled:
+            self._asking.append(node.operator)
         self.timers.add(node.operator, node.on_processing_time)
         if chained.input in self._outputs:
             self._outputs[chained.input].add_node(node)
@@ -411,7 +425,7 @@ class OperatorChain:
             for node in self.nodes:
                 stack.callback(node.operator.close)
             # What ended tasks still refer to must not hold their state: it would stay while the next job runs.
-            self.nodes = []
+            self.nodes, self._asking = [], []
             self.timers.clear()
             for output in self._outputs.values():
                 output.clear()

@@ -38,7 +38,7 @@ class TaskLoop:
             loop.fire_timers()
         loop.finish()
 
-    It takes input only while its outputs have room, so that it waits between two items and not within an operator.
+    It takes input only while its outputs and operators have room, so that it waits between two items and not within an operator.
     State: that of the input and the operators, when consumers were last woken, and whether the last pause holds input back.
     """
 
@@ -58,16 +58,20 @@ class TaskLoop:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all input was taken, so that `finish` is next."""
-        return self.input.is_finished
+        """Whether all input was taken and no row waits for another system, so that `finish` is next."""
+        return self.input.is_finished and self.chain.is_settled
 
     def open(self) -> None:
         self.input.open()
 
     @property
     def has_room(self) -> bool:
-        """Whether all outputs have room."""
-        return all(output.has_room for output in self._outputs)
+        """Whether further input may be taken: there is some, and all outputs and operators have room."""
+        return (
+            all(output.has_room for output in self._outputs)
+            and self.chain.has_room
+            and not self.input.is_finished
+        )
 
     def take(self) -> Pause:
         pause = self._take()

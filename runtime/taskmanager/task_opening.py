@@ -52,6 +52,7 @@ from sqlstream.specs import (
     BatchQuerySpec,
     LookupJoinSpec,
     RankSpec,
+    RemotePredictSpec,
     SinkSpec,
     SourceSpec,
 )
@@ -227,6 +228,7 @@ class TaskOpening:
                 self._opened.position,
                 self._context.now_ms,
                 self._opened.checkpoints.take,
+                lambda: self._chain.is_settled,
             )
         )
 
@@ -391,6 +393,14 @@ class TaskOpening:
                 return self._open_lookup_join(chained, chained.spec, context)
             case SinkSpec():
                 return self._open_sink(chained, chained.spec, context)
+            case RemotePredictSpec():
+                from sqlstream.runtime.operators.remote_predict import RemotePredict
+
+                asking = make_operator(chained.spec, context)
+                assert isinstance(asking, RemotePredict)
+                # An operator that is made alone, for EXPLAIN, asks no server.
+                asking.connect(self._context.files, lambda: self._context.mailbox.post(lambda: None))
+                return asking
         return make_operator(chained.spec, context)
 
     def _open_sink(self, chained: ChainedOperator, spec: SinkSpec, context: OperatorContext) -> Operator[Any]:

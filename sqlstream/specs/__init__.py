@@ -32,7 +32,7 @@ from sqlstream.specs.join import (
     TemporalJoinSpec,
     WindowJoinSpec,
 )
-from sqlstream.specs.model_predict import ModelPredictSpec
+from sqlstream.specs.model_predict import ModelPredictSpec, RemotePredictSpec
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 from sqlstream.specs.process_table import ProcessInput, ProcessOutputSpec, ProcessTableSpec
 from sqlstream.specs.rank import (
@@ -106,6 +106,7 @@ __all__ = [
     "ProcessTableSpec",
     "RankPhase",
     "RankSpec",
+    "RemotePredictSpec",
     "RetryOnMiss",
     "SingleRowCheckSpec",
     "SinkSpec",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.models import ModelRef
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, StateBound
 
 
 class ModelPredictSpec(OperatorSpec, frozen=True, tag="model_predict"):
@@ -13,3 +13,19 @@ class ModelPredictSpec(OperatorSpec, frozen=True, tag="model_predict"):
     model: ModelRef
     columns: tuple[int, ...]
     features: tuple[int, ...]
+
+
+class RemotePredictSpec(ModelPredictSpec, frozen=True, tag="remote_predict"):
+    """The same of a model that a server computes: rows wait for it in the state, in their order, while others are taken in.
+
+    `concurrent_max`: how many requests a subtask waits for at a time; `timeout_ms`: how long one may take, with its retries. 0 of
+    either leaves it to the settings."""
+
+    concurrent_max: int = 0
+    timeout_ms: int = 0
+
+    def kept_state(self) -> str:
+        return "the rows that wait for the server, and the tokens used; dropped: with the answer"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the rows that wait for the server: requests under way, and one batch more", True)

@@ -1,19 +1,23 @@
-"""A job with a model: its server is killed and the model's file replaced, and each row is what the first model said, once."""
+"""Jobs with models are killed: each row has the answer of the model that the job began with, once."""
 
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
 import psutil
 import skl2onnx
 from command_harness import TIMEOUT_S
+from http_harness import Asked, Reply, http_server
+from model_server_harness import answer_to, chat, openai
 from server_harness import RunningServer
 from sklearn.linear_model import LinearRegression
 from spark_harness.processes import wait_until
 
 ROWS = 2_000
+WAITING_ROWS = 60
 
 
 def write_model(path: Path, factor: int) -> None:
@@ -23,12 +27,19 @@ def write_model(path: Path, factor: int) -> None:
     path.write_bytes(made.SerializeToString())
 
 
-def rows_in(directory: Path) -> list[tuple[int, int]]:
+def lines_in(directory: Path) -> list[list[str]]:
     files = (
         [path for path in directory.iterdir() if not path.name.startswith(".")] if directory.exists() else []
     )
-    lines = [line.split(",") for path in files for line in path.read_text().split()]
-    return sorted((int(n), round(float(v))) for n, v in lines)
+    return [line.split(",") for path in files for line in path.read_text().splitlines()]
+
+
+def rows_in(directory: Path) -> list[tuple[int, int]]:
+    return sorted((int(n), round(float(v))) for n, v in lines_in(directory))
+
+
+def texts_in(directory: Path) -> list[tuple[int, str]]:
+    return sorted((int(n), text) for n, text in lines_in(directory))
 
 
 def test_a_killed_server_goes_on_with_the_model_that_the_job_began_with(tmp_path: Path) -> None:
@@ -55,3 +66,50 @@ def test_a_killed_server_goes_on_with_the_model_that_the_job_began_with(tmp_path
             server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     assert rows_in(tmp_path / "out") == [(n, 3 * n) for n in range(1, ROWS + 1)]
+
+
+def test_checkpoints_do_not_wait_for_a_server_and_a_killed_job_asks_again_for_the_rows_that_waited(
+    tmp_path: Path,
+) -> None:
+    """All rows are read at once, and the server answers one by one: most rows wait in the state when the job is killed."""
+    (tmp_path / "in.csv").write_text("".join(f"{n},text {n}\n" for n in range(WAITING_ROWS)))
+    options = "'connector' = 'filesystem', 'format' = 'csv'"
+    insert = "INSERT INTO out SELECT n, said FROM ML_PREDICT(TABLE texts, MODEL m, DESCRIPTOR(x), MAP['async', 'false'])"
+    answered = threading.Semaphore(0)
+
+    def slow(asked: Asked) -> Reply:
+        assert answered.acquire(timeout=TIMEOUT_S)
+        return openai(asked)
+
+    settings = [
+        f"sqlstream.server.file-roots={tmp_path}",
+        "sqlstream.server.database-servers.enabled=true",
+        "sqlstream.server.private-addresses.enabled=true",
+    ]
+    words = [word for setting in settings for word in ("-D", setting)]
+    with http_server(slow) as models, RunningServer(tmp_path / "server", *words) as server:
+        session = server.open_session()
+        for statement in (
+            f"CREATE TABLE texts (n BIGINT, x STRING) WITH ({options}, 'path' = '{tmp_path}/in.csv')",
+            f"CREATE TABLE out (n BIGINT, said STRING) WITH ({options}, 'path' = '{tmp_path}/out')",
+            chat(models.url),
+            "SET 'execution.checkpointing.interval' = '200 ms'",
+        ):
+            server.execute(session, statement)
+        job_id = server.insert(session, insert)
+        for least in (5, 12):
+            for _ in range(10):
+                answered.release()
+            # Rows are in committed files while the task has read its input and others wait.
+            wait_until(lambda least=least: len(texts_in(tmp_path / "out")) >= least)
+            children = server.children()
+            server.signal(signal.SIGKILL)
+            psutil.wait_procs(children, TIMEOUT_S)
+            server.start()
+        for _ in range(10 * WAITING_ROWS):
+            answered.release()
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+        asked = len(models.asked)
+    assert texts_in(tmp_path / "out") == [(n, answer_to(f"text {n}")) for n in range(WAITING_ROWS)]
+    # What was answered and committed before a kill is not asked again.
+    assert WAITING_ROWS <= asked < 3 * WAITING_ROWS

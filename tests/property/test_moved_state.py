@@ -105,8 +105,9 @@ STATELESS = {
     "LookupJoin",
 }
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
-MOVED_ALONE = {"ConflictCheck", "KeptValues", "SingleRowCheck"}
-"""An operator of INSERT alone, one whose rows differ in each run, one that keeps rows for a moment: their own tests move them."""
+MOVED_ALONE = {"ConflictCheck", "KeptValues", "RemotePredict", "SingleRowCheck"}
+"""An operator of INSERT alone, one whose rows differ in each run, one that needs a server, one that keeps rows for a moment:
+their own tests move them."""
 KEEPS_NOTHING = {"CompareRows", "_StatesAlone"}
 """One compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew. The other is a user's
 function in EXPLAIN STATE, where it is not called."""

@@ -14,6 +14,7 @@ import pytest
 from sqlstream import config
 from sqlstream.error_codes import ErrorCode, FailureReason, Family, Retry, error_code, parse_code, sections
 from sqlstream.errors import ExternalError, JobError, UserError
+from sqlstream.models import PROVIDERS
 
 ROOT = Path(__file__).parents[2]
 TABLE_OPTIONS = (
@@ -21,6 +22,7 @@ TABLE_OPTIONS = (
     "lookup.cache",
     "changelog.op-column",
     "scan.watermark.emit.strategy",
+    *(option.key for provider in PROVIDERS.values() for option in provider.options),
 )
 
 CLASSES = {

@@ -10,11 +10,12 @@ from sqlglot import exp
 
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogFunction, CatalogModel, ObjectPath
-from sqlstream.config_option import parse_boolean
+from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef
-from sqlstream.models import ModelRef
+from sqlstream.model_servers import CONCURRENT_MAX
+from sqlstream.models import PROVIDERS, ModelRef
 from sqlstream.planner.bind.context import BindContext, resolve_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain
 from sqlstream.planner.bind.expressions.over import append_columns
@@ -59,7 +60,7 @@ def _predicted(
         tuple(str(part.name) for part in given["model"].this.parts), namespace.context, model_span
     )
     ref = model_ref(model, namespace.context, model_span)
-    _check_config(given.get("config"), ref, namespace)
+    waiting = _waiting(given.get("config"), ref, namespace)
     source = bind_item(given["input"].this, namespace)
     width = len(source.node.schema)
     widened, features = append_columns(source.node, _features(given["args"], ref, source, namespace))
@@ -78,6 +79,8 @@ def _predicted(
         model=ref,
         columns=tuple(range(width)),
         features=tuple(features),
+        concurrent_max=waiting.concurrent_max,
+        timeout_ms=waiting.timeout_ms,
         schema=Schema(tuple(fields)),
         span=span,
     )
@@ -189,23 +192,71 @@ def _arguments(
     return given
 
 
-def _check_config(argument: nodes.CallArgument | None, ref: ModelRef, namespace: Namespace) -> None:
-    """UserError SS3465 for settings that the provider does not heed: one that computes in the task waits for no one."""
+@dataclasses.dataclass(frozen=True)
+class _Waiting:
+    """How a call waits for a server; 0 leaves it to the settings."""
+
+    concurrent_max: int = 0
+    timeout_ms: int = 0
+
+
+def _waiting(argument: nodes.CallArgument | None, ref: ModelRef, namespace: Namespace) -> _Waiting:
+    """What CONFIG says. UserError SS3465 for what the provider does not heed: one that computes in the task waits for no one."""
     if argument is None:
-        return
+        return _Waiting()
     written = argument.this
     is_map = isinstance(written, nodes.FunctionCall) and str(written.this).upper() == "MAP"
     parts = written.expressions if is_map else []
-    if not parts or not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
+    if not parts or len(parts) % 2 or not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
         span = namespace.span(argument)
         raise _refusal("config is a MAP of texts in quotes", span, "write MAP['async', 'false']")
+    given: dict[str, tuple[str, Span | None]] = {}
     for key, value in zip(parts[::2], parts[1::2], strict=True):
-        name, text, span = str(key.this), str(value.this), namespace.span(key)
+        name, span = str(key.this), namespace.span(key)
         if name not in _CONFIG:
             raise _refusal(f'config has no "{name}"', span, suggest(name, list(_CONFIG), "keys"))
-        if name != "async" or _is_true(text, namespace.span(value)):
+        given[name] = str(value.this), namespace.span(value)
+        if not PROVIDERS[ref.provider].asks_server and (name != "async" or _is_true(*given[name])):
             message = f'"{name}" has no use: provider "{ref.provider}" computes in the task, and waits for no server'
             raise _refusal(message, span, "leave it out")
+    if not PROVIDERS[ref.provider].asks_server:
+        return _Waiting()
+    return _waiting_for_server(given)
+
+
+def _waiting_for_server(given: dict[str, tuple[str, Span | None]]) -> _Waiting:
+    mode, span = given.get("output-mode", ("ORDERED", None))
+    if mode.upper() != "ORDERED":
+        raise _refusal(f'output-mode "{mode}" is not supported', span, "leave it out: rows keep their order")
+    timeout_ms = _number("timeout", "a duration of at least 1 ms", "30 s", parse_duration_ms, 2**53, given)
+    limit = _number("max-concurrent-operations", f"1 to {CONCURRENT_MAX}", "10", int, CONCURRENT_MAX, given)
+    if "async" in given and not _is_true(*given["async"]):
+        if limit > 1:
+            span = given["max-concurrent-operations"][1]
+            message = "\"max-concurrent-operations\" has no use beside 'async', 'false'"
+            raise _refusal(message, span, "leave one of them out")
+        limit = 1
+    return _Waiting(limit, timeout_ms)
+
+
+def _number(
+    name: str,
+    wanted: str,
+    example: str,
+    parse: Callable[[str], int],
+    most: int,
+    given: dict[str, tuple[str, Span | None]],
+) -> int:
+    if name not in given:
+        return 0
+    text, span = given[name]
+    try:
+        value = parse(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= most:
+        raise _refusal(f'"{name}" is {wanted}, not "{text}"', span, f"write MAP['{name}', '{example}']")
+    return value
 
 
 def _is_true(text: str, span: Span | None) -> bool:

@@ -30,8 +30,10 @@ from sqlstream.specs import (
     DropUpdateBeforeSpec,
     IntervalJoinSpec,
     LimitSpec,
+    ModelPredictSpec,
     OverSpec,
     ProcessOutputSpec,
+    RemotePredictSpec,
     SinkSpec,
     SortSpec,
     TemporalSortSpec,
@@ -103,6 +105,8 @@ BALANCES: Mapping[type[Any], Callable[[ChainedOperator, Any], Balance]] = {
     WindowAggregateSpec: _window_aggregate,
     IntervalJoinSpec: _waiting_join,
     WindowJoinSpec: _waiting_join,
+    ModelPredictSpec: lambda operator, spec: ("out",),
+    RemotePredictSpec: lambda operator, spec: ("out", "held"),
 }
 """Which parts the rows of an operator become, by its spec. Of other operators rows in and rows out have no fixed relation: one
 row more or less in a group changes one row of an aggregate's result, and a row of a join meets any number of others."""

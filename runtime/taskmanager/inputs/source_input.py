@@ -136,7 +136,8 @@ class BatchLimit:
 
 
 class SourceInput:
-    """A reader that is polled. `take_checkpoint` is called with the barrier of a checkpoint between two polls.
+    """A reader that is polled. `take_checkpoint` is called with the barrier of a checkpoint between two polls, and behind the
+    last one as long as rows wait for other systems, which `is_settled` tells.
 
     A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
     One that was stopped is polled again when the checkpoint is aborted.
@@ -151,7 +152,9 @@ class SourceInput:
         position: ChainPosition,
         now_ms: Callable[[], int],
         take_checkpoint: Callable[[CheckpointBarrier, Arrivals], None] = lambda barrier, arrivals: None,
+        is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._is_settled = is_settled
         self._assignment = head.assignment
         self._take_checkpoint = take_checkpoint
         self._drained_for = self._stopped_for = 0
@@ -216,7 +219,7 @@ class SourceInput:
         return Pause(pause_s if self._alignment is None else min(pause_s, self._alignment.due_s()))
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
-        if not self.is_finished and not self._drained_for:
+        if not (self.is_finished and self._is_settled()) and not self._drained_for:
             self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
             if barrier.is_last:
                 self._stopped_for = barrier.checkpoint_id

@@ -95,6 +95,12 @@ def candidates(text: str) -> list[str]:
         ("SHOW CREATE |", ["CATALOG", "FUNCTION", "MODEL", "TABLE", "VIEW"]),
         ("SHOW CREATE MODEL |", ["churn"]),
         ("CREATE MODEL m |", ["INPUT"]),
+        ("CREATE MODEL m INPUT (x INT) OUTPUT (y INT) WITH ('prov|", ["'provider'"]),
+        (
+            "CREATE MODEL m INPUT (x STRING) OUTPUT (y STRING) WITH ('provider' = 'openai', 'error-handling-strategy' = '|",
+            ["'RETRY'", "'FAILOVER'", "'IGNORE'"],
+        ),
+        ("ALTER MODEL churn SET ('retry-n|", ["'retry-num'"]),
         ("ALTER MODEL churn |", ["RENAME", "RESET", "SET"]),
         ("SELECT * FROM ML_PREDICT(TABLE t, |", ["MODEL", "DESCRIPTOR"]),
         ("SELECT * FROM ML_P|", ["ML_PREDICT"]),

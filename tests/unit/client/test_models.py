@@ -186,7 +186,7 @@ def test_models_are_made_shown_and_dropped_as_flink_has_it(session: Session, dir
         ("CREATE MODEL n INPUT (x INT, y AS 2) OUTPUT (y INT) {python}", "SS3464", "y AS 2"),
         ("CREATE MODEL n {columns} WITH ('provder' = 'onnx')", "SS4005", "'provder' = 'onnx'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onx')", "SS4004", "'onx'"),
-        ("CREATE MODEL n {columns} WITH ('provider' = 'openai')", "SS4004", "'openai'"),
+        ("CREATE MODEL n {columns} WITH ('provider' = 'sagemaker')", "SS4004", "'sagemaker'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx')", "SS4005", "'provider' = 'onnx'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx', 'path' = 'nix')", "SS5088", "'nix'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx', 'pth' = 'nix')", "SS4003", "'pth'"),

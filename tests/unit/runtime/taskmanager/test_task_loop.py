@@ -708,6 +708,21 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
     assert (loop.has_room, loop.take(), log.taken()) == (True, NO_PAUSE, [("emit", ROWS)])
 
 
+def test_the_loop_takes_nothing_while_an_operator_is_full_and_ends_once_no_row_waits_for_another_system() -> (
+    None
+):
+    log = Log()
+    log.has_room = log.is_settled = False  # type: ignore[attr-defined]
+    loop = TaskLoop(source_of(Reader(ROWS, SourceStatus.END), log), log, [], lambda: 9)  # type: ignore[arg-type]
+    assert (loop.has_room, loop.take(), log.taken()) == (False, UNTIL_ROOM, [("hold_back", 9)])
+    log.has_room = True  # type: ignore[attr-defined]
+    assert (loop.has_room, loop.take(), loop.take()) == (True, NO_PAUSE, NO_PAUSE)
+    # All was read, and the rows wait.
+    assert (loop.is_finished, loop.has_room, loop.take()) == (False, False, UNTIL_ROOM)
+    log.is_settled = True  # type: ignore[attr-defined]
+    assert loop.is_finished
+
+
 def test_a_source_that_has_stopped_for_a_checkpoint_is_not_taken_for_idle() -> None:
     """The checkpoint may be aborted: the rows that it has left would be late."""
     log = Log()
