@@ -24,7 +24,7 @@ from sqlstream.planner.physical.changelog import (
 )
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import LoweredHistory
-from sqlstream.planner.physical.state_identity import identify_states
+from sqlstream.planner.physical.state_identity import Aspects, identify_states
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.relational.planner import plan_statements
 from sqlstream.planner.rules import optimise
@@ -63,7 +63,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = without_idle_keeping(physical)
     physical = drop_update_before(physical, context.connectors)
     time_zone = str(config.get(settings, "table.local-time-zone"))
-    physical = identify_states(physical, context.connectors, context.line_of, time_zone)
+    physical = identify_states(physical, context.connectors, context.line_of, time_zone, _aspects(physical))
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(
@@ -74,6 +74,15 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
         scaling,
     )
     return CompiledPlan(nodes, optimised, physical, stream_graph, with_latency_target(job_graph))
+
+
+def _aspects(sinks: tuple[PhysicalNode, ...]) -> Aspects | None:
+    """None for a query that a client reads: what goes on as another statement fills tables."""
+    if all(isinstance(s.spec, SinkSpec) and s.spec.connector == COLLECT for s in sinks):
+        return None
+    from sqlstream.planner.physical.state_aspects import aspects_of
+
+    return aspects_of
 
 
 def _lower_history(*given: Any) -> LoweredHistory:

@@ -140,6 +140,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             return verifications(statement, session)
         case (
             kinds.Explain()
+            | kinds.ExplainUpgrade()
             | kinds.ExplainWhy()
             # Nothing is written or stopped.
             | kinds.Update()

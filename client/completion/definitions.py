@@ -167,6 +167,7 @@ PHRASES = (
     "STOP JOB <job> [WITH SAVEPOINT [WITH DRAIN]]",
     "DIAGNOSE JOB <job>",
     "EXPLAIN STATE FOR JOB <job>",
+    "EXPLAIN UPGRADE FOR (JOB <job> | SAVEPOINT <file>) AS <statement>",
     "VERIFY <statement> [USING (DUCKDB | SPARK)]",
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.catalog import CatalogConflict, CatalogTable, PutObject
 from sqlstream.client.sessions.effects import changes_effects, job_effects
-from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
+from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, Text, literal_batches
 from sqlstream.client.sessions.planning import PlanningSession, check_table
 from sqlstream.errors import ErrorsAt, ExternalError, UserError
 from sqlstream.spark import refuse_launch_key
@@ -54,6 +54,7 @@ class Session(PlanningSession):
             CreateTable,
             ExecutePlan,
             Explain,
+            ExplainUpgrade,
             ExplainWhy,
             Show,
             Verify,
@@ -75,6 +76,10 @@ class Session(PlanningSession):
             from sqlstream.client.statements.why import execute_explain_why
 
             return execute_explain_why(statement, self)
+        if isinstance(statement, ExplainUpgrade):
+            from sqlstream.client.statements.upgrade import explain_upgrade
+
+            return Text(explain_upgrade(statement, self))
         if isinstance(statement, WritingStatement):
             return self._started(self.compile(statement, job_id=self.new_job_id()), statement)
         if isinstance(statement, CreateTable) and statement.query is not None:

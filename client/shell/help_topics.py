@@ -142,6 +142,7 @@ TOPICS: dict[str, Topic] = {
             "EXPLAIN [CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE] statement;",
             "EXPLAIN ANALYZE statement; runs it and tells what each operator did;",
             "EXPLAIN STATE statement; EXPLAIN STATE FOR JOB 'id'; what a job keeps, and how fast that grows;",
+            "EXPLAIN UPGRADE FOR JOB 'id' AS statement; what of the job's state a changed statement would go on with;",
             "EXPLAIN WHY query; shows the rows that made its rows; EXPLAIN WHY NOT query; shows where a row was lost;",
             "COMPILE PLAN 'file' FOR INSERT …; EXECUTE PLAN 'file'; EXPLAIN PLAN FOR 'file';",
         ),

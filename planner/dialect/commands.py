@@ -323,13 +323,21 @@ def _compile(parser: QueryParser) -> statements.CompilePlan:
 
 def _explain(
     parser: QueryParser,
-) -> statements.Explain | statements.ExplainWhy | statements.ExecutePlan | statements.DiagnoseJob:
+) -> (
+    statements.Explain
+    | statements.ExplainWhy
+    | statements.ExplainUpgrade
+    | statements.ExecutePlan
+    | statements.DiagnoseJob
+):
     first = parser.expect("EXPLAIN")
     if parser.at("STATE", "FOR"):
         parser.expect("STATE", "FOR")
         return replace(show.diagnose_job(parser, first), is_of_state=True)
     if parser.accept("WHY"):
         return _explain_why(parser, first)
+    if parser.accept("UPGRADE"):
+        return _explain_upgrade(parser, first)
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
         return replace(execute_plan(parser, first), is_explained=True)
@@ -359,6 +367,26 @@ def _explain_why(parser: QueryParser, first: Token) -> statements.ExplainWhy:
     if not isinstance(target, statements.Query):
         raise parser.refusal("EXPLAIN WHY explains the rows of a query", start, hint)
     return statements.ExplainWhy(*extent(parser, first), target=target, is_negated=is_negated)
+
+
+def _explain_upgrade(parser: QueryParser, first: Token) -> statements.ExplainUpgrade:
+    """Read from behind EXPLAIN UPGRADE: FOR { JOB 'id' | SAVEPOINT 'path' } AS statement."""
+    parser.expect("FOR", hint="write EXPLAIN UPGRADE FOR JOB 'id' AS INSERT INTO …")
+    is_savepoint = parser.accept("SAVEPOINT")
+    if is_savepoint:
+        place = parser.string("the path of the savepoint in single quotes")
+    else:
+        parser.expect("JOB", hint="name what goes on: JOB 'id' or SAVEPOINT 'path'")
+        place = show.job_id(parser)
+    parser.expect("AS", hint="the changed statement comes behind AS: AS INSERT INTO …")
+    target = _explained(parser, "what goes on from state is an INSERT, a STATEMENT SET or a query")
+    return statements.ExplainUpgrade(
+        *extent(parser, first),
+        target=target,
+        place=place.text,
+        place_span=token_span(place),
+        is_savepoint=is_savepoint,
+    )
 
 
 def _created(parser: QueryParser) -> statements.CreateTable:

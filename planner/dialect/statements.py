@@ -658,6 +658,16 @@ class ExplainWhy(Statement, frozen=True):
     is_negated: bool = False
 
 
+class ExplainUpgrade(Statement, frozen=True):
+    """EXPLAIN UPGRADE FOR { JOB 'id' | SAVEPOINT 'path' } AS statement: what of the state the statement would go on with. `place`
+    is the id or the path."""
+
+    target: WritingStatement
+    place: str
+    place_span: Span
+    is_savepoint: bool = False
+
+
 class Verify(Statement, frozen=True):
     """VERIFY query [USING duckdb | spark]: whether the query has the same rows as a stream and in batch.
 

@@ -272,21 +272,27 @@ def _join(spec: Joining, left: Meaning, right: Meaning, time_zone: str) -> Meani
 def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
     """A join without the condition that its pairs pass, besides equal keys and close times."""
     pairs = sorted(zip(left.of(spec.left_keys), right.of(spec.right_keys), strict=True))
-    time: list[Any] = []
-    if isinstance(spec, specs.IntervalJoinSpec):
-        times = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
-        time = [*times, spec.lower_ms, spec.upper_ms, spec.is_event_time]
-    elif isinstance(spec, specs.WindowJoinSpec):
-        time = [
-            left.of([spec.left_window_start_column, spec.left_window_end_column]),
-            right.of([spec.right_window_start_column, spec.right_window_end_column]),
-        ]
-    elif isinstance(spec, specs.TemporalJoinSpec):
-        time = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
-    elif isinstance(spec, specs.SnapshotJoinSpec):
-        time = [right.columns[spec.right_time_column]]
     kind = [type(spec).__name__, spec.kind.value]
-    return digest_of(kind, left.rows, right.rows, pairs, time)
+    return digest_of(kind, left.rows, right.rows, pairs, times_meaning(spec, left, right))
+
+
+def times_meaning(spec: Joining, left: Meaning, right: Meaning) -> list[Any]:
+    """How close the times of a pair are."""
+    match spec:
+        case specs.IntervalJoinSpec():
+            times = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
+            return [*times, spec.lower_ms, spec.upper_ms, spec.is_event_time]
+        case specs.WindowJoinSpec():
+            return [
+                left.of([spec.left_window_start_column, spec.left_window_end_column]),
+                right.of([spec.right_window_start_column, spec.right_window_end_column]),
+            ]
+        case specs.TemporalJoinSpec():
+            return [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
+        case specs.SnapshotJoinSpec():
+            return [right.columns[spec.right_time_column]]
+        case _:
+            return []
 
 
 def _lookup_join(spec: specs.LookupJoinSpec, left: Meaning, time_zone: str) -> Meaning:

@@ -13,7 +13,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.expressions import inputs_of
 from sqlstream.functions.aggregates import accumulator_fields
-from sqlstream.graph.state_identity import KeptRows, StateIdentity
+from sqlstream.graph.state_identity import Aspect, KeptRows, StateIdentity
 from sqlstream.planner.physical.description import (
     call_in_words,
     describe_calls,
@@ -45,6 +45,7 @@ from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
 
 Lines = Callable[[Span], int]
+Aspects = Callable[[PhysicalNode, Mapping[int, Meaning], str], tuple[Aspect, ...]]
 
 
 def identify_states(
@@ -52,9 +53,10 @@ def identify_states(
     connectors: Mapping[str, ConnectorDescriptor],
     line_of: Lines,
     time_zone: str,
+    aspects: Aspects | None = None,
 ) -> tuple[PhysicalNode, ...]:
     """The plan with the `state` of every operator that keeps some; shared nodes stay shared. `line_of` tells the line of a place
-    in the statement, and `time_zone` is the session's.
+    in the statement, and `time_zone` is the session's. `aspects` tells those of a state.
 
     The plan has its changelog modes, on which depends what an operator keeps."""
     meanings = meanings_of(sinks, time_zone)
@@ -76,6 +78,7 @@ def identify_states(
                 _parts(node, read),
                 conditions,
                 _rows(node, read),
+                aspects(node, meanings, time_zone) if aspects is not None else (),
             )
         rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, state=state)
     return tuple(rebuilt[id(sink)] for sink in sinks)
@@ -369,14 +372,14 @@ def _title(node: PhysicalNode) -> str:
         ):
             return _join(node, spec)
         case specs.RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
-            keys = _bare(describe_columns(spec.partition_keys, node.inputs[0].node.schema))
+            keys = bare(describe_columns(spec.partition_keys, node.inputs[0].node.schema))
             return f"the rows of each primary key ({keys})"
         case specs.RankSpec() | specs.DeduplicateSpec() | specs.WindowRankSpec() as spec:
-            return _rank(_written(node.inputs[0].node), spec)
+            return _rank(written(node.inputs[0].node), spec)
         case specs.SortSpec() | specs.TemporalSortSpec() as spec:
-            return f"ORDER BY {_bare(describe_order(spec.order, node.schema))}"
+            return f"ORDER BY {bare(describe_order(spec.order, node.schema))}"
         case specs.OverSpec() as spec:
-            return _over(_written(node.inputs[0].node), spec)
+            return _over(written(node.inputs[0].node), spec)
         case specs.LimitSpec() as spec:
             return f"LIMIT {spec.fetch}"
         case specs.IterateSpec() as spec:
@@ -385,25 +388,25 @@ def _title(node: PhysicalNode) -> str:
             return node.name
 
 
-def _bare(bracketed: str) -> str:
+def bare(bracketed: str) -> str:
     return bracketed[1:-1]
 
 
-def _read(node: PhysicalNode) -> tuple[Any, Schema]:
+def read_of(node: PhysicalNode) -> tuple[Any, Schema]:
     """The spec of an aggregation, and the columns that it names."""
     spec = reading_spec(node)
     below = node if spec is node.spec else local_phase(node)
-    return spec, _written(below.inputs[0].node)
+    return spec, written(below.inputs[0].node)
 
 
-def _written(node: PhysicalNode) -> Schema:
+def written(node: PhysicalNode) -> Schema:
     """The columns of a node, in which those that have no name of the user's are what they compute."""
     if isinstance(node.spec, specs.CalcSpec):
-        below = _written(node.inputs[0].node)
+        below = written(node.inputs[0].node)
         texts = [describe_expression(p, below) for p in node.spec.projections]
     elif isinstance(node.spec, specs.GroupAggregateSpec | specs.WindowAggregateSpec):
-        spec, below = _read(node)
-        calls = [_bare(describe_calls((c,), below)) for c in spec.aggregates]
+        spec, below = read_of(node)
+        calls = [bare(describe_calls((c,), below)) for c in spec.aggregates]
         texts = [*(below.names[k] for k in spec.keys), *calls]
     else:
         return node.schema
@@ -422,9 +425,9 @@ def _table(node: PhysicalNode) -> str:
 
 
 def _aggregate(node: PhysicalNode) -> str:
-    spec, schema = _read(node)
-    keys = _bare(describe_columns(spec.keys, schema))
-    calls = _bare(describe_calls(spec.aggregates, schema))
+    spec, schema = read_of(node)
+    keys = bare(describe_columns(spec.keys, schema))
+    calls = bare(describe_calls(spec.aggregates, schema))
     if isinstance(spec, specs.WindowAggregateSpec):
         keys = f"{keys}, {spec.window}" if keys else str(spec.window)
     elif not calls:
@@ -435,23 +438,31 @@ def _aggregate(node: PhysicalNode) -> str:
 
 
 def _join(node: PhysicalNode, spec: Joining) -> str:
-    left, right = (_written(i.node) for i in node.inputs)
+    left, right = (written(i.node) for i in node.inputs)
     pairs = zip(spec.left_keys, spec.right_keys, strict=True)
     parts = [f"{left.names[a]} = {right.names[b]}" for a, b in pairs]
-    if isinstance(spec, specs.IntervalJoinSpec):
-        times = f"{left.names[spec.left_time_column]} - {right.names[spec.right_time_column]}"
-        parts.append(f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms")
-    elif isinstance(spec, specs.TemporalJoinSpec):
-        parts.append(f"{right.names[spec.right_time_column]} AS OF {left.names[spec.left_time_column]}")
-    elif isinstance(spec, specs.SnapshotJoinSpec):
-        parts.append(f"SNAPSHOT BY {right.names[spec.right_time_column]}")
-    elif isinstance(spec, specs.WindowJoinSpec):
-        ends = left.names[spec.left_window_end_column], right.names[spec.right_window_end_column]
-        parts.append(f"{ends[0]} = {ends[1]}")
+    if times := times_text(spec, left, right):
+        parts.append(times)
     if spec.condition is not None:
         parts.append(describe_expression(spec.condition, left.concat(right)))
     kind = "JOIN" if spec.kind is specs.JoinKind.INNER else f"{spec.kind.value} JOIN"
     return f"{kind} ON {' AND '.join(parts) or 'TRUE'}"
+
+
+def times_text(spec: Joining, left: Schema, right: Schema) -> str:
+    """How close the times of a pair are; empty for a join that asks nothing of them."""
+    match spec:
+        case specs.IntervalJoinSpec():
+            times = f"{left.names[spec.left_time_column]} - {right.names[spec.right_time_column]}"
+            return f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms"
+        case specs.TemporalJoinSpec():
+            return f"{right.names[spec.right_time_column]} AS OF {left.names[spec.left_time_column]}"
+        case specs.SnapshotJoinSpec():
+            return f"SNAPSHOT BY {right.names[spec.right_time_column]}"
+        case specs.WindowJoinSpec():
+            return f"{left.names[spec.left_window_end_column]} = {right.names[spec.right_window_end_column]}"
+        case _:
+            return ""
 
 
 def _rank(schema: Schema, spec: specs.RankSpec | specs.DeduplicateSpec | specs.WindowRankSpec) -> str:
@@ -461,19 +472,17 @@ def _rank(schema: Schema, spec: specs.RankSpec | specs.DeduplicateSpec | specs.W
         order = f"{time} {'DESC' if spec.keep is specs.Keep.LAST else 'ASC'}"
     else:
         keys, last = spec.partition_keys, spec.rank_end
-        order = _bare(describe_order(spec.order, schema))
+        order = bare(describe_order(spec.order, schema))
     if isinstance(spec, specs.WindowRankSpec):
         keys = (spec.window_start_column, spec.window_end_column, *keys)
-    partition = f"PARTITION BY {_bare(describe_columns(keys, schema))} " if keys else ""
+    partition = f"PARTITION BY {bare(describe_columns(keys, schema))} " if keys else ""
     return f"ROW_NUMBER() OVER ({partition}ORDER BY {order}) <= {last}"
 
 
 def _over(schema: Schema, spec: specs.OverSpec) -> str:
     parts = (
-        [f"PARTITION BY {_bare(describe_columns(spec.partition_keys, schema))}"]
-        if spec.partition_keys
-        else []
+        [f"PARTITION BY {bare(describe_columns(spec.partition_keys, schema))}"] if spec.partition_keys else []
     )
     if spec.order:
-        parts.append(f"ORDER BY {_bare(describe_order(spec.order, schema))}")
+        parts.append(f"ORDER BY {bare(describe_order(spec.order, schema))}")
     return f"{', '.join(call_in_words(c, schema) for c in spec.calls)} OVER ({' '.join(parts)})"

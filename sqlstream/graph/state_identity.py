@@ -25,6 +25,32 @@ class KeptRows(msgspec.Struct, frozen=True):
         return tuple(places[meaning].pop(0) for meaning in self.columns)
 
 
+class Aspect(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the things that a state means: `name` is one of ASPECTS, and `parts` are digests, each with its SQL. Parts of equal
+    digests mean the same, whatever they are called. `side` says which input of several, "left" or "right"."""
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    side: str = ""
+
+
+ASPECTS = {
+    "rows": "what it reads",
+    "filter": "the filter below it",
+    "keys": "its keys",
+    "calls": "its calls",
+    "windows": "its windows",
+    "condition": "its condition",
+    "order": "its order",
+    "limit": "how many rows it keeps",
+    "columns": "its columns",
+    "kind": "its kind",
+    "changes": "what comes to it",
+    "operator": "the operator",
+}
+"""By the names of aspects, how a sentence about one begins."""
+
+
 class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """`id` is a digest of what the state means. It leaves out names, places in the text, sinks, and options that do not change
     what rows mean; several operators of a job may share it. Then `feeds` tells them apart: the tables that the operator's rows
@@ -35,7 +61,9 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `sql` is the operator in SQL, and `line` its line in the statement, 0 where unknown: both are for people. `parts` are the
     tables of the operator whose names come from columns of the statement, in the order of its calls. `rows` are those whose
-    columns come from it: their order counts for nothing."""
+    columns come from it: their order counts for nothing.
+
+    `aspects` are for people, too: they say of two states of other ids what differs between them."""
 
     id: str
     sql: str
@@ -44,6 +72,7 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     parts: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     rows: tuple[KeptRows, ...] = ()
+    aspects: tuple[Aspect, ...] = ()
 
     @property
     def title(self) -> str:

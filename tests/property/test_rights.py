@@ -140,6 +140,9 @@ def _wrapped() -> Iterator[Needs]:
             yield f"COMPILE PLAN '{{0}}/new.json' FOR {written}", (wanted & _PLANNING) | {F}
             yield f"COMPILE AND EXECUTE PLAN '{{0}}/new.json' FOR {written}", wanted | {F}
         yield both.replace("OVERWRITE", "INTO"), needs | {W}
+    for written, needs in (*QUERIES, *INSERTS):
+        yield f"EXPLAIN UPGRADE FOR JOB '{{1}}' AS {written}", needs & _PLANNING
+        yield f"EXPLAIN UPGRADE FOR SAVEPOINT '{{0}}/in' AS {written}", (needs & _PLANNING) | {F}
     for change, needs in (*QUERIES, *INSERTS, *CHANGES):
         yield f"EXPLAIN {change}", needs & _PLANNING
         yield f"EXPLAIN STATE {change}", needs & _PLANNING

@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sqlstream.graph.artifacts import PYTHON
+from sqlstream.graph.artifacts import PYTHON, Artifact
+from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.operator_inputs import OperatorInputs, operator_inputs
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import (
     CheckpointManifest,
     OperatorIdentity,
@@ -21,6 +23,7 @@ from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import Posit
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.metrics import add_operators, counters_of
+from sqlstream.specs import BackfillSpec, SourceSpec, ValuesSpec
 
 
 def build_manifest(
@@ -48,7 +51,7 @@ def build_manifest(
         restored_from,
         job.config,
         is_drained=pending.is_drain,
-        artifacts=tuple(a for a in job.artifacts if not a.name.startswith(PYTHON)),
+        artifacts=_own_artifacts(job),
     )
 
 
@@ -66,15 +69,18 @@ def _vertex_state(
         vertex.name,
         vertex.parallelism,
         vertex.max_parallelism,
-        tuple(
-            OperatorIdentity(o.id, o.uid, o.name, o.description, o.state, inputs[o.id])
-            for o in vertex.operators
-        ),
+        _identities(vertex, inputs),
         tuple(
             _with_counts(s, ack.state if ack is not None else None)
             for s, ack in zip(subtasks, acknowledgements, strict=True)
         ),
         tuple(ack is None for ack in acknowledgements),
+    )
+
+
+def _identities(vertex: JobVertex, inputs: Mapping[int, OperatorInputs]) -> tuple[OperatorIdentity, ...]:
+    return tuple(
+        OperatorIdentity(o.id, o.uid, o.name, o.description, o.state, inputs[o.id]) for o in vertex.operators
     )
 
 
@@ -84,6 +90,54 @@ def _with_counts(subtask: ExecutionVertex, saved: SubtaskState | None) -> Subtas
         metrics = subtask.execution.metrics
         saved = SubtaskState(counted=counters_of(metrics.operators) if metrics is not None else {})
     return replace(saved, counted=add_operators(subtask.counted, saved.counted))
+
+
+def foreseen_manifest(job: JobGraph) -> CheckpointManifest:
+    """The savepoint of a job that runs, as far as its graph tells: every operator that may have state has some, and each source
+    stands at a place of its own."""
+    inputs = operator_inputs(job)
+    vertices = []
+    for vertex in job.vertices:
+        reads = isinstance(vertex.operators[0].spec, SourceSpec | ValuesSpec | BackfillSpec)
+        saved = SubtaskState(
+            tuple(
+                SavedOperator(o.id, (TableState("", True, (_SOMETHING,)),))
+                for o in vertex.operators
+                if o.spec.kept_state()
+            ),
+            splits=({"vertex": vertex.id},) if reads else None,
+        )
+        vertices.append(
+            VertexState(
+                vertex.id,
+                vertex.name,
+                vertex.parallelism,
+                vertex.max_parallelism,
+                _identities(vertex, inputs),
+                (saved,) * vertex.parallelism,
+                (False,) * vertex.parallelism,
+            )
+        )
+    return CheckpointManifest(
+        job.job_id,
+        job.name,
+        0,
+        CheckpointKind.SAVEPOINT,
+        0,
+        0,
+        tuple(vertices),
+        {},
+        (),
+        config=job.config,
+        artifacts=_own_artifacts(job),
+    )
+
+
+def _own_artifacts(job: JobGraph) -> tuple[Artifact, ...]:
+    return tuple(a for a in job.artifacts if not a.name.startswith(PYTHON))
+
+
+_SOMETHING = StateSegment("", 0, 0, 0, 1, 0, 0)
 
 
 def restorable_vertices(manifest: CheckpointManifest) -> dict[str, RestorableVertex]:

@@ -96,27 +96,37 @@ def _has_keys_of(state: StateIdentity, claim: Claim) -> bool:
     return saved is not None and set(saved.conditions) <= set(state.conditions)
 
 
-def left_out(manifest: CheckpointManifest, claims: dict[int, Claim]) -> tuple[str, ...]:
-    """The titles of the operators whose state no operator of the job goes on with."""
+def unclaimed(manifest: CheckpointManifest, claims: dict[int, Claim]) -> tuple[OperatorIdentity, ...]:
+    """The operators whose state no operator of the job goes on with."""
     claimed = {c.operator.id for c in claims.values()}
     return tuple(
-        o.title
+        o
         for v in manifest.vertices
         for o in v.operators
         if o.id not in claimed and _has_state(manifest, v, o)
     )
 
 
-def begun_empty(job: JobGraph, claims: dict[int, Claim]) -> tuple[str, ...]:
-    """The titles of the operators that keep rows, or read them, and have no state to go on with."""
+def left_out(manifest: CheckpointManifest, claims: dict[int, Claim]) -> tuple[str, ...]:
+    """The titles of these."""
+    return tuple(o.title for o in unclaimed(manifest, claims))
+
+
+def without_state(job: JobGraph, claims: dict[int, Claim]) -> tuple[ChainedOperator, ...]:
+    """The operators that keep rows, or read them, and have no state to go on with."""
     return tuple(
-        o.state.title
+        o
         for v in job.vertices
         for o in v.operators
         if o.state is not None
         and o.id not in claims
         and not isinstance(o.spec, SinkSpec | WatermarkAssignerSpec)
     )
+
+
+def begun_empty(job: JobGraph, claims: dict[int, Claim]) -> tuple[str, ...]:
+    """The titles of these."""
+    return tuple(state_of(o).title for o in without_state(job, claims))
 
 
 def _has_state(manifest: CheckpointManifest, vertex: VertexState, operator: OperatorIdentity) -> bool:

@@ -12,6 +12,7 @@ from sqlstream.planner.dialect.statements import (
     DescribeJob,
     DiagnoseJob,
     Explain,
+    ExplainUpgrade,
     ExplainWhy,
     Insert,
     Query,
@@ -325,3 +326,38 @@ def test_statements_that_are_not_built_are_named_and_refused(text: str) -> None:
         parse_statement(text)
     assert raised.value.code == "SS1002"
     assert raised.value.span is not None
+
+
+def test_explain_upgrade_names_a_job_or_a_savepoint_and_the_statement() -> None:
+    text = "EXPLAIN UPGRADE FOR JOB 'a1' AS INSERT INTO t SELECT 1"
+    found = parse_statement(text)
+    assert isinstance(found, ExplainUpgrade)
+    assert (found.place, found.place_span, found.is_savepoint) == ("a1", Span(24, 28), False)
+    assert isinstance(found.target, Insert)
+    assert found.target.text == "INSERT INTO t SELECT 1"
+    saved = parse_statement(
+        "EXPLAIN UPGRADE FOR SAVEPOINT '/s' AS STATEMENT SET BEGIN INSERT INTO t SELECT 1; END"
+    )
+    assert isinstance(saved, ExplainUpgrade)
+    assert (saved.place, saved.is_savepoint, type(saved.target)) == ("/s", True, StatementSet)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("EXPLAIN UPGRADE JOB 'a' AS SELECT 1", "write EXPLAIN UPGRADE FOR JOB 'id' AS INSERT INTO …"),
+        ("EXPLAIN UPGRADE FOR 'a' AS SELECT 1", "name what goes on: JOB 'id' or SAVEPOINT 'path'"),
+        (
+            "EXPLAIN UPGRADE FOR JOB 'a' INSERT INTO t SELECT 1",
+            "the changed statement comes behind AS: AS INSERT INTO …",
+        ),
+        (
+            "EXPLAIN UPGRADE FOR JOB 'a' AS DROP TABLE t",
+            "what goes on from state is an INSERT, a STATEMENT SET or a query",
+        ),
+    ],
+)
+def test_a_wrong_explain_upgrade_says_how_to_write_it(text: str, hint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_statement(text)
+    assert refused.value.hint == hint
