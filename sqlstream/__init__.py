@@ -7,7 +7,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _DBAPI_NAMES = (
-    *("apilevel", "threadsafety", "paramstyle", "connect", "connect_async", "RowKind"),
+    *("apilevel", "threadsafety", "paramstyle", "connect", "connect_async"),
     *("Connection", "Cursor", "AsyncConnection", "AsyncCursor"),
     *(
         "Warning",
@@ -34,10 +34,13 @@ _PROCESS_NAMES = (
         "PASS_COLUMNS_THROUGH",
         "REQUIRE_ON_TIME",
         "SUPPORT_UPDATES",
+        "Change",
         "Deletion",
         "SideOutput",
     ),
 )
+
+_CHANGELOG_NAMES = ("ChangelogMode", "RowKind")
 
 _MODEL_NAMES = ("PredictFunction",)
 
@@ -46,7 +49,7 @@ _TABLE_NAMES = (
     *("cumulate", "hop", "session", "sql_functions", "tumble"),
 )
 
-_NAMES = (*_DBAPI_NAMES, *_FUNCTION_NAMES, *_MODEL_NAMES, *_PROCESS_NAMES, *_TABLE_NAMES)
+_NAMES = (*_DBAPI_NAMES, *_CHANGELOG_NAMES, *_FUNCTION_NAMES, *_MODEL_NAMES, *_PROCESS_NAMES, *_TABLE_NAMES)
 
 __all__ = ["__version__", *_NAMES]
 
@@ -56,6 +59,8 @@ def __getattr__(name: str) -> Any:
     package imports none of the others, and every process of a cluster imports this package."""
     if name in _FUNCTION_NAMES:
         module = "sqlstream.python_functions"
+    elif name in _CHANGELOG_NAMES:
+        module = "sqlstream.changelog"
     elif name in _MODEL_NAMES:
         module = "sqlstream.models"
     elif name in _PROCESS_NAMES:

@@ -1,5 +1,7 @@
 """What __init__.py loads when it is used, for editors and type checkers: imports there would load all of it."""
 
+from sqlstream.changelog import ChangelogMode as ChangelogMode
+from sqlstream.changelog import RowKind as RowKind
 from sqlstream.client.dbapi import *  # noqa: F403
 from sqlstream.client.dbapi import apilevel as apilevel
 from sqlstream.client.dbapi import paramstyle as paramstyle
@@ -12,6 +14,7 @@ from sqlstream.process_functions import REQUIRE_ON_TIME as REQUIRE_ON_TIME
 from sqlstream.process_functions import ROW_SEMANTIC_TABLE as ROW_SEMANTIC_TABLE
 from sqlstream.process_functions import SET_SEMANTIC_TABLE as SET_SEMANTIC_TABLE
 from sqlstream.process_functions import SUPPORT_UPDATES as SUPPORT_UPDATES
+from sqlstream.process_functions import Change as Change
 from sqlstream.process_functions import Deletion as Deletion
 from sqlstream.process_functions import ListState as ListState
 from sqlstream.process_functions import MapState as MapState

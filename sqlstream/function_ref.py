@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from sqlstream.changelog import ChangelogMode
 from sqlstream.types import LogicalType
 
 ARGUMENTS_MAX = 255
@@ -67,12 +68,18 @@ class DeclaredOutput(msgspec.Struct, frozen=True):
 
 
 class DeclaredProcess(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a process table function has besides a result and arguments. `deletes_rows`: its output is a changelog."""
+    """What a process table function has besides a result and arguments. `deletes_rows`: its `mode` is RETRACT."""
 
     tables: tuple[DeclaredTable, ...]
     states: tuple[DeclaredState, ...] = ()
     deletes_rows: bool = False
     outputs: tuple[DeclaredOutput, ...] = ()
+    changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+
+    @property
+    def mode(self) -> ChangelogMode:
+        """Of the output of `result_type`."""
+        return ChangelogMode.RETRACT if self.deletes_rows else self.changelog_mode
 
 
 class InspectedFunction(msgspec.Struct, frozen=True, omit_defaults=True):

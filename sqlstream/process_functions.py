@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.changelog import RowKind
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.function_ref import (
     DEFAULT_TTL,
@@ -288,11 +288,27 @@ class MapState(_State):
         raise self._unbound()
 
 
-class Deletion:
-    """What `eval` and `on_timer` yield by row to delete a row that the function has put out, of a class with `deletes_rows`."""
+class Change:
+    """What `eval` and `on_timer` yield by row for a row of this kind, of a class with a `changelog_mode`. A plain row is an
+    INSERT."""
 
-    def __init__(self, row: Any) -> None:
-        self.row = row
+    __slots__ = ("kind", "row")
+
+    def __init__(self, kind: RowKind, row: Any) -> None:
+        self.kind, self.row = RowKind(kind), row
+
+
+KEY_ALONE: Any = object()
+"""The row of a deletion that names none."""
+
+
+class Deletion(Change):
+    """A DELETE of a row that the function has put out. With UPSERT it names no row: that of the key goes."""
+
+    __slots__ = ()
+
+    def __init__(self, row: Any = KEY_ALONE) -> None:
+        super().__init__(RowKind.DELETE, row)
 
 
 class Context(Protocol):
@@ -369,12 +385,17 @@ class Context(Protocol):
         *,
         rows: Array | None = None,
         keys: Keys | None = None,
+        kinds: Array | Sequence[RowKind] | RowKind | None = None,
         deletes: Array | bool | None = None,
         output: SideOutput | None = None,
     ) -> None:
         """Put out rows: a mapping of names to columns, a record batch, or a list of columns. Each belongs to the row of the batch
-        at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`. `deletes`, of a class
-        with `deletes_rows`, says which of them are deleted instead of added. `output` is a side output that they go to."""
+        at the same place, to the one whose number `rows` has, or to the key at the same place of `keys`. `output` is a side
+        output that they go to.
+
+        `kinds`, of a class with a `changelog_mode`, are their RowKinds: an UPDATE_BEFORE stands directly before its UPDATE_AFTER.
+        `deletes` says which of them are deleted instead of added. With UPSERT `columns` may be None where all are deleted: the
+        keys say which."""
 
     def register_on_time(self, *arguments: Any, keys: Keys | None = None) -> None:
         """`([name,] time)`: have `on_timer` called when the watermark has passed the time, of each of `keys` (by default all, in
@@ -406,8 +427,11 @@ class ProcessTableFunction:
 
     result_type: TypeText = ""
     deterministic = True
+    changelog_mode = ChangelogMode.INSERT_ONLY
+    """RETRACT: it may update and delete rows that it has put out, each of which it names. UPSERT: a row replaces the one of its
+    key, which are the values of PARTITION BY; a deletion needs the key alone. (Flink: ChangelogFunction)"""
     deletes_rows = False
-    """Whether it may delete rows that it has put out: its output is then a changelog, of rows that are added and deleted."""
+    """Another word for RETRACT."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         """AttributeError for a value in the place of a state, which no checkpoint would hold."""
@@ -479,6 +503,21 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         raise DeclarationError("on_timer and on_late are for tables with SET_SEMANTIC_TABLE")
     if "on_timer" in methods and any(PASS_COLUMNS_THROUGH in t.traits for t in tables):
         raise DeclarationError("PASS_COLUMNS_THROUGH is for functions without timers, which have no row")
+    mode = cls.changelog_mode
+    if not isinstance(mode, ChangelogMode):
+        raise DeclarationError(
+            f"changelog_mode is one of {', '.join(f'ChangelogMode.{m.name}' for m in ChangelogMode)}"
+        )
+    if cls.deletes_rows and mode is ChangelogMode.UPSERT:
+        raise DeclarationError("deletes_rows is RETRACT, and changelog_mode UPSERT: leave one of them out")
+    if mode is ChangelogMode.UPSERT and not all(is_set):
+        raise DeclarationError("with UPSERT rows have keys: declare the table as SET_SEMANTIC_TABLE")
+    if (cls.deletes_rows or not mode.is_insert_only) and any(
+        PASS_COLUMNS_THROUGH in t.traits for t in tables
+    ):
+        raise DeclarationError(
+            "PASS_COLUMNS_THROUGH is for functions that only add rows: what is deleted came of another row"
+        )
     required = [isinstance(a, TableArgument) or not a.is_optional for a in arguments]
     if sorted(required, reverse=True) != required:
         raise DeclarationError("arguments with a default stand behind the others")
@@ -487,6 +526,7 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         tuple(DeclaredState(s.name, s.shape, s.type, s.ttl_ms) for s in states),
         bool(cls.deletes_rows),
         tuple(DeclaredOutput(o.name, o.type) for o in outputs),
+        mode,
     )
     declared = InspectedFunction(
         FunctionKind.PROCESS_TABLE,
@@ -539,6 +579,7 @@ __all__ = [
     "SET_SEMANTIC_TABLE",
     "SUPPORT_UPDATES",
     "ArgumentTrait",
+    "Change",
     "Context",
     "Deletion",
     "Keys",

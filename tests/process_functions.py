@@ -16,6 +16,8 @@ from sqlstream import (
     ROW_SEMANTIC_TABLE,
     SET_SEMANTIC_TABLE,
     SUPPORT_UPDATES,
+    Change,
+    ChangelogMode,
     Deletion,
     ListState,
     MapState,
@@ -443,3 +445,104 @@ class SiftedByRow(ProcessTableFunction):
 
     def on_timer(self, ctx):
         yield self.time(ctx.time_ms)
+
+
+class Extremes(ProcessTableFunction):
+    """The least and the greatest value of each key and their number, of keys whose sum is odd; rows replace each other by key."""
+
+    result_type = "ROW<low BIGINT NOT NULL, high BIGINT, n BIGINT>"
+    changelog_mode = ChangelogMode.UPSERT
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    held = ValueState("ROW<low BIGINT, high BIGINT, n BIGINT, total BIGINT>")
+    gone = SideOutput("ROW<total BIGINT>")
+
+    def eval(self, ctx, row):
+        v, old = row["v"], self.held.value
+        new = {"low": v, "high": v, "n": 1, "total": v}
+        if old is not None:
+            new = {"low": min(v, old["low"]), "high": max(v, old["high"]),
+                   "n": old["n"] + 1, "total": old["total"] + v}  # fmt: skip
+        self.held.value = new
+        yield from self.changes(old, new)
+
+    def changes(self, old, new):
+        if new["total"] % 2:
+            yield Change(RowKind.UPDATE_AFTER, (new["low"], new["high"], new["n"]))
+        elif old is not None and old["total"] % 2:
+            yield Deletion()
+            yield self.gone(new["total"])
+
+
+class ExtremesRetracted(Extremes):
+    """The same, which names the rows that it takes back."""
+
+    changelog_mode = ChangelogMode.RETRACT
+
+    def changes(self, old, new):
+        was = old is not None and old["total"] % 2
+        before = (old["low"], old["high"], old["n"]) if was else None
+        after = (new["low"], new["high"], new["n"]) if new["total"] % 2 else None
+        if was and after:
+            yield Change(RowKind.UPDATE_BEFORE, before)
+            yield Change(RowKind.UPDATE_AFTER, after)
+        elif was:
+            yield Deletion(before)
+            yield self.gone(new["total"])
+        elif after:
+            yield after
+
+
+class ExtremesInBatches(ProcessTableFunction):
+    """The same as Extremes, on whole batches."""
+
+    result_type = "ROW<low BIGINT NOT NULL, high BIGINT, n BIGINT>"
+    changelog_mode = ChangelogMode.UPSERT
+    input = TableArgument(SET_SEMANTIC_TABLE)
+    low = ValueState("BIGINT", default=2**62)
+    high = ValueState("BIGINT", default=-(2**62))
+    n = ValueState("BIGINT", default=0)
+    total = ValueState("BIGINT", default=0)
+
+    def on_batch(self, ctx, batch):
+        low, high, n, self.before = self.added(ctx, batch.column("v").to_numpy())
+        self.put_out(ctx, [low, high, n], self.total.get(ctx.keys).to_numpy() % 2 == 1)
+
+    def added(self, ctx, values):
+        """(low, high, number) of each key now, and the same before."""
+        states = (self.low, self.high, self.n, self.total)
+        before = [state.get(ctx.keys).to_numpy() for state in states]
+        low, high, n, total = (column.copy() for column in before)
+        np.minimum.at(low, ctx.groups, values)
+        np.maximum.at(high, ctx.groups, values)
+        np.add.at(total, ctx.groups, values)
+        n += ctx.row_counts
+        for state, column in zip(states, (low, high, n, total), strict=True):
+            state.put(ctx.keys, column)
+        return low, high, n, before
+
+    def put_out(self, ctx, columns, is_odd):
+        odd, even = np.flatnonzero(is_odd), np.flatnonzero(~is_odd)
+        ctx.emit([c[odd] for c in columns], keys=ctx.keys.take(odd), kinds=RowKind.UPDATE_AFTER)
+        was = even[(self.before[3] % 2 == 1)[even]]
+        ctx.emit(None, keys=ctx.keys.take(was), kinds=[RowKind.DELETE] * len(was))
+
+
+class ExtremesRetractedInBatches(ExtremesInBatches):
+    """The same as ExtremesRetracted, on whole batches: all rows of a batch with their kinds."""
+
+    changelog_mode = ChangelogMode.RETRACT
+
+    def put_out(self, ctx, columns, is_odd):
+        was = self.before[3] % 2 == 1
+        # Behind each other what a key had, and what it has.
+        rows = [np.column_stack(pair).ravel() for pair in zip(self.before[:3], columns, strict=True)]
+        kept = np.column_stack([was, is_odd]).ravel()
+        kinds = np.tile(np.array([RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER], dtype=np.int8), len(was))
+        keys = ctx.keys.take(np.repeat(np.arange(len(was)), 2)[kept])
+        ctx.emit([row[kept] for row in rows], keys=keys, kinds=pa.array(kinds[kept]))
+
+
+class Freed(Extremes):
+    """Extremes that may be called without keys."""
+
+    input = TableArgument(SET_SEMANTIC_TABLE, OPTIONAL_PARTITION_BY)

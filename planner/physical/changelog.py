@@ -69,7 +69,7 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
                 can[id(node)] = True
             case specs.DeduplicateSpec() | specs.MarkChangesSpec() | specs.ChangelogNormalizeSpec():
                 can[id(node)] = True
-            case specs.SourceSpec() | specs.FromChangelogSpec():
+            case specs.SourceSpec() | specs.FromChangelogSpec() | specs.ProcessTableSpec():
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
             case specs.CalcSpec() if not _keeps_updates(node):
                 can[id(node)] = node.traits.is_insert_only

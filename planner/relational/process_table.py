@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sqlstream.errors import UserError
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import FunctionRef
 from sqlstream.graph.stream_graph import FORWARD
@@ -17,6 +18,7 @@ from sqlstream.planner.physical.planning import Planning, hash_or_singleton, ove
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.scan import normalized
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.process_table import ProcessInput, ProcessOutputSpec, ProcessTableSpec, output_places
 from sqlstream.types import TINYINT
@@ -134,11 +136,12 @@ def chosen_schema(ref: FunctionRef, reads: tuple[ProcessInput, ...], made: Schem
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ProcessOutput(base.SingleInputNode):
     """The rows of one output of a function that has several: these columns. `name` is that of a side output, whose number is
-    positive."""
+    positive. With `keys`, columns of the input, a row replaces the one of its key."""
 
     number: int
     name: str
     columns: tuple[int, ...]
+    keys: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, function: ProcessTable, name: str) -> ProcessOutput:
@@ -151,6 +154,9 @@ class ProcessOutput(base.SingleInputNode):
             number=number,
             name=name,
             columns=output_places(function.reads, ref, number),
+            keys=key_places(function.reads)
+            if ref.process.mode is ChangelogMode.UPSERT and not number
+            else (),
             schema=chosen_schema(ref, function.reads, function.schema, number),
             span=function.span,
         )
@@ -162,7 +168,7 @@ class ProcessOutput(base.SingleInputNode):
 
     def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
         source = pruning.exactly(self.input, frozenset(range(len(self.input.schema))), True)
-        kept = tuple(sorted(wanted))
+        kept = tuple(sorted(wanted.union(self.columns.index(key) for key in self.keys)))
         made = dataclasses.replace(
             self, input=source, columns=tuple(self.columns[c] for c in kept), schema=self.schema.select(kept)
         )
@@ -178,7 +184,7 @@ def plan_process_output(planning: Planning, inputs: Inputs, node: ProcessOutput)
     traits = source.traits.projected({c: frozenset({place}) for place, c in enumerate(node.columns)})
     if node.number:
         traits = Traits(is_bounded=traits.is_bounded, times=traits.times)
-    return planning.node(
+    made = planning.node(
         "ProcessOutput",
         ProcessOutputSpec(node.number, node.columns),
         over(source),
@@ -187,6 +193,8 @@ def plan_process_output(planning: Planning, inputs: Inputs, node: ProcessOutput)
         describe("ProcessOutput", output=node.name or "result"),
         node.span,
     )
+    keys = tuple(node.columns.index(key) for key in node.keys)
+    return _whole_rows(planning, made, keys, node.span) if keys else made
 
 
 def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -> PhysicalNode:
@@ -222,15 +230,17 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         for read, source in zip(node.reads, sources, strict=True)
         if read.order_column >= 0
     ]
-    return planning.node(
+    mode = node.ref.process.mode
+    made = planning.node(
         "ProcessTableFunction",
         spec,
         tuple(edges),
         node.schema,
         Traits(
-            is_insert_only=not node.ref.process.deletes_rows,
+            is_insert_only=mode.is_insert_only,
             is_bounded=all(s.traits.is_bounded for s in sources),
             times=times,
+            is_by_key=mode is ChangelogMode.UPSERT,
         ),
         describe(
             "ProcessTableFunction",
@@ -243,6 +253,20 @@ def plan_process_table(planning: Planning, inputs: Inputs, node: ProcessTable) -
         node.span,
         parallelism=1 if is_single else 0,
     )
+    is_whole = mode is not ChangelogMode.UPSERT or node.ref.output_types
+    return made if is_whole else _whole_rows(planning, made, key_places(node.reads), node.span)
+
+
+def key_places(reads: tuple[ProcessInput, ...]) -> tuple[int, ...]:
+    """Where the columns of PARTITION BY are in the output: by their values the rows of an UPSERT replace each other."""
+    return tuple(range(len(reads[0].partition_keys)))
+
+
+def _whole_rows(
+    planning: Planning, made: PhysicalNode, keys: tuple[int, ...], span: Span | None
+) -> PhysicalNode:
+    """Changes by key as changes of whole rows; each change counts."""
+    return normalized(planning, made, keys, (), span, keeps_changes=True, is_distributed=True)
 
 
 def _check_updates(source: PhysicalNode, read: ProcessInput, node: ProcessTable) -> None:
@@ -260,10 +284,10 @@ def _check_updates(source: PhysicalNode, read: ProcessInput, node: ProcessTable)
             span=node.span,
             hint="leave them out, or let the function read a table that only grows",
         )
-    if node.ref.process.deletes_rows and read.time_column >= 0:
+    if not node.ref.process.mode.is_insert_only and read.time_column >= 0:
         raise UserError(
             "SS3437",
-            f"{node.ref.name} deletes rows, and its output has no rowtime",
+            f"{node.ref.name} changes rows that it has put out, and its output has no rowtime",
             span=node.span,
             hint="call it without on_time",
         )

@@ -11,6 +11,7 @@ from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError, choose_one_of
 from sqlstream.expressions import Expression, conjunction, inputs_of, remap
+from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.calc import identity, plan_calc
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
@@ -303,15 +304,16 @@ def normalized(
     marks: int = -1,
     *,
     keeps_changes: bool = False,
+    is_distributed: bool = False,
 ) -> PhysicalNode:
     """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete. `marks`:
-    the last column, which names the values that a row lacks."""
+    the last column, which names the values that a row lacks. `is_distributed`: rows are where a HASH by the keys brings them."""
     spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms, marks, keeps_changes)
     schema = source.schema if marks < 0 else Schema(source.schema.fields[:marks])
     return planning.node(
         "ChangelogNormalize",
         spec,
-        over(source, hash_or_singleton(keys)),
+        over(source, FORWARD if is_distributed else hash_or_singleton(keys)),
         schema,
         Traits(
             is_insert_only=False,

@@ -147,6 +147,8 @@ def _extended(found: catalog.CatalogFunction) -> list[tuple[str, str | None]]:
         for state, t in zip(ref.process.states, ref.state_types, strict=True):
             ttl = "" if state.ttl_ms == DEFAULT_TTL else f", ttl {state.ttl_ms} ms"
             rows.append((f"state {state.name}", f"{state.shape.value} {t}{ttl}"))
+        if not ref.process.mode.is_insert_only:
+            rows.append(("changelog mode", f"{ref.process.mode.value} {ref.process.mode}"))
         for output, t in zip(ref.process.outputs, ref.output_types, strict=True):
             rows.append((f"output {output.name}", str(t)))
     if ref.kind is FunctionKind.AGGREGATE:

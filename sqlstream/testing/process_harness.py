@@ -16,7 +16,7 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import Expression, SortKey
 from sqlstream.function_ref import DeclaredTable, FunctionRef, StateShape
 from sqlstream.planner.dialect.parser import parse_type
-from sqlstream.planner.relational.process_table import chosen_schema, made_schema
+from sqlstream.planner.relational.process_table import chosen_schema, key_places, made_schema
 from sqlstream.planner.statements.functions import function_ref
 from sqlstream.process_functions import ProcessTableFunction, declared_function
 from sqlstream.runtime.operators.dry_run import Nowhere
@@ -91,15 +91,19 @@ class ProcessHarness:
         at = reads[0].time_column
         time = Field("rowtime", self._schemas[0].fields[at].type) if at >= 0 else None
         made = made_schema(self._spec.ref, reads, self._schemas, time)
-        mode = _mode(process.deletes_rows)
+        mode = process.mode
+        if mode is ChangelogMode.UPSERT and not reads[0].partition_keys:
+            raise ValueError(f"{self._spec.ref.name} replaces rows by their key: name partition_by")
         context = OperatorContext(tuple(self._schemas), modes, made, mode, now_ms=lambda: self._now_ms)
         operator = ProcessTable(self._spec, context, self._function)
         names = ("", *(output.name for output in process.outputs)) if process.outputs else ()
         self._outputs = {"": made}
         self._taken.outputs = {}
+        if self._taken.played is None and not mode.is_insert_only:
+            self._taken.played = _Played(mode, key_places(reads))
         for number, name in enumerate(names):
             chosen = chosen_schema(self._spec.ref, reads, made, number)
-            changes = _mode(process.deletes_rows and not number)
+            changes = ChangelogMode.INSERT_ONLY if number else mode
             own = ProcessOutputSpec(number, output_places(reads, self._spec.ref, number))
             self._outputs[name] = chosen
             self._taken.outputs[name] = ProcessOutput(own, OperatorContext((made,), (mode,), chosen, changes))
@@ -199,14 +203,14 @@ class ProcessHarness:
         return self._taken.batches.pop(output, [])
 
     def take(self, output: str = "") -> list[Row]:
-        """The same as rows of Python's values; those of a class with `deletes_rows` begin with "+I" or "-D"."""
-        found: list[Row] = []
-        for batch in self.take_batches(output):
-            columns: list[list[Any]] = [python_values(column) for column in without_row_kinds(batch).columns]
-            if is_changelog(batch):
-                columns.insert(0, [RowKind(kind).symbol for kind in row_kinds(batch)])
-            found += zip(*columns, strict=True)
-        return found
+        """The same as rows of Python's values; those of a class that changes rows begin with "+I", "-U", "+U" or "-D"."""
+        return [row for batch in self.take_batches(output) for row in _rows(batch)]
+
+    def table(self) -> list[Row]:
+        """The rows that all changes so far have made, of a class that changes rows, in any order."""
+        if self._taken.played is None:
+            raise ValueError(f"{self._spec.ref.name} only adds rows: take() has them")
+        return self._taken.played.table()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -275,13 +279,56 @@ class _Taken(Nowhere):
     def __init__(self, output: str = "", into: dict[str, list[pa.RecordBatch]] | None = None) -> None:
         self.batches = {} if into is None else into
         self.outputs: dict[str, ProcessOutput] = {}
+        self.played: _Played | None = None
         self._output = output
 
     def emit(self, batch: pa.RecordBatch) -> None:
         for name, chosen in self.outputs.items():
-            chosen.on_batch(batch, 0, _Taken(name, self.batches))
+            part = _Taken(name, self.batches)
+            part.played = None if name else self.played
+            chosen.on_batch(batch, 0, part)
         if batch.num_rows and not self.outputs:
+            if self.played is not None:
+                self.played.play(batch)
             self.batches.setdefault(self._output, []).append(batch)
+
+
+class _Played:
+    """The table that the changes of a function make. State: its rows; with UPSERT the one of each key, in columns `keys`."""
+
+    def __init__(self, mode: ChangelogMode, keys: tuple[int, ...]) -> None:
+        self._mode, self._keys = mode, keys
+        self._rows: dict[str, list[Row]] = {}
+
+    def play(self, batch: pa.RecordBatch) -> None:
+        """AssertionError for a change of a row that is not there."""
+        for symbol, *values in _rows(batch):
+            row = tuple(values)
+            is_by_key = self._mode is ChangelogMode.UPSERT
+            name = repr(tuple(row[key] for key in self._keys) if is_by_key else row)
+            held = self._rows.setdefault(name, [])
+            if symbol in ("-U", "-D"):
+                if not held:
+                    what = (
+                        f"of key {name}, which has no row"
+                        if is_by_key
+                        else f"{name} of a row that is not there"
+                    )
+                    raise AssertionError(f"the function has put out {symbol} {what}")
+                held.pop()
+            else:
+                held[:] = [row] if is_by_key else [*held, row]
+
+    def table(self) -> list[Row]:
+        return [row for rows in self._rows.values() for row in rows]
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    """Rows of Python's values; those of a changelog begin with the symbols of their kinds."""
+    columns: list[list[Any]] = [python_values(column) for column in without_row_kinds(batch).columns]
+    if is_changelog(batch):
+        columns.insert(0, [RowKind(kind).symbol for kind in row_kinds(batch)])
+    return [*zip(*columns, strict=True)]
 
 
 def _schema(text: str, row_times: set[str]) -> Schema:

@@ -73,6 +73,8 @@ CREATE CATALOG c WITH ('type' = 'generic_in_memory'); ALTER CATALOG c SET ('defa
 CREATE FUNCTION numbered AS 'functions.Numbered' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM numbered(input => TABLE emp PARTITION BY dept, uid => 'numbers');
 -- : side outputs of a process table function
 CREATE FUNCTION numbered AS 'functions.Numbered' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM numbered(input => TABLE emp PARTITION BY dept, output => 'second');
+-- : changes of rows by a process table function
+CREATE FUNCTION last AS 'functions.Last' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT * FROM last(input => TABLE emp PARTITION BY dept);
 -- : ALTER FUNCTION
 ALTER FUNCTION f AS 'com.example.F';
 -- : DROP TABLE, DROP VIEW

@@ -135,8 +135,11 @@ FUNCTIONS = """from collections.abc import Iterator
 
 from sqlstream import (
     SET_SEMANTIC_TABLE,
+    Change,
+    ChangelogMode,
     PredictFunction,
     ProcessTableFunction,
+    RowKind,
     SideOutput,
     TableArgument,
     ValueState,
@@ -166,6 +169,15 @@ class Numbered(ProcessTableFunction):
         yield self.count.value
         if self.count.value == 2:
             yield self.second(row["name"])
+
+
+class Last(ProcessTableFunction):
+    result_type = "ROW<name STRING>"
+    changelog_mode = ChangelogMode.UPSERT
+    input = TableArgument(SET_SEMANTIC_TABLE)
+
+    def eval(self, ctx, row):
+        yield Change(RowKind.UPDATE_AFTER, row["name"])
 
 
 class Twice(PredictFunction):

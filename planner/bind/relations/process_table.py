@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.expressions import Expression, InputRef, Literal, SortKey, inputs_of
 from sqlstream.function_ref import OUTPUT, DeclaredTable, FunctionKind, FunctionRef
@@ -77,6 +78,10 @@ def bind_process_table(node: nodes.TableCall, namespace: Namespace, bind_item: B
         ]
         time = Field(ROWTIME, time.type)
     _check_order(inputs, span)
+    if ref.process.mode is ChangelogMode.UPSERT and not inputs[0].partition_keys:
+        said = f"{ref.name} replaces rows by their key, and there is none"
+        hint = f"write {inputs[0].name} => TABLE t PARTITION BY k, or declare changelog_mode = ChangelogMode.RETRACT"
+        raise UserError("SS3561", said, span=span, hint=hint)
     name = _output(ref, given.get(OUTPUT), namespace)
     made = ProcessTable(
         tables=tuple(s.node for s in sources),

@@ -14,10 +14,10 @@ from sqlstream.arrow import is_accumulate
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
-from sqlstream.process_functions import Deletion, OutputRow, SideOutput
+from sqlstream.process_functions import SideOutput
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.kernels.take import take_rows
-from sqlstream.runtime.operators.process.outputs import Emitted, outputs_of
+from sqlstream.runtime.operators.process.outputs import Emitted, outputs_of, place_of, refusal
 from sqlstream.runtime.operators.process.states import KeySet
 from sqlstream.runtime.operators.process.timers import Timers, to_time, to_times
 from sqlstream.runtime.python.values import python_values, shown
@@ -61,23 +61,8 @@ class Called:
             raise self.refusal(message, hint)
         return self.timers
 
-    def place_of(self, output: str) -> int:
-        """The number of a side output; 0 for the output of `result_type`, which has no name."""
-        for place, layout in enumerate(self.outputs):
-            if layout.name == output:
-                return place
-        raise self.refusal(f'it has no output "{output}"', "declare it in its class as a SideOutput")
-
-    def check_deletes(self, place: int = 0) -> None:
-        assert self.ref.process is not None
-        if place:
-            said = f'it deletes rows of output "{self.outputs[place].name}"'
-            raise self.refusal(said, "put them out by a column that says so: a side output only adds rows")
-        if not self.ref.process.deletes_rows:
-            raise self.refusal("it deletes rows", "declare deletes_rows = True in its class")
-
     def refusal(self, message: str, hint: str) -> UserError:
-        return UserError("SS5411", f"Python function {self.ref.name}: {message}", hint=hint)
+        return refusal(self.ref, message, hint)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +188,7 @@ class BatchContext(_Context):
         *,
         rows: Any = None,
         keys: KeySet | None = None,
+        kinds: Any = None,
         deletes: Any = None,
         output: SideOutput | None = None,
     ) -> None:
@@ -218,12 +204,15 @@ class BatchContext(_Context):
             count = len(rows)
         elif keys is not None:
             count = len(keys)
-        place = self._called.place_of("" if output is None else output.name)
-        made = None if deletes is None else self._deletes(deletes, count, place)
-        self.emitted.append(Emitted(self._columns(columns, count, place), rows, keys, made, place))
+        place = place_of(self._called.outputs, "" if output is None else output.name)
+        if deletes is not None:
+            if kinds is not None:
+                raise self._called.refusal("kinds and deletes are given both", "give the kinds alone")
+            kinds = np.where(self._deletes(deletes, count), RowKind.DELETE, RowKind.INSERT).astype(np.int8)
+        made = None if kinds is None else self._called.outputs[place].kinds(kinds, count)
+        self.emitted.append(Emitted(self._columns(columns, count, place, made), rows, keys, made, place))
 
-    def _deletes(self, given: Any, count: int, place: int) -> Array:
-        self._called.check_deletes(place)
+    def _deletes(self, given: Any, count: int) -> Array:
         found: Array = np.asarray(given)
         if found.ndim == 0:
             found = np.full(count, bool(found))
@@ -245,8 +234,11 @@ class BatchContext(_Context):
             raise self._called.refusal(message, hint)
         return found.astype(np.int64, copy=False)
 
-    def _columns(self, given: Any, count: int, place: int) -> list[pa.Array]:
+    def _columns(self, given: Any, count: int, place: int, kinds: Array | None) -> list[pa.Array]:
         called, layout = self._called, self._called.outputs[place]
+        if given is None and kinds is not None and (kinds == RowKind.DELETE).all():
+            layout.check_key_alone()
+            return layout.nulls(count)
         if isinstance(given, pa.RecordBatch | pa.Table):
             given = dict(zip(given.schema.names, given.columns, strict=True))
         if isinstance(given, Mapping):
@@ -359,28 +351,6 @@ class RowContext(_Context):
 def _repeated(keys: KeySet, groups: list[int]) -> KeySet:
     """A key for each of the positions, which may repeat."""
     return KeySet([*keys.columns], taken(keys.arrays, np.array(groups, dtype=np.int64)), len(groups))
-
-
-def emitted_of_rows(items: list[Any], rows: Array, called: Called) -> list[Emitted]:
-    """What a function yielded for these rows, or timers: values, tuples or dicts, some as Deletion or OutputRow."""
-    if OutputRow not in set(map(type, items)):
-        return [_emitted(items, rows, called, 0)]
-    places = np.array([called.place_of(i.output) if isinstance(i, OutputRow) else 0 for i in items])
-    made = []
-    for place in np.unique(places).tolist():
-        numbers = np.flatnonzero(places == place)
-        own = [items[n].row if place else items[n] for n in numbers.tolist()]
-        made.append(_emitted(own, rows[numbers], called, place))
-    return made
-
-
-def _emitted(items: list[Any], rows: Array, called: Called, place: int) -> Emitted:
-    deletes: Array | None = None
-    if Deletion in set(map(type, items)):
-        called.check_deletes(place)
-        deletes = np.array([isinstance(item, Deletion) for item in items], dtype=bool)
-        items = [item.row if isinstance(item, Deletion) else item for item in items]
-    return Emitted(called.outputs[place].columns_of_rows(items), rows, None, deletes, place)
 
 
 def taken(arrays: Sequence[pa.Array], rows: Array | None) -> list[pa.Array]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import row_kinds, to_arrow_schema, without_row_kinds
-from sqlstream.changelog import RowKind
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionMode
@@ -24,11 +24,10 @@ from sqlstream.runtime.operators.process.calls import (
     Called,
     Occasion,
     RowContext,
-    emitted_of_rows,
     taken,
 )
 from sqlstream.runtime.operators.process.in_order import WaitingRows
-from sqlstream.runtime.operators.process.outputs import Emitted, as_declared
+from sqlstream.runtime.operators.process.outputs import Emitted, as_declared, emitted_of_rows
 from sqlstream.runtime.operators.process.row_states import Cursor, make_state
 from sqlstream.runtime.operators.process.states import KeySet, places_of
 from sqlstream.runtime.operators.process.timers import Firing, Timers
@@ -177,12 +176,18 @@ class ProcessTable(Operator[ProcessTableSpec]):
             if self.spec.ref.output_types:
                 columns.append(to_array(pa.int8(), np.full(rows, part.output, dtype=np.int8)))
             if not self.context.output_mode.is_insert_only:
-                deletes = np.zeros(rows, dtype=bool) if part.deletes is None else part.deletes
-                kinds = np.where(deletes, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
-                columns.append(to_array(pa.int8(), kinds))
+                columns.append(to_array(pa.int8(), self._kinds(part, rows, copied)))
             wanted = self._schema.types
             arrays = [as_declared(c, t) for c, t in zip(columns, wanted, strict=True)]
             output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _kinds(self, part: Emitted, rows: int, keys: list[pa.Array]) -> Array:
+        """Half an update without the other half behind or before it, or whose key is another one, is a row that is deleted or
+        added."""
+        if part.kinds is None:
+            return np.full(rows, RowKind.INSERT, dtype=np.int8)
+        is_paired = self.context.output_mode is ChangelogMode.RETRACT
+        return moved_kinds(portion_kinds(part.kinds), keys) if is_paired else part.kinds
 
     def _own(self, part: Emitted, rows: int) -> list[pa.Array]:
         """The columns of all outputs, NULL those of others."""
@@ -259,7 +264,7 @@ class ProcessTable(Operator[ProcessTableSpec]):
         context.finish()
         if not items:
             return []
-        return emitted_of_rows(items, np.repeat(np.arange(occasion.rows), counts), self._called)
+        return emitted_of_rows(items, np.repeat(np.arange(occasion.rows), counts), self._called.outputs)
 
     # -- time ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from sqlstream import (
     SET_SEMANTIC_TABLE,
+    Change,
+    ChangelogMode,
     Deletion,
     ProcessTableFunction,
     SideOutput,
@@ -225,3 +227,154 @@ def test_rows_that_no_side_output_takes_are_refused() -> None:
                 wrong.feed([("a", number)])
             assert caught.value.code == code, number
             assert message in caught.value.message, (number, caught.value.message)
+
+
+CHANGING = (
+    process_functions.Extremes,
+    process_functions.ExtremesRetracted,
+    process_functions.ExtremesInBatches,
+    process_functions.ExtremesRetractedInBatches,
+)
+
+
+@pytest.mark.parametrize("function", CHANGING)
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(-9, 9)), max_size=30),
+    cuts=st.lists(st.integers(0, 30), max_size=5),
+)
+def test_changes_make_the_table_that_is_computed_anew_over_any_split_and_restarts(
+    function: type[ProcessTableFunction], rows: list[tuple[str | None, int]], cuts: list[int]
+) -> None:
+    with ProcessHarness(function, "k STRING, v BIGINT", partition_by="k") as extremes:
+        bounds = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
+        for start, end in itertools.pairwise(bounds):
+            extremes.feed(rows[start:end]).restart()
+            values: dict[str | None, list[int]] = {}
+            for key, v in rows[:end]:
+                values.setdefault(key, []).append(v)
+            expected = [(k, min(of), max(of), len(of)) for k, of in values.items() if sum(of) % 2]
+            assert sorted(extremes.table(), key=str) == sorted(expected, key=str)
+
+
+def test_the_kinds_of_changes(process_function: Callable[..., ProcessHarness]) -> None:
+    rows = [("a", 1), ("a", 2), ("a", 2), ("a", 1)]
+    by_key = process_function(process_functions.Extremes, "k STRING, v BIGINT", partition_by="k").feed(rows)
+    assert by_key.take() == [
+        ("+U", "a", 1, 1, 1), ("+U", "a", 1, 2, 2), ("+U", "a", 1, 2, 3), ("-D", "a", None, None, None),
+    ]  # fmt: skip
+    assert by_key.take("gone") == [("a", 6)]
+    retracted = process_function(
+        process_functions.ExtremesRetracted, "k STRING, v BIGINT", partition_by="k"
+    ).feed(rows)
+    assert retracted.take() == [
+        ("+I", "a", 1, 1, 1), ("-U", "a", 1, 1, 1), ("+U", "a", 1, 2, 2), ("-U", "a", 1, 2, 2),
+        ("+U", "a", 1, 2, 3), ("-D", "a", 1, 2, 3),
+    ]  # fmt: skip
+
+
+class Said(ProcessTableFunction):
+    """Puts out its rows with the kinds that they name."""
+
+    result_type = "ROW<v BIGINT>"
+    changelog_mode = ChangelogMode.RETRACT
+    input = TableArgument(SET_SEMANTIC_TABLE)
+
+    def eval(self, ctx, row):
+        yield Change(RowKind(row["kind"]), row["v"])
+
+
+class SaidByKey(Said):
+    changelog_mode = ChangelogMode.UPSERT
+
+
+def test_half_an_update_is_a_row_that_is_added_or_deleted() -> None:
+    with ProcessHarness(Said, "k STRING, v BIGINT, kind INT", partition_by="k") as said:
+        said.feed([("a", 1, 2), ("a", 1, 1), ("b", 2, 2), ("b", 2, 1), ("b", 3, 2), ("b", 3, 1)])
+        found = ["+I a 1", "-D a 1", "+I b 2", "-U b 2", "+U b 3", "-D b 3"]
+        assert [" ".join(map(str, row)) for row in said.take()] == found
+        assert said.table() == []
+
+
+@pytest.mark.parametrize(
+    ("function", "rows", "message"),
+    [
+        (Said, [("a", 1, 0), ("a", 2, 3)], "-D ('a', 2) of a row that is not there"),
+        (Said, [("a", 1, 0), ("b", 1, 1), ("b", 2, 2)], "-U ('b', 1) of a row"),
+        (Said, [("a", 1, 0), ("a", 1, 3), ("a", 1, 3)], "-D ('a', 1) of a row"),
+        (SaidByKey, [("a", 1, 2), ("b", 1, 3)], "-D of key ('b',), which has no row"),
+    ],
+)
+def test_a_change_of_a_row_that_is_not_there_is_found(
+    function: type[ProcessTableFunction], rows: list[tuple[Any, ...]], message: str
+) -> None:
+    with ProcessHarness(function, "k STRING, v BIGINT, kind INT", partition_by="k") as said:
+        with pytest.raises(AssertionError) as caught:
+            said.feed(rows)
+        assert message in str(caught.value)
+
+
+def emitting(mode: ChangelogMode, **arguments: Any) -> type[ProcessTableFunction]:
+    class Emits(ProcessTableFunction):
+        result_type = "ROW<v BIGINT>"
+        changelog_mode = mode
+        input = TableArgument(SET_SEMANTIC_TABLE)
+        side = SideOutput("BIGINT")
+
+        def on_batch(self, ctx, batch):
+            given = dict(arguments)
+            if given.pop("aside", False):
+                given["output"] = self.side
+            ctx.emit(given.pop("columns", [batch.column("v")]), **given)
+
+    return Emits
+
+
+INSERTS, BY_KEY, RETRACTS = ChangelogMode.INSERT_ONLY, ChangelogMode.UPSERT, ChangelogMode.RETRACT
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (emitting(RETRACTS, kinds=[0, None]), "none of them is NULL"),
+        (emitting(RETRACTS, kinds=pa.array([0, None], pa.int8())), "none of them is NULL"),
+        (emitting(RETRACTS, kinds=[0]), "kinds are 2 values of RowKind"),
+        (emitting(RETRACTS, kinds=[0, 4]), "kinds are 2 values of RowKind"),
+        (emitting(RETRACTS, kinds=[True, False]), "kinds are 2 values of RowKind"),
+        (emitting(RETRACTS, kinds=0, deletes=True), "kinds and deletes are given both"),
+        (emitting(RETRACTS, kinds=RowKind.DELETE, columns=None), "it does not name"),
+        (emitting(RETRACTS, kinds=RowKind.DELETE, aside=True), 'puts out -D to output "side"'),
+        (emitting(INSERTS, kinds=[0, 2]), "it puts out +U, and its class declares"),
+        (emitting(INSERTS, deletes=True), "it puts out -D, and its class declares"),
+        (emitting(BY_KEY, kinds=[1, 2]), "it puts out -U, and its class declares changelog_mode UPSERT"),
+        (emitting(BY_KEY, kinds=[0, 3], columns=None), "for the columns v"),
+    ],
+)
+def test_kinds_that_have_no_meaning_are_refused(function: type[ProcessTableFunction], message: str) -> None:
+    with ProcessHarness(function, "k STRING, v BIGINT", partition_by="k") as emits:
+        with pytest.raises(UserError) as caught:
+            emits.feed([("a", 1), ("b", 2)])
+        assert caught.value.code == "SS5411"
+        assert message in caught.value.message
+        assert caught.value.hint
+
+
+def test_rows_with_kinds_are_refused_by_row() -> None:
+    class Wrong(ProcessTableFunction):
+        result_type = "ROW<v BIGINT>"
+        input = TableArgument(SET_SEMANTIC_TABLE)
+
+        def eval(self, ctx, row):
+            yield Change(None, 1) if row["v"] else Deletion(2)
+
+    for v, code, message in ((1, "SS5130", "None is not a valid RowKind"), (0, "SS5411", "it puts out -D")):
+        with ProcessHarness(Wrong, "k STRING, v BIGINT", partition_by="k") as wrong:
+            with pytest.raises(UserError) as caught:
+                wrong.feed([("a", v)])
+            assert (caught.value.code, message in caught.value.message) == (code, True)
+    with (
+        ProcessHarness(Said, "k STRING, v BIGINT, kind INT", partition_by="k") as said,
+        pytest.raises(ValueError, match="there is no output"),
+    ):
+        said.take("side")
+    with pytest.raises(ValueError, match="only adds rows"):
+        ProcessHarness(process_functions.Numbered, "k STRING, v BIGINT", partition_by="k").table()
