@@ -128,9 +128,11 @@ def check_tables(directory: Path, count: int) -> None:
 
 
 def rescale(server: RunningServer, job_id: str, parallelism: int) -> Any:
-    ended = sqlstream(
-        "rescale", job_id[:8], "--parallelism", str(parallelism), "--json", "--server", server.gateway
-    )
+    """Rescale it once all of its tasks run: they do not start at once."""
+    words = ("rescale", job_id[:8], "--parallelism", str(parallelism), "--json", "--server", server.gateway)
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while "error[SS6232]" in (ended := sqlstream(*words)).stderr and time.monotonic() < deadline_s:
+        time.sleep(0.1)
     assert ended.returncode == 0, ended.stderr + server.errors()[-2000:]
     return json.loads(ended.stdout)
 
