@@ -56,7 +56,7 @@ def _block(operator: ChainedOperator, growth: OperatorGrowth, span_ms: int) -> I
     bound = operator.spec.state_bound()
     per = bound.per
     yield f"{operator.name}: {operator.state.title if operator.state else operator.description}"
-    entries = f" in {present.entries:,} {per}s" if present.entries else ""
+    entries = f" in {present.entries:,} {_many(per)}" if present.entries else ""
     yield f"  keeps       {size_text(present.nbytes)}{entries}"
     if present.entries:
         yield f"  size        {present.nbytes / present.entries:,.0f} bytes per {per}"
@@ -65,12 +65,16 @@ def _block(operator: ChainedOperator, growth: OperatorGrowth, span_ms: int) -> I
     yield f"  bounded by  {bound.by if bound.is_finite else f'nothing but {bound.by}'}"
 
 
+def _many(per: str) -> str:
+    return "vertices" if per == "vertex" else f"{per}s"
+
+
 def _rates(present: Size, before: Size, span_ms: int, per: str) -> str:
     nbytes = (present.nbytes - before.nbytes) * DAY_MS / span_ms
     entries = (present.entries - before.entries) * DAY_MS / span_ms
     if not nbytes and not entries:
         return "not at all"
-    counted = f"{entries:,.0f} {per}s and " if present.entries or before.entries else ""
+    counted = f"{entries:,.0f} {_many(per)} and " if present.entries or before.entries else ""
     return f"by {counted}{'-' if nbytes < 0 else ''}{size_text(abs(nbytes))} a day"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlstream.messages.rpc import TaskMetrics
 from sqlstream.messages.state_growth import OperatorGrowth, Size, StateGrowth
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 
@@ -27,13 +29,14 @@ class Sample:
 
 
 class StateHistory:
-    """Pure. State: the newest sample, up to SAMPLES_MAX of the life of the job before it, evenly spread, and how far the next one
-    of these is from the last."""
+    """Pure. State: the newest sample, up to SAMPLES_MAX of the life of the job before it, evenly spread, how far the next one
+    of these is from the last, and the reports of the newest."""
 
     def __init__(self) -> None:
         self._newest: Sample | None = None
         self._samples: list[Sample] = []
         self._interval_ms = SAMPLE_MS
+        self._reports: list[TaskMetrics | None] = []
 
     def is_due(self, now_ms: int) -> bool:
         return self._newest is None or now_ms - self._newest.at_ms >= SAMPLE_MS
@@ -48,8 +51,15 @@ class StateHistory:
             self._interval_ms *= 2
 
     def advance(self, graph: ExecutionGraph, now_ms: int) -> None:
-        """To be called while the job runs. Nothing is noted while a task has not reported."""
-        if self.is_due(now_ms) and (sample := sample_of(graph, now_ms)) is not None:
+        """To be called while the job runs. Nothing is noted while a task has not reported, or none has since the last sample:
+        what did not come yet is not what did not grow."""
+        if not self.is_due(now_ms):
+            return
+        reports = [subtask.execution.metrics for subtask in graph.subtasks()]
+        if len(reports) == len(self._reports) and all(map(operator.is_, reports, self._reports)):
+            return
+        if (sample := sample_of(graph, now_ms)) is not None:
+            self._reports = reports
             self.add(sample)
 
     def growth(self) -> StateGrowth | None:

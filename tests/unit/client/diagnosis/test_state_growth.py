@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from plan_harness import compile_script
@@ -9,8 +12,8 @@ from plan_harness import compile_script
 from sqlstream.client.diagnosis.state_growth import state_growth_text
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import JobDetails
-from sqlstream.messages.state_growth import Size, StateGrowth
+from sqlstream.messages.rpc import JobDetails, TaskMetrics
+from sqlstream.messages.state_growth import OperatorGrowth, Size, StateGrowth
 from sqlstream.runtime.jobmanager.state_history import SAMPLES_MAX, Sample, StateHistory
 
 DDL = """
@@ -91,6 +94,31 @@ def test_one_measurement_has_sizes_and_no_rates() -> None:
     assert "measured once until now" in text
     assert "grows" not in text
     assert state_growth_text(details(None), planned(), 0).endswith("have not reported yet\n")
+
+
+def test_a_job_whose_tasks_have_not_reported_again_is_not_said_not_to_grow() -> None:
+    def reported(entries: int) -> TaskMetrics:
+        return TaskMetrics("e", {}, {GROUPS: {"stateBytes": entries * 100, "stateEntries": entries}})
+
+    execution = SimpleNamespace(metrics=reported(5), allocation_id="a", is_terminal=False)
+    graph: Any = SimpleNamespace(subtasks=lambda: [SimpleNamespace(execution=execution)])
+    history = StateHistory()
+    for now_ms in (0, 5_000):
+        history.advance(graph, now_ms)
+    assert "grows" not in state_growth_text(details(history.growth()), planned(), 0)
+    execution.metrics = reported(15)
+    history.advance(graph, 10_000)
+    assert "grows       by 86,400 keys" in state_growth_text(details(history.growth()), planned(), 0)
+
+
+def test_vertices_of_a_graph_are_named_so() -> None:
+    (plan,) = compile_script(DDL + "SELECT * FROM TRIANGLES(TABLE s, DESCRIPTOR(k, v))")
+    (keeping,) = (o for v in plan.job_graph.vertices for o in v.operators if o.spec.kept_state())
+    growth = StateGrowth(0, (OperatorGrowth(keeping.id, Size(100, 2), Size()),))
+    text = state_growth_text(details(growth), plan.job_graph, 0)
+    assert "in 2 edges" in text
+    (plan,) = compile_script(DDL + "SELECT * FROM CONNECTED_COMPONENTS(TABLE s, DESCRIPTOR(k, v))")
+    assert "in 2 vertices" in state_growth_text(details(growth), plan.job_graph, 0)
 
 
 def test_a_long_life_has_few_samples_that_span_it() -> None:
