@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -127,12 +128,17 @@ def check_tables(directory: Path, count: int) -> None:
     assert table(directory, "best") == best
 
 
-def rescale(server: RunningServer, job_id: str, parallelism: int) -> Any:
-    """Rescale it once all of its tasks run: they do not start at once."""
+def rescaled(server: RunningServer, job_id: str, parallelism: int) -> subprocess.CompletedProcess[str]:
+    """The command, repeated until all of the job's tasks run: they do not start at once."""
     words = ("rescale", job_id[:8], "--parallelism", str(parallelism), "--json", "--server", server.gateway)
     deadline_s = time.monotonic() + TIMEOUT_S
     while "error[SS6232]" in (ended := sqlstream(*words)).stderr and time.monotonic() < deadline_s:
         time.sleep(0.1)
+    return ended
+
+
+def rescale(server: RunningServer, job_id: str, parallelism: int) -> Any:
+    ended = rescaled(server, job_id, parallelism)
     assert ended.returncode == 0, ended.stderr + server.errors()[-2000:]
     return json.loads(ended.stdout)
 
@@ -292,7 +298,7 @@ def test_a_job_that_cannot_be_rescaled_runs_on_and_the_reason_is_said(tmp_path: 
         job_id = begin(server, tmp_path)
 
         wait_for_rows(server, job_id, 1)
-        ended = sqlstream("rescale", job_id[:8], "--parallelism", "5", "--server", server.gateway)
+        ended = rescaled(server, job_id, 5)
         assert (ended.returncode, "SS6233" in ended.stderr) == (2, True)
         path = f"/jobs/{job_id}/resource-requirements"
         wanted = server.get(path)
