@@ -29,7 +29,14 @@ from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.relational.planner import plan_statements
 from sqlstream.planner.rules import optimise
 from sqlstream.secrets import without_secrets
-from sqlstream.specs import GroupAggregateSpec, IterateSpec, SinkSpec, SortSpec, SourceSpec
+from sqlstream.specs import (
+    GroupAggregateSpec,
+    IterateSpec,
+    MutualIterateSpec,
+    SinkSpec,
+    SortSpec,
+    SourceSpec,
+)
 from sqlstream.specs.sink import COLLECT
 from sqlstream.terminal_text import shortened
 
@@ -160,7 +167,7 @@ def _advice(node: PhysicalNode, settings: Mapping[str, str]) -> Iterator[str]:
         spec.kept_state()
         and is_endless
         and not bound.is_finite
-        and not isinstance(spec, SourceSpec | SinkSpec | IterateSpec)
+        and not isinstance(spec, SourceSpec | SinkSpec | IterateSpec | MutualIterateSpec)
     ):
         yield (
             f"[WARNING] the state of {node.description} grows with {bound.by}: SET 'table.exec.state.ttl' = '1 d' drops what has"

@@ -104,6 +104,12 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("iterate:IterateSpec", "iterate:Iterate", "iterate:plan_iterate"),
     OperatorEntry("iterate:IterateInputSpec", planner="iterate:plan_iterate_input"),
     OperatorEntry(
+        "iterate:MutualIterateSpec",
+        "mutual_iterate:MutualIterate",
+        "mutual_recursion:plan_mutual_iterate",
+    ),
+    OperatorEntry("iterate:UnrollSpec", "unroll:Unroll", "mutual_recursion:plan_unroll"),
+    OperatorEntry(
         "match_recognize:MatchRecognizeSpec",
         "match.match_recognize:MatchRecognize",
         "match_recognize:plan_match_recognize",

@@ -14,7 +14,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.stream_graph import StreamNode
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.operator import Operator
-from sqlstream.specs import SinkSpec, SourceSpec, Spec
+from sqlstream.specs import SinkSpec, SourceSpec, Spec, ValuesSpec
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, Place, Reading
 from sqlstream.spi.format import FormatDescriptor
 
@@ -57,8 +57,11 @@ class JobInAThread:
         self.output = self.collects()
         self.operators: dict[int, Operator[Any]] = {}
         for node in self.nodes.values():
-            if not isinstance(node.spec, SourceSpec | SinkSpec):
+            if not isinstance(node.spec, SourceSpec | SinkSpec | ValuesSpec):
                 self.operators[node.id] = make_operator(node.spec, self.context(node))
+        for node in self.nodes.values():
+            if isinstance(node.spec, ValuesSpec):
+                self._emit(node, batch(node.output_schema, list(node.spec.rows), INSERT_ONLY))
 
     def context(self, node: StreamNode) -> Any:
         read = [next(e.source for e in node.inputs if e.ordinal == n) for n in range(self.inputs(node))]

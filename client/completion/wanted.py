@@ -122,10 +122,13 @@ def _in_clause(clause: str, items: Sequence[Item]) -> Wanted:
 def _in_with(items: Sequence[Item]) -> Wanted:
     last = items[-1] if items else None
     if last is None:
-        return Wanted(("RECURSIVE",))
+        return Wanted(("RECURSIVE", "MUTUALLY RECURSIVE"))
     if isinstance(last, Group) and len(items) > 1 and word_of(items[-2]) == "AS":
         return Wanted(("SELECT",))
-    if len(items) == 1 and word_of(last) == "RECURSIVE":
+    words = [word_of(item) for item in items]
+    if words == ["MUTUALLY"]:
+        return Wanted(("RECURSIVE",))
+    if words in (["RECURSIVE"], ["MUTUALLY", "RECURSIVE"]):
         return Wanted()
     return Wanted(("AS",)) if ends_operand(last) else Wanted()
 

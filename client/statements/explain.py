@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream.client.following.progress import size_text
@@ -16,7 +16,7 @@ from sqlstream.planner.compile import CompiledPlan, explain
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.specs.graph import GraphSpec
-from sqlstream.specs.iterate import IterateSpec
+from sqlstream.specs.iterate import IterateSpec, MutualIterateSpec
 from sqlstream.specs.spec import OperatorSpec, StateBound
 from sqlstream.spi.connector import MeasuresInput
 
@@ -184,6 +184,7 @@ MEASURED_MAX = 200
 """The operators whose bytes are found out. Each takes some milliseconds."""
 _WITHOUT_TTL: dict[type[OperatorSpec], str] = {
     IterateSpec: "later rows are made of all of it: let the query read fewer rows",
+    MutualIterateSpec: "later rows are made of all of it: let the queries read fewer rows",
     GraphSpec: "a forgotten edge would be one that is retracted: let the function read a view that forgets",
 }
 
@@ -233,7 +234,7 @@ def _block(operator: ChainedOperator, graph: JobGraph, *, is_measured: bool) -> 
                 continue
             columns = (_column(field) for field in table.columns if field.name not in _OF_RUNTIME)
             yield f"  table       {table.name} ({', '.join(columns)})"
-        yield f"  size        {_size(found, bound, is_recursive=isinstance(spec, IterateSpec))}"
+        yield f"  size        {_size(found, bound, spec)}"
     yield f"  bounded by  {bound.by if bound.is_finite else f'nothing but {bound.by}'}"
     if type(spec) in _WITHOUT_TTL:
         yield f"  hint        it has no time to live, as {_WITHOUT_TTL[type(spec)]}"
@@ -253,9 +254,13 @@ def _column(field: pa.Field) -> str:
     return f"{field.name} {sql_name(field.type)}"
 
 
-def _size(found: KeptState, bound: StateBound, *, is_recursive: bool) -> str:
+def _size(found: KeptState, bound: StateBound, spec: OperatorSpec) -> str:
     sizes = found.bytes_per_row
-    sides = ["start", *(f"input {number}" for number in range(1, len(sizes)))] if is_recursive else _SIDES
+    sides: Sequence[str] = _SIDES
+    if isinstance(spec, IterateSpec):
+        sides = ["start", *(f"input {number}" for number in range(1, len(sizes)))]
+    elif isinstance(spec, MutualIterateSpec):
+        sides = [f"input {number + 1}" for number in range(len(sizes))]
     each = f"{sizes[0]} bytes per {bound.per}"
     if len(sizes) > 1:
         each = ", ".join(

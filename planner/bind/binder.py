@@ -10,12 +10,14 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import require_group_key
 from sqlstream.planner.bind.expressions.user_functions import resolve_functions
+from sqlstream.planner.bind.mutual_recursion import bind_mutual
 from sqlstream.planner.bind.ordering import bind_output_order
 from sqlstream.planner.bind.recursion import bind_recursive, reads_itself
 from sqlstream.planner.bind.relations.from_clause import rename_columns
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.bind.select import bind_select
 from sqlstream.planner.bind.set_operations import bind_branches, bind_union, bind_values
+from sqlstream.planner.dialect.nodes import mutual_recursion
 from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, Union, Unnest
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
@@ -90,6 +92,11 @@ def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
                 hint="rename one",
             )
         names.add(name)
+    mutual = mutual_recursion(clause)
+    if mutual is not None:
+        return bind_mutual(query, mutual, namespace)
+    for cte in clause.expressions:
+        name = str(cte.args["alias"].this.name)
         namespace = namespace.with_cte(name, _bind_cte(cte, clause, namespace))
     return namespace
 

@@ -22,7 +22,7 @@ _FORM = "write {name} AS (start UNION [ALL] step): the start reads tables alone,
 def reads_itself(cte: exp.Expr) -> bool:
     """Whether the query of a WITH RECURSIVE has its own name in a FROM, where no inner WITH gives it another meaning."""
     name = str(cte.args["alias"].this.name)
-    return _reads(cte.this, name)
+    return reads(cte.this, name)
 
 
 def bind_recursive(cte: exp.Expr, namespace: Namespace) -> RelationalNode:
@@ -37,7 +37,7 @@ def bind_recursive(cte: exp.Expr, namespace: Namespace) -> RelationalNode:
     (start,), _ = _bound(starts, namespace)
     start = rename_columns(start, alias, namespace)
     schema = Schema(tuple(Field(f.name, _kept(f.type)) for f in start.schema.fields))
-    level = 1 + max((n.level for n in namespace.ctes.values() if isinstance(n, RecursiveScan)), default=-1)
+    level = next_level(namespace)
     while True:
         scan = RecursiveScan(name=name, level=level, schema=schema, span=span)
         (step,), places = _bound(steps, namespace.with_cte(name, scan))
@@ -92,7 +92,7 @@ def _members(query: exp.Expr, name: str, namespace: Namespace) -> tuple[list[exp
         members.append(left.args["expression"])
         left = left.this
     members = [left, *reversed(members)]
-    reading = [_reads(member, name) for member in members]
+    reading = [reads(member, name) for member in members]
     first = reading.index(True)
     if first == 0 or not all(reading[first:]):
         wrong = members[0] if first == 0 else members[first + reading[first:].index(False)]
@@ -105,7 +105,13 @@ def _wrong_form(name: str, span: Span | None) -> UserError:
     return UserError("SS3402", message, span=span, hint=_FORM.format(name=name))
 
 
-def _reads(query: exp.Expr, name: str) -> bool:
+def next_level(namespace: Namespace) -> int:
+    """A level that no recursive query around this place has."""
+    return 1 + max((n.level for n in namespace.ctes.values() if isinstance(n, RecursiveScan)), default=-1)
+
+
+def reads(query: exp.Expr, name: str) -> bool:
+    """Whether the query has the name in a FROM, where no inner WITH gives it another meaning."""
     return any(
         len(table.parts) == 1 and table.name == name and not _is_hidden(table, query, name)
         for table in query.find_all(exp.Table)

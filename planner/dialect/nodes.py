@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlglot import exp
 
@@ -265,6 +265,26 @@ def lookup_hints(select: exp.Expr) -> tuple[tuple[Option, ...], ...]:
     hints = select.args.get("hint")
     found: tuple[tuple[Option, ...], ...] = () if hints is None else hints.meta_get("lookups", ())
     return found
+
+
+class MutualRecursion(NamedTuple):
+    """That the queries of a WITH may read each other, and after how many rounds they stop: with an error, or with the rows
+    that there are. 0 is no limit."""
+
+    rounds_max: int = 0
+    is_error: bool = False
+
+
+def mutual_recursion(clause: exp.Expr) -> MutualRecursion | None:
+    """What WITH MUTUALLY RECURSIVE says; None for another WITH."""
+    found: MutualRecursion | None = clause.meta_get("mutual")
+    return found
+
+
+def column_types(cte: exp.Expr) -> tuple[LogicalType, ...]:
+    """The types of the columns that a query of WITH MUTUALLY RECURSIVE is declared to have."""
+    types: tuple[LogicalType, ...] = cte.args["alias"].meta["types"]
+    return types
 
 
 def state_ttl_hints(select: exp.Expr) -> tuple[Option, ...]:

@@ -120,7 +120,8 @@ UNION [ALL], INTERSECT [ALL], EXCEPT | MINUS
 (query) as a query                exp.Subquery(this=query) only when it has its own ORDER BY/LIMIT/WITH;
                                   else the query
 WITH a (x, y) AS (q)              query.args["with_"] = exp.With(expressions=[exp.CTE(this=q,
-                                  alias=exp.TableAlias)], recursive=bool)
+                                  alias=exp.TableAlias)], recursive=bool). Of WITH MUTUALLY RECURSIVE a (x INT)
+                                  mutual_recursion(node) and column_types(cte) say the rest
 VALUES (1, 'a'), (2, 'b')         exp.Values(expressions=[exp.Tuple(expressions=[…])]), order/limit as above
 
 IN FROM AND JOIN (each may have alias=exp.TableAlias(this=Identifier, columns=[Identifier]))

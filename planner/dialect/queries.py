@@ -7,8 +7,16 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.data_types import data_type
 from sqlstream.planner.dialect.habits import share_hint
-from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, checked, span_of
+from sqlstream.planner.dialect.nodes import (
+    FunctionCall,
+    MutualRecursion,
+    OverClause,
+    QueryHints,
+    checked,
+    span_of,
+)
 from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.relations import JOIN_WORDS, RelationParser
 from sqlstream.planner.dialect.statements import Identifier, Option
@@ -17,6 +25,8 @@ from sqlstream.planner.dialect.tokens import is_word, span, word
 _QUERY_WORDS = ("SELECT", "VALUES", "(")
 _CLAUSES = ("where", "group", "having", "windows", "qualify")
 _TAIL = ("order", "limit", "offset", "with_")
+
+RECURSION_LIMIT_MAX = 1_000_000_000
 
 _HINTS = "LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
@@ -113,14 +123,45 @@ class QueryParser(RelationParser):
 
     def _with(self) -> exp.With:
         start = self.expect("WITH").start
-        if self.at("MUTUALLY", "RECURSIVE"):
-            hint = "write WITH RECURSIVE: each of its queries reads itself and those before it"
-            raise self.refusal(
-                "queries of WITH that read each other in a circle are not supported", self.token, hint
-            )
+        if self.accept("MUTUALLY", "RECURSIVE"):
+            mutual = self._recursion_limit()
+            made = exp.With(expressions=self._parse_csv(self._typed_table), recursive=True)
+            made.meta["mutual"] = mutual
+            return self.mark(made, start)
         is_recursive = self.accept("RECURSIVE")
         tables = self._parse_csv(self._common_table)
         return self.mark(exp.With(expressions=tables, recursive=bool(is_recursive)), start)
+
+    def _recursion_limit(self) -> MutualRecursion:
+        """`(RETURN AT RECURSION LIMIT n)` or `(ERROR AT RECURSION LIMIT n)`, which may be left out."""
+        if not self.accept("("):
+            return MutualRecursion()
+        action = self.accept_any("RETURN", "ERROR")
+        if action is None:
+            raise self.unexpected("RETURN AT RECURSION LIMIT or ERROR AT RECURSION LIMIT")
+        self.expect("AT", "RECURSION", "LIMIT")
+        number = self.token
+        rounds = self.unsigned_integer("a number of rounds")
+        if not 1 <= rounds <= RECURSION_LIMIT_MAX:
+            hint = f"write a number from 1 to {RECURSION_LIMIT_MAX}"
+            raise self.refusal(f"{rounds} is no number of rounds to stop at", number, hint)
+        self.expect(")")
+        return MutualRecursion(rounds, action == "ERROR")
+
+    def _typed_table(self) -> exp.CTE:
+        """`name (column TYPE, …) AS (query)`."""
+        start = self.token.start
+        alias = exp.TableAlias(this=self.name("a table name"))
+        if not self.at("("):
+            hint = "name the columns with their types, as in reached (node INT, hops BIGINT) AS (…)"
+            raise self.unexpected("the columns of the query", hint)
+        columns = self._parse_wrapped_csv(lambda: (self.name("a column name"), data_type(self)))
+        alias.set("columns", [name for name, _ in columns])
+        alias.meta["types"] = tuple(type_ for _, type_ in columns)
+        self.mark(alias, start)
+        self.expect("AS")
+        body = self._parse_wrapped(self.query)
+        return self.mark(exp.CTE(this=body, alias=alias), start)
 
     def _common_table(self) -> exp.CTE:
         start = self.token.start

@@ -289,6 +289,11 @@ def _match_recognize(node: plan.MatchRecognize, lowering: Lowering, inputs: list
 
 
 @lower_node.register
+def _mutual_iterate(node: plan.MutualIterate, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    raise _as_a_stream_only("WITH MUTUALLY RECURSIVE", node, lowering)
+
+
+@lower_node.register
 def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     raise _as_a_stream_only(node.algorithm.value, node, lowering)
 

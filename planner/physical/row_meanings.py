@@ -152,13 +152,14 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
             calls = without_spans(msgspec.to_builtins(msgspec.structs.replace(spec, state_ttl_ms=0)))
             rows = digest_of("over", calls, source.rows, source.columns)
         case specs.IterateSpec():
-            # Names of columns are no part of what rows are.
-            step = [
-                (without_spans(msgspec.to_builtins(o.spec)), o.inputs, list(map(str, o.schema.types)))
-                for o in spec.operators
-            ]
+            step = _steps(spec.operators)
             below = [[i.rows, i.columns] for i in inputs]
             rows = digest_of("iterate", step, spec.results, spec.is_distinct, spec.has_rounds, below)
+            return _by_position(rows, (), width)
+        case specs.MutualIterateSpec():
+            below = [[i.rows, i.columns] for i in inputs]
+            limit = (spec.rounds_max, spec.is_error)
+            rows = digest_of("mutual_iterate", _steps(spec.operators), spec.results, spec.read, limit, below)
             return _by_position(rows, (), width)
         case specs.WindowTvfSpec():
             partition = [sorted(source.of(spec.keys))] if spec.keys else []
@@ -179,6 +180,14 @@ def _model_predict(spec: specs.ModelPredictSpec, source: Meaning) -> Meaning:
         for field in spec.model.outputs.fields
     ]
     return Meaning(source.base, (*source.of(spec.columns), *outputs), source.conditions)
+
+
+def _steps(operators: tuple[specs.InnerOperator, ...]) -> list[Any]:
+    """What the operators do within one. Names of columns are no part of what rows are."""
+    return [
+        (without_spans(msgspec.to_builtins(o.spec)), o.inputs, list(map(str, o.schema.types)))
+        for o in operators
+    ]
 
 
 def _by_position(rows: str, columns: tuple[str, ...], width: int) -> Meaning:

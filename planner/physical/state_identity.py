@@ -318,7 +318,7 @@ def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
             table = "groups"
         case specs.WindowAggregateSpec() as spec if spec.emit is not None and not _finds_sessions(spec):
             table = "windows"
-        case specs.IterateSpec() as spec:
+        case specs.IterateSpec() | specs.MutualIterateSpec() as spec:
             return tuple(
                 f"{inner_table_prefix(inner, place)}groups.{name}"
                 for place, inner in enumerate(spec.operators)
@@ -384,6 +384,8 @@ def _title(node: PhysicalNode) -> str:
             return f"LIMIT {spec.fetch}"
         case specs.IterateSpec() as spec:
             return f"WITH RECURSIVE {spec.name}"
+        case specs.MutualIterateSpec() as spec:
+            return f"WITH MUTUALLY RECURSIVE {', '.join(spec.names)}"
         case _:
             return node.name
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from sqlstream.errors import Span, UserError
 from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, walk_plan
 from sqlstream.planner.physical.planning import SINGLETON, Planning
 from sqlstream.planner.relational import node as base
-from sqlstream.planner.relational.planner import Inputs, plan_part, shared_nodes
+from sqlstream.planner.relational.planner import Inputs, plan_parts, shared_nodes
 from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
 from sqlstream.planner.relational.recursive_step import ROUND, lift_step, refused, treats_rows_alone
 from sqlstream.schema import Schema
 from sqlstream.specs.calc import SingleRowCheckSpec
 from sqlstream.specs.iterate import InnerOperator, InnerSpec, IterateInputSpec, IterateSpec
+
+Refusal = Callable[[str, Span | None, str], UserError]
 
 
 def plan_iterate_input(planning: Planning, inputs: Inputs, node: IterateInput) -> PhysicalNode:
@@ -109,19 +112,25 @@ def _planned(
         )
 
     lifted = lift_step(node.step, node.level, has_rounds, input_of)
-    # What is kept is what later rows are made of: it has no time to live. A step runs in one task, in one phase.
-    own = {"table.exec.state.ttl": "0 ms", "table.optimizer.agg-phase-strategy": "ONE_PHASE"}
-    inner = Planning({**planning.settings, **own}, planning.connectors, shared_nodes((lifted,)))
-    root = plan_part(inner, lifted)
-    operators, results = _inner_operators(root, 1 + len(tables))
+    (root,) = plan_parts(inner_planning(planning, (lifted,)), (lifted,))
+    operators, (results,) = inner_operators((root,), 1 + len(tables))
     return _Step(root, tuple(tables.values()), operators, results)
 
 
-def _inner_operators(root: PhysicalNode, first: int) -> tuple[tuple[InnerOperator, ...], tuple[int, ...]]:
-    """The operators of a step, whose numbers begin with `first`, and what the results of the step are."""
+def inner_planning(planning: Planning, roots: tuple[base.RelationalNode, ...]) -> Planning:
+    """How what runs within an operator is planned: in one task, in one phase. What is kept is what later rows are made of: it has
+    no time to live."""
+    own = {"table.exec.state.ttl": "0 ms", "table.optimizer.agg-phase-strategy": "ONE_PHASE"}
+    return Planning({**planning.settings, **own}, planning.connectors, shared_nodes(roots))
+
+
+def inner_operators(
+    roots: tuple[PhysicalNode, ...], first: int, refused: Refusal = refused
+) -> tuple[tuple[InnerOperator, ...], tuple[tuple[int, ...], ...]]:
+    """The operators of steps, whose numbers begin with `first`, and what the results of each step are."""
     operators: list[InnerOperator] = []
     numbers: dict[int, tuple[int, ...]] = {}
-    for node in walk_plan((root,)):
+    for node in walk_plan(roots):
         below = tuple(numbers[id(i.node)] for i in node.inputs)
         if node.spec is None:
             numbers[id(node)] = tuple(number for each in below for number in each)
@@ -135,5 +144,5 @@ def _inner_operators(root: PhysicalNode, first: int) -> tuple[tuple[InnerOperato
             hint = "have it give one row: (SELECT MAX(x) FROM …)"
             raise refused("a subquery as a value, which may have several rows, is", node.span, hint)
         else:
-            raise refused(f"{node.name} is", node.span)
-    return tuple(operators), numbers[id(root)]
+            raise refused(f"{node.name} is", node.span, "")
+    return tuple(operators), tuple(numbers[id(root)] for root in roots)

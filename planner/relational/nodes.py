@@ -29,7 +29,13 @@ from sqlstream.planner.relational.node import (
 )
 from sqlstream.planner.relational.process_table import ProcessOutput, ProcessTable
 from sqlstream.planner.relational.rank import Rank
-from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
+from sqlstream.planner.relational.recursive_query import (
+    Iterate,
+    IterateInput,
+    MutualIterate,
+    RecursiveScan,
+    Unroll,
+)
 from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sink import Sink
 from sqlstream.planner.relational.snapshot_join import SnapshotJoin
@@ -57,6 +63,7 @@ __all__ = [
     "LookupJoin",
     "MatchRecognize",
     "ModelPredict",
+    "MutualIterate",
     "ProcessOutput",
     "ProcessTable",
     "Project",
@@ -74,6 +81,7 @@ __all__ = [
     "TwoInputNode",
     "Union",
     "Unnest",
+    "Unroll",
     "Values",
     "Watermark",
     "Window",

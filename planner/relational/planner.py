@@ -27,9 +27,10 @@ def plan_statements(
     return tuple(planner.plan(sink) for sink in sinks)
 
 
-def plan_part(planning: Planning, node: RelationalNode) -> PhysicalNode:
-    """A part of a statement, for itself."""
-    return _Planner(planning).plan(node)
+def plan_parts(planning: Planning, nodes: tuple[RelationalNode, ...]) -> tuple[PhysicalNode, ...]:
+    """Parts of a statement, for themselves."""
+    planner = _Planner(planning)
+    return tuple(planner.plan(node) for node in nodes)
 
 
 def shared_nodes(roots: tuple[RelationalNode, ...]) -> frozenset[RelationalNode]:

@@ -33,6 +33,22 @@ def refused(what: str, span: Span | None, hint: str = "") -> UserError:
     return UserError("SS3404", f"{what} not possible in the step of a recursive query", span=span, hint=hint)
 
 
+def time_refusal(node: plan.RelationalNode) -> tuple[str, Span | None, str]:
+    """What, where and why, of a node that depends on more than the rows."""
+    match node:
+        case plan.WindowTvf() | plan.Watermark() | plan.MatchRecognize() | plan.LateRows():
+            hint = "rows of a recursive query have no time: use windows in what it reads, or over its result"
+            return "what follows event time is", node.span, hint
+        case plan.LookupJoin() | plan.TemporalJoin() | plan.SnapshotJoin():
+            hint = "join a table that the job reads as a whole, without FOR SYSTEM_TIME AS OF"
+            return "a join with the rows of one moment is", node.span, hint
+    return (
+        f"{type(node).__name__} is",
+        node.span,
+        "use it in what the recursive query reads, or over its result",
+    )
+
+
 def treats_rows_alone(step: plan.RelationalNode, level: int) -> bool:
     """Whether the step makes rows of each row of the last round alone: those of two sets of rows together are those of one and of
     the other."""
@@ -113,18 +129,7 @@ class _Lifting:
             case Iterate():
                 hint = "let the inner query read tables alone"
                 return refused("another recursive query over its own rows is", node.span, hint)
-            case plan.WindowTvf() | plan.Watermark() | plan.MatchRecognize() | plan.LateRows():
-                hint = (
-                    "rows of a recursive query have no time: use windows in what it reads, or over its result"
-                )
-                return refused("what follows event time is", node.span, hint)
-            case plan.LookupJoin() | plan.TemporalJoin() | plan.SnapshotJoin():
-                hint = "join a table that the job reads as a whole, without FOR SYSTEM_TIME AS OF"
-                return refused("a join with the rows of one moment is", node.span, hint)
-            case plan.GraphFunction() | plan.ProcessTable() | plan.ModelPredict():
-                hint = "call it for tables, or for the result of the recursive query"
-                return refused("a table function over its rows is", node.span, hint)
-        return refused(f"{type(node).__name__} is", node.span)
+        return refused(*time_refusal(node))
 
     # -- by node -----------------------------------------------------------------------------------
 
@@ -156,7 +161,7 @@ class _Lifting:
         keys = len(node.keys)
         fields = (*node.schema.fields[:keys], ROUND, *node.schema.fields[keys:])
         made = dataclasses.replace(node, input=below, keys=(*node.keys, round_), schema=Schema(fields))
-        return _in_order(made, [*range(keys), *range(keys + 1, len(fields)), keys])
+        return in_order(made, [*range(keys), *range(keys + 1, len(fields)), keys])
 
     def _with_more_columns(self, node: plan.Rank | plan.Window | plan.Expand) -> plan.RelationalNode:
         """Of a node that passes on its input's columns, and has its own behind them."""
@@ -170,7 +175,7 @@ class _Lifting:
             made = dataclasses.replace(made, partition_keys=(*made.partition_keys, width))
         if not own:
             return made
-        return _in_order(made, [*range(width), *range(width + 1, len(made.schema)), width])
+        return in_order(made, [*range(width), *range(width + 1, len(made.schema)), width])
 
     def _unnest(self, node: plan.Unnest) -> plan.RelationalNode:
         below = self.lift(node.input)
@@ -180,12 +185,12 @@ class _Lifting:
         columns = (*node.columns, len(below.schema) - 1)
         fields = (*node.schema.fields[:count], ROUND, *node.schema.fields[count:])
         made = dataclasses.replace(node, input=below, columns=columns, schema=Schema(fields))
-        return _in_order(made, [*range(count), *range(count + 1, len(fields)), count])
+        return in_order(made, [*range(count), *range(count + 1, len(fields)), count])
 
     def _join(self, node: plan.Join) -> plan.RelationalNode:
         reading = [self.reads(side) for side in node.inputs]
         if node.kind is JoinKind.SEMI and reading == [False, True]:
-            turned = _turned_semi_join(node)
+            turned = turned_semi_join(node)
             if turned is not None:
                 return self.lift(turned)
         if not _is_kept(node.kind, reading):
@@ -211,7 +216,7 @@ class _Lifting:
         if node.kind.is_left_only:
             return made
         round_ = width if reading[0] and node.kind is not JoinKind.RIGHT else first_right + right_width
-        return _in_order(made, [*(places[i] for i in range(width + right_width)), round_])
+        return in_order(made, [*(places[i] for i in range(width + right_width)), round_])
 
 
 def _is_kept(kind: JoinKind, reading: list[bool]) -> bool:
@@ -232,7 +237,7 @@ def _joined_fields(node: plan.Join, left: Schema, right: Schema) -> tuple[Field,
     return (*fields, *node.schema.fields[width:], *of_right)
 
 
-def _turned_semi_join(node: plan.Join) -> plan.RelationalNode | None:
+def turned_semi_join(node: plan.Join) -> plan.RelationalNode | None:
     """`t WHERE x IN (SELECT y FROM r)` as a join with the distinct values, of which a row of `t` has one at most; None where the
     condition is more than equalities."""
     width = len(node.left.schema)
@@ -262,7 +267,7 @@ def _turned_semi_join(node: plan.Join) -> plan.RelationalNode | None:
         schema=node.left.schema.concat(values.schema),
         span=node.span,
     )
-    return _in_order(joined, list(range(width)))
+    return in_order(joined, list(range(width)))
 
 
 def _has_every_round(node: plan.RelationalNode) -> bool:
@@ -280,7 +285,7 @@ def _round_of(node: plan.RelationalNode) -> InputRef:
     return InputRef(len(node.schema) - 1, ROUND.type)
 
 
-def _in_order(node: plan.RelationalNode, columns: list[int]) -> plan.Project:
+def in_order(node: plan.RelationalNode, columns: list[int]) -> plan.Project:
     """These columns of the node."""
     return plan.Project(
         input=node,

@@ -17,6 +17,7 @@ from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.equal_values import key_groups
 from sqlstream.runtime.operators.iterate import Iterate
+from sqlstream.runtime.operators.mutual_iterate import MutualIterate
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.process.row_states import make_state
 from sqlstream.runtime.operators.process.states import KeyedList, KeyedMap, KeyedValue, KeySet, places_of
@@ -126,7 +127,7 @@ def _feed(operator: Operator[Any], number: int, first: int) -> None:
     if not context.input_modes[number].is_insert_only:
         batch = with_row_kinds(batch, RowKind.INSERT)
     operator.on_batch(batch, number, Nowhere())
-    if isinstance(operator, Iterate):
+    if isinstance(operator, Iterate | MutualIterate):
         operator.run_one_round(Nowhere())
 
 

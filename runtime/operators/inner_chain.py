@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.runtime.state.operator_state import NeverExpires, PendingTables, StateTable
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.schema import Schema
-from sqlstream.specs.iterate import InnerOperator, IterateSpec, inner_table_prefix
+from sqlstream.specs.iterate import InnerOperator, inner_table_prefix
 
 
 class InnerTable(NeverExpires):
@@ -121,14 +122,18 @@ class InnerChain:
     """The step of a recursive query. State: that of its operators, declared as tables of `context`."""
 
     def __init__(
-        self, spec: IterateSpec, context: OperatorContext, recursive: tuple[Schema, ChangelogMode]
+        self,
+        operators: tuple[InnerOperator, ...],
+        results: Iterable[int],
+        context: OperatorContext,
+        inputs: list[tuple[Schema, ChangelogMode]],
     ) -> None:
-        """`recursive`: the columns and the mode of the rows of the last round."""
-        inputs = [recursive, *zip(context.input_schemas[1:], context.input_modes[1:], strict=True)]
-        outputs = [*inputs, *((o.schema, _mode(o)) for o in spec.operators)]
-        self._edges = [Edge(number in spec.results) for number in range(len(outputs))]
+        """`inputs` have the first numbers: the columns and the modes of what is fed. `results`: the numbers of what is taken."""
+        outputs = [*inputs, *((o.schema, _mode(o)) for o in operators)]
+        taken = frozenset(results)
+        self._edges = [Edge(number in taken) for number in range(len(outputs))]
         self._operators: list[tuple[Operator[Any], Edge]] = []
-        for place, inner in enumerate(spec.operators):
+        for place, inner in enumerate(operators):
             number = len(inputs) + place
             operator = self._open(inner, place, outputs, context)
             self._operators.append((operator, self._edges[number]))
@@ -166,11 +171,13 @@ class InnerChain:
         """An input of the step has ended."""
         self._edges[number].end()
 
-    def take(self) -> list[pa.RecordBatch]:
-        """What the step has made since it was asked last. Nothing is held back then."""
+    def take(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What the step has made since it was asked last, by number. Nothing is held back then."""
         for operator, edge in self._operators:
             operator.flush(edge)
-        return [batch for edge in self._edges for batch in edge.take()]
+        for number, edge in enumerate(self._edges):
+            for batch in edge.take():
+                yield number, batch
 
     def on_restored(self) -> None:
         for operator, _ in self._operators:

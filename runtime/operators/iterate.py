@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -56,9 +56,11 @@ class Iterate(HoldingOperator[IterateSpec]):
         columns = context.output_schema
         if spec.has_rounds:
             columns = Schema((*columns.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
-        self._chain = InnerChain(spec, context, (columns, self._mode))
+        tables = zip(context.input_schemas[1:], context.input_modes[1:], strict=True)
+        inputs = [(columns, self._mode), *tables]
+        self._chain = InnerChain(spec.operators, spec.results, context, inputs)
         self._round_schema = to_arrow_schema(columns, self._mode)
-        self._pending = context.state.add(PendingRounds(to_arrow_schema(context.output_schema, self._mode)))
+        self._pending = context.state.add(PendingRounds([to_arrow_schema(context.output_schema, self._mode)]))
         self._rows = _rows_of_rounds(spec, context)
         self._since_ms = 0
         self._rounds_max = int(options.get(context.config, "sqlstream.recursion.max-rounds"))
@@ -131,7 +133,7 @@ class Iterate(HoldingOperator[IterateSpec]):
 
     def _take(self, round_: int) -> None:
         """What the step has made goes to the rounds behind those of the rows that it is made of."""
-        for batch in self._chain.take():
+        for _, batch in self._chain.take():
             if not self.spec.has_rounds:
                 self._pending.append(round_ + 1, batch)
                 continue
@@ -145,33 +147,41 @@ class Iterate(HoldingOperator[IterateSpec]):
                 )
 
     def _endless(self) -> UserError:
-        return UserError(
-            "SS5400",
-            f'the recursive query "{self.spec.name}" has more than {self._rounds_max} rounds',
-            hint="stop the step by a WHERE, or write UNION instead of UNION ALL where rows go in a circle; longer chains need"
-            f" SET 'sqlstream.recursion.max-rounds' = '{self._rounds_max * 10}'",
-        )
+        return endless(self.spec.name, self._rounds_max)
 
     def _check_bytes(self) -> None:
         if self._pending.bytes + self._rows.bytes > self._bytes_max:
-            raise UserError(
-                "SS5401",
-                f'the rows of a round of the recursive query "{self.spec.name}" take more than {self._bytes_max >> 20} MB',
-                hint="stop the step by a WHERE, or write UNION instead of UNION ALL where many rows are the same; else raise"
-                " 'sqlstream.recursion.max-pending-bytes'",
-            )
+            raise too_large(self.spec.name, self._bytes_max)
+
+
+def endless(name: str, rounds_max: int) -> UserError:
+    return UserError(
+        "SS5400",
+        f'the recursive query "{name}" has more than {rounds_max} rounds',
+        hint="stop the step by a WHERE, or write UNION instead of UNION ALL where rows go in a circle; longer chains need"
+        f" SET 'sqlstream.recursion.max-rounds' = '{rounds_max * 10}'",
+    )
+
+
+def too_large(name: str, bytes_max: int) -> UserError:
+    return UserError(
+        "SS5401",
+        f'the rows of a round of the recursive query "{name}" take more than {bytes_max >> 20} MB',
+        hint="stop the step by a WHERE, or write UNION instead of UNION ALL where many rows are the same; else raise"
+        " 'sqlstream.recursion.max-pending-bytes'",
+    )
 
 
 class PendingRounds(SavesNothing):
     """Changes of the rows of rounds that are still to be run. Implements `StateTable`: its bytes count, but nothing of it is
-    saved, as `flush` comes before a snapshot.
+    saved, as `flush` comes before a snapshot. Rounds have the columns of `schemas` in turn.
 
     State: the batches by round, until `take`."""
 
     name = "pending"
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, schemas: Sequence[pa.Schema]) -> None:
+        self._schemas = schemas
         self._batches: dict[int, list[pa.RecordBatch]] = {}
         self.rows = 0
         self.bytes = 0
@@ -181,10 +191,11 @@ class PendingRounds(SavesNothing):
         return min(self._batches, default=None)
 
     def append(self, round_: int, batch: pa.RecordBatch) -> None:
-        if len(batch.columns) < len(self._schema):
+        schema = self._schemas[round_ % len(self._schemas)]
+        if len(batch.columns) < len(schema):
             batch = with_row_kinds(batch, RowKind.INSERT)
         # Types are the same; what is said of names and NULL in each may differ.
-        batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        batch = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         self._batches.setdefault(round_, []).append(batch)
         self.rows += batch.num_rows
         self.bytes += batch.nbytes

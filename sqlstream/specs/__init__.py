@@ -21,7 +21,13 @@ from sqlstream.specs.calc import (
 from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.graph import GraphAlgorithm, GraphSpec
-from sqlstream.specs.iterate import InnerOperator, IterateInputSpec, IterateSpec
+from sqlstream.specs.iterate import (
+    InnerOperator,
+    IterateInputSpec,
+    IterateSpec,
+    MutualIterateSpec,
+    UnrollSpec,
+)
 from sqlstream.specs.join import (
     IntervalJoinSpec,
     JoinKind,
@@ -98,6 +104,7 @@ __all__ = [
     "MarkChangesSpec",
     "MetadataSinkSpec",
     "ModelPredictSpec",
+    "MutualIterateSpec",
     "OverCall",
     "OverSpec",
     "OverTiming",
@@ -119,6 +126,7 @@ __all__ = [
     "TemporalSortSpec",
     "ToChangelogSpec",
     "UnnestSpec",
+    "UnrollSpec",
     "ValuesSpec",
     "WatermarkAssignerSpec",
     "WindowAggregateSpec",

@@ -13,8 +13,32 @@ from sqlstream.specs.over import OverSpec
 from sqlstream.specs.rank import RankSpec
 from sqlstream.specs.spec import OperatorSpec, StateBound
 
-InnerSpec = CalcSpec | JoinSpec | GroupAggregateSpec | RankSpec | OverSpec | UnnestSpec | ExpandSpec
+
+class UnrollSpec(OperatorSpec, frozen=True, tag="unroll"):
+    """Of a query of WITH MUTUALLY RECURSIVE: the rows that come (SIGN_COLUMN 1) and go (-1) in rounds (ROUND_COLUMN), its last
+    two columns, become the rows that there are between rounds. They have the first round in which there are these rows of
+    their group `keys`, and the first in which there are others, ROUND_MAX for none, instead of the two columns.
+    With `is_distinct` the rows that come and go if each counts once; `keys` are all columns then.
+    """
+
+    keys: tuple[Count, ...]
+    is_distinct: bool
+
+    def kept_state(self) -> str:
+        return "how often each row comes and goes in each round; dropped: when it is retracted"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the rows of the recursive query", False)
+
+
+InnerSpec = (
+    CalcSpec | JoinSpec | GroupAggregateSpec | RankSpec | OverSpec | UnnestSpec | ExpandSpec | UnrollSpec
+)
 """What a step consists of: operators whose changes depend on rows alone, and not on time."""
+
+ROUND_MAX = 1 << 62
+
+SIGN_COLUMN = "$sign"
 
 ROUND_COLUMN = "$round"
 """The last column of rows within a step that has rounds."""
@@ -76,6 +100,35 @@ class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
 
     def state_bound(self) -> StateBound:
         return StateBound("the rows of the recursive query and of the tables that its step reads", False)
+
+
+class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
+    """The rows of queries `names` that read each other and themselves, each with `columns`. At first there are none. In a round
+    the queries come in turn, and each then has the rows that it makes of those that there are; until a round changes nothing.
+
+    The queries read the numbers 0, 1, … for the rows of these queries, and those behind them for the inputs. The `operators`
+    have the numbers from there on, each after what it reads. `results` are by query the numbers whose rows are its rows.
+    Within the queries rows have two further columns: the turn from which on they are there (ROUND_COLUMN), and 1 or, for rows
+    that are there no more, -1 (SIGN_COLUMN). Turn `len(names) * r + i` is that of query i in round r = 1, 2, ….
+    After `rounds_max` rounds (0: the limit of the settings) the rows are those that there are then, or it is an error.
+    The output is the rows of the queries `read`: see planner.relational.MutualIterate.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Schema, ...]
+    operators: tuple[InnerOperator, ...]
+    results: tuple[tuple[Count, ...], ...]
+    read: tuple[Count, ...]
+    rounds_max: Count
+    is_error: bool
+
+    def kept_state(self) -> str:
+        inner = sorted({o.name for o in self.operators if o.spec.kept_state()})
+        of_queries = f", the state of its queries ({', '.join(inner)})" if inner else ""
+        return f"how often each row comes and goes in each round{of_queries}; dropped: when it is retracted"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the rows of the recursive queries and of the tables that they read", False)
 
 
 class IterateInputSpec(OperatorSpec, frozen=True, tag="iterate_input"):

@@ -135,8 +135,9 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.ProcessTable,
         nodes.ProcessOutput,
         nodes.GraphFunction,
+        nodes.MutualIterate,
     }
-    recursive = {nodes.Iterate, nodes.RecursiveScan, nodes.IterateInput}
+    recursive = {nodes.Iterate, nodes.RecursiveScan, nodes.IterateInput, nodes.Unroll}
     # A history and its table are the UNION ALL that they derive from: tests/property/test_backfill.py.
     elsewhere = {nodes.Rank, nodes.Sink, Backfill, *recursive}
     assert QUERIES.keys() | abstract | refused | elsewhere == classes(nodes.RelationalNode)

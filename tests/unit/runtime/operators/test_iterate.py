@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
+import changing_tables
 import duckdb
 import pytest
+from changing_tables import TABLES, Changes, freeze, load, result, scripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
@@ -88,85 +88,21 @@ LEADING_ON = {
         WHERE NOT EXISTS (SELECT 1 FROM starts t WHERE t.n = d)) SELECT * FROM r""",
 }
 
-TABLES = {"starts": ("n",), "edges": ("s", "d", "w")}
-
 
 def job_of(text: str, mode: ChangelogMode = RETRACT, **settings: str) -> JobInAThread:
     return JobInAThread(text, TABLES, mode, **settings)
-
-
-def result(job: JobInAThread) -> Counter[Row]:
-    return Counter({freeze(row): n for row, n in job.output.table(has_pairs=False).items()})
-
-
-def freeze(row: Sequence[Any]) -> Row:
-    return tuple(tuple(v) if isinstance(v, list) else v for v in row)
 
 
 def recomputed(text: str, rows: dict[str, list[Row]]) -> Counter[Row]:
     """DuckDB's answer over the rows that there are. It has one query as a step, which stands in parentheses then."""
     text = text.replace("/*(*/", "(").replace("/*)*/", ")")
     with duckdb.connect() as connection:
-        for table, columns in TABLES.items():
-            connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} INT' for c in columns)})")
-            for row in rows[table]:
-                connection.execute(f"INSERT INTO {table} VALUES {row if len(row) > 1 else f'({row[0]})'}")
+        load(connection, rows)
         return Counter(freeze(row) for row in connection.execute(text).fetchall())
 
 
-numbers = st.integers(0, 5)
-Changes = list[tuple[str, Row]]
-
-
-@st.composite
-def scripts(draw: st.DrawFn, leads_on: bool, has_deletions: bool = True) -> list[Changes | str]:
-    """Batches of changes of the tables, and in between what else happens."""
-    live: dict[str, list[Row]] = {"starts": [], "edges": []}
-    script: list[Changes | str] = []
-    for _ in range(draw(st.integers(1, 6))):
-        changes: Changes = []
-        for _ in range(draw(st.integers(1, 6))):
-            table = draw(st.sampled_from(["starts", "edges", "edges", "edges"]))
-            if has_deletions and live[table] and draw(st.integers(0, 2)) == 0:
-                row = live[table].pop(draw(st.integers(0, len(live[table]) - 1)))
-                changes.append((table, ("-D", *row)))
-            else:
-                ends = draw(st.tuples(numbers, numbers))
-                if leads_on:
-                    ends = (min(ends), max(ends) + (ends[0] == ends[1]))
-                row = (ends[0],) if table == "starts" else (*ends, draw(st.integers(1, 3)))
-                live[table].append(row)
-                changes.append((table, ("+I", *row)))
-        script.append(changes)
-        if draw(st.integers(0, 3)) == 0:
-            script.append("restore")
-    return script
-
-
 def run(text: str, script: list[Changes | str], mode: ChangelogMode = RETRACT, ends_before: int = -1) -> None:
-    """After each batch that is waited for, the answer is that of DuckDB. Before one the edges may end."""
-    ended: list[str] = []
-    job = job_of(text, mode)
-    rows: dict[str, list[Row]] = {"starts": [], "edges": []}
-    for number, changes in enumerate(script):
-        if changes == "restore":
-            job.flush()
-            job.restore()
-            for table in ended:
-                job.end(table)
-            continue
-        if number == ends_before:
-            ended.append("edges")
-            job.end("edges")
-        changes = [change for change in changes if change[0] not in ended]
-        for table, row in changes:
-            rows[table].append(row[1:]) if row[0] == "+I" else rows[table].remove(row[1:])
-            job.change(table, [row])
-        if number % 2 == 0 or number == len(script) - 1:
-            job.flush()
-            assert result(job) == recomputed(text, rows)
-    job.flush()
-    assert result(job) == recomputed(text, rows)
+    changing_tables.run(job_of(text, mode), lambda rows: recomputed(text, rows), script, ends_before)
 
 
 @pytest.mark.parametrize("name", CIRCULAR)

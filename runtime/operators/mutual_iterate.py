@@ -1,0 +1,234 @@
+"""Recursive queries that read each other: rounds of them until nothing changes, within one operator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream import config as options
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.errors import UserError
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.held_rows import HoldingOperator
+from sqlstream.runtime.operators.inner_chain import InnerChain
+from sqlstream.runtime.operators.iterate import (
+    WAIT_MS,
+    PendingRounds,
+    emit_pieces,
+    endless,
+    net_changes,
+    too_large,
+)
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.unroll import net_of_slots, signed_kinds
+from sqlstream.runtime.state.storage.arrays import Array, distinct
+from sqlstream.runtime.state.tables.row_multiset import RowMultiset
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.iterate import ROUND_COLUMN, SIGN_COLUMN, MutualIterateSpec
+from sqlstream.types import BIGINT
+
+_ROUND, _SIGN = Field(ROUND_COLUMN, BIGINT.not_null()), Field(SIGN_COLUMN, BIGINT.not_null())
+
+
+class MutualIterate(HoldingOperator[MutualIterateSpec]):
+    """Runs the turns of the queries in which a row comes or goes otherwise than before, in ascending order, each once: what a
+    turn makes belongs to later ones. So turns that stay as they are cost nothing, and what was made of a row goes with it, in
+    a circle too: a row is made of what came in earlier turns alone.
+
+    Turns run for all rows that have come since the last ones, at `flush`, and when they are many or old enough. So a barrier, a
+    watermark and the end of the input find no row on its way.
+    State: that of the queries' operators, and for each query how often each row comes or goes in each turn.
+    """
+
+    def __init__(self, spec: MutualIterateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._count = len(spec.names)
+        rows = [Schema((*schema.fields, _ROUND, _SIGN)) for schema in spec.columns]
+        inputs = [(schema, ChangelogMode.RETRACT) for schema in rows]
+        inputs += zip(context.input_schemas, context.input_modes, strict=True)
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        for query, numbers in enumerate(spec.results):
+            for number in numbers:
+                self._readers[number].append(query)
+        self._chain = InnerChain(spec.operators, self._readers, context, inputs)
+        made = [Schema((*schema.fields, _SIGN)) for schema in spec.columns]
+        self._pending = context.state.add(
+            PendingRounds([to_arrow_schema(schema, ChangelogMode.RETRACT) for schema in made])
+        )
+        self._rows = [RowsOfTurns(number, schema, context) for number, schema in enumerate(spec.columns)]
+        self._result = _Result(spec, context)
+        self._since_ms = 0
+        self._rounds_max = spec.rounds_max or int(
+            options.get(context.config, "sqlstream.recursion.max-rounds")
+        )
+        self._ends_early = bool(spec.rounds_max) and not spec.is_error
+        self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
+        self._rows_min = int(options.get(context.config, "execution.batch-rows"))
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if not self._pending.rows:
+            self._since_ms = self.context.now_ms()
+        self._chain.feed(self._count + input_index, batch)
+        self._take()
+        if self._pending.rows >= self._rows_min:
+            self.flush(output)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._since_ms + WAIT_MS if self._pending.rows else None
+
+    def on_end_of_input(self, input_index: int, output: Output) -> None:
+        self._chain.end(self._count + input_index)
+
+    def on_restored(self) -> None:
+        self._chain.on_restored()
+
+    def close(self) -> None:
+        self._chain.close()
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def flush(self, output: Output) -> None:
+        while (turn := self._pending.next_round) is not None:
+            self._run(turn)
+            if self._pending.bytes + self._result.bytes > self._bytes_max:
+                raise too_large(", ".join(self.spec.names), self._bytes_max)
+        self._result.emit(output)
+
+    def run_one_round(self, output: Output) -> None:
+        """Forget what comes behind it: rows that are made up may make others without end."""
+        for query in range(self._count):
+            turn = self._count + query
+            if self._pending.next_round == turn:
+                self._run(turn)
+        self._pending.forget()
+        self._result.emit(output)
+
+    def _run(self, turn: int) -> None:
+        query = turn % self._count
+        made = self._pending.take(turn)
+        assert made is not None
+        slots, counts = self._rows[query].admit(turn, made)
+        if not len(slots):
+            return
+        if turn // self._count > self._rounds_max:
+            raise self._at_limit()
+        if query in self.spec.read:
+            self._result.add(query, self._rows[query].columns(slots), counts)
+        self._chain.feed(query, self._rows[query].changes(slots, counts))
+        self._rows[query].forget(slots)
+        self._take()
+
+    def _take(self) -> None:
+        """What the queries have made is theirs in their next turns."""
+        for number, batch in self._chain.take():
+            for query in self._readers[number]:
+                self._append(query, batch)
+
+    def _append(self, query: int, batch: pa.RecordBatch) -> None:
+        width = len(self.spec.columns[query])
+        rounds = np.maximum((view_values(batch.column(width), np.int64) - query) // self._count + 1, 1)
+        rows = batch.remove_column(width)
+        for round_ in distinct(rounds).tolist():
+            if self._ends_early and round_ > self._rounds_max:
+                continue
+            is_of_round = rounds == round_
+            part = rows if is_of_round.all() else rows.filter(pa.array(is_of_round))
+            self._pending.append(round_ * self._count + query, part)
+
+    def _at_limit(self) -> UserError:
+        names = ", ".join(self.spec.names)
+        if not self.spec.rounds_max:
+            return endless(names, self._rounds_max)
+        return UserError(
+            "SS3513",
+            f'the recursive queries "{names}" still change after {self._rounds_max} rounds',
+            hint="raise the limit of ERROR AT RECURSION LIMIT, or stop the queries by a WHERE or by UNION instead of UNION ALL",
+        )
+
+
+class RowsOfTurns:
+    """How often each row of one of the queries comes (a count above zero) or goes (below) in each turn. State: these counts."""
+
+    def __init__(self, number: int, columns: Schema, context: OperatorContext) -> None:
+        self._width = len(columns)
+        counted = Schema((*columns.fields, _ROUND))
+        self._counted = to_arrow_schema(counted, ChangelogMode.RETRACT)
+        self._rows = context.state.add(RowMultiset(to_arrow_schema(counted), f"rows{number + 1}"))
+        self._schema = to_arrow_schema(Schema((*columns.fields, _ROUND, _SIGN)), ChangelogMode.RETRACT)
+
+    def admit(self, turn: int, made: pa.RecordBatch) -> tuple[Array, Array]:
+        """(slots, counts): the rows whose count in this turn is another one, and by how much; `forget` comes behind it."""
+        turns = to_array(pa.int64(), np.full(made.num_rows, turn, dtype=np.int64))
+        kinds = signed_kinds(made, self._width)
+        arrays = [*made.columns[: self._width], turns, pa.array(kinds)]
+        slots, _ = self._rows.apply(pa.RecordBatch.from_arrays(arrays, schema=self._counted))
+        changed, counts = net_of_slots(slots, kinds)
+        self._rows.sweep(slots[~np.isin(slots, changed)])
+        return changed, counts
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return self._rows.columns(slots, range(self._width))
+
+    def changes(self, slots: Array, counts: Array) -> pa.RecordBatch:
+        """What is other in the rows with their turns and signs, each as often as it is there: -D before +I."""
+        after = self._rows.counts[slots]
+        before = after - counts
+        comes = np.maximum(after, 0) - np.maximum(before, 0)
+        goes = np.maximum(-after, 0) - np.maximum(-before, 0)
+        places = np.tile(np.arange(len(slots)), 2)
+        signs = np.repeat(np.array([1, -1], dtype=np.int64), len(slots))
+        times = np.concatenate([comes, goes])
+        order = np.argsort(times > 0, kind="stable")
+        order = np.repeat(order, np.abs(times[order]))
+        columns = self._rows.columns(slots[places[order]], range(self._width + 1))
+        kinds = np.where(times[order] > 0, int(RowKind.INSERT), int(RowKind.DELETE)).astype(np.int8)
+        arrays = [*columns, to_array(pa.int64(), signs[order]), pa.array(kinds)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def forget(self, slots: Array) -> None:
+        self._rows.sweep(slots)
+
+
+class _Result:
+    """The changes of the queries that are read. State: none between two batches."""
+
+    def __init__(self, spec: MutualIterateSpec, context: OperatorContext) -> None:
+        self._spec = spec
+        self._schema = to_arrow_schema(context.output_schema, ChangelogMode.RETRACT)
+        self._held: dict[int, list[pa.RecordBatch]] = {query: [] for query in spec.read}
+        self._schemas = {
+            query: to_arrow_schema(spec.columns[query], ChangelogMode.RETRACT) for query in spec.read
+        }
+        self.bytes = 0
+
+    def add(self, query: int, columns: list[pa.Array], counts: Array) -> None:
+        kinds = np.where(counts > 0, int(RowKind.INSERT), int(RowKind.DELETE)).astype(np.int8)
+        rows = pa.RecordBatch.from_arrays([*columns, pa.array(kinds)], schema=self._schemas[query])
+        if (np.abs(counts) != 1).any():
+            rows = rows.take(pa.array(np.repeat(np.arange(len(counts)), np.abs(counts))))
+        self._held[query].append(rows)
+        self.bytes += rows.nbytes
+
+    def emit(self, output: Output) -> None:
+        for query, batches in self._held.items():
+            if batches:
+                changes = net_changes(pa.concat_batches(batches))
+                batches.clear()
+                emit_pieces(self._widened(query, changes), output)
+        self.bytes = 0
+
+    def _widened(self, query: int, changes: pa.RecordBatch) -> pa.RecordBatch:
+        *own, kinds = changes.columns
+        if len(self._spec.read) == 1:
+            return pa.RecordBatch.from_arrays([*own, kinds], schema=self._schema)
+        rows = changes.num_rows
+        columns = [pa.array(np.full(rows, query, dtype=np.int32))]
+        for each in self._spec.read:
+            types = to_arrow_schema(self._spec.columns[each]).types
+            columns += own if each == query else [pa.nulls(rows, t) for t in types]
+        return pa.RecordBatch.from_arrays([*columns, kinds], schema=self._schema)

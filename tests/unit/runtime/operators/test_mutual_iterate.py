@@ -1,0 +1,264 @@
+"""Queries that read each other, over tables that change: after each batch the result is that of rounds from the beginning."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import changing_tables
+import duckdb
+import pytest
+from changing_tables import TABLES, Changes, freeze, load, result, scripts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
+from operator_harness import Row
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.planner.dialect.nodes import column_types, mutual_recursion
+from sqlstream.planner.dialect.parser import parse_query
+
+EVEN_ODD = """WITH MUTUALLY RECURSIVE
+    even (a INT, b INT) AS (SELECT n, n FROM starts UNION SELECT a, d FROM odd JOIN edges ON b = s),
+    odd (a INT, b INT) AS (SELECT DISTINCT a, d FROM even JOIN edges ON b = s)
+    SELECT 0 AS k, * FROM even UNION ALL SELECT 1, * FROM odd"""
+SHORTEST = """WITH MUTUALLY RECURSIVE
+    near (n INT, total INT) AS (
+        SELECT n, CAST(MIN(total) AS INT) FROM (
+            SELECT n, 0 AS total FROM starts UNION ALL SELECT d, total + w FROM near JOIN edges ON n = s) AS x GROUP BY n)
+    SELECT * FROM near"""
+
+# At some round nothing changes, whatever the tables have.
+QUERIES = {
+    "even and odd": EVEN_ODD,
+    "least distances": SHORTEST,
+    "pairs": """WITH MUTUALLY RECURSIVE
+        r (a INT, b INT) AS (SELECT s, d FROM edges UNION SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a) SELECT * FROM r""",
+    "one alone": "WITH MUTUALLY RECURSIVE r (a INT, b INT) AS (SELECT s, d FROM edges) SELECT * FROM r",
+    "those behind": """WITH MUTUALLY RECURSIVE
+        x (n INT) AS (SELECT n FROM y UNION ALL SELECT n + 10 FROM z),
+        y (n INT) AS (SELECT n FROM z UNION ALL SELECT s FROM edges),
+        z (n INT) AS (SELECT n FROM starts) SELECT * FROM x""",
+    "in three": """WITH MUTUALLY RECURSIVE
+        x (n INT) AS (SELECT n FROM starts UNION SELECT d FROM z JOIN edges ON n = s),
+        y (n INT, w INT) AS (SELECT d, w FROM x JOIN edges ON n = s),
+        z (n INT) AS (SELECT n FROM y WHERE w > 1 UNION SELECT n FROM x WHERE n > 2)
+        SELECT n, 0 AS w FROM z UNION ALL SELECT * FROM y""",
+    "in a subquery": """WITH MUTUALLY RECURSIVE
+        r (n INT) AS (SELECT n FROM starts UNION SELECT d FROM edges WHERE s IN (SELECT n FROM r) AND w > 1) SELECT * FROM r""",
+    "components": """WITH MUTUALLY RECURSIVE
+        least (n INT, c INT) AS (
+            SELECT n, CAST(MIN(c) AS INT) FROM (
+                SELECT s AS n, s AS c FROM edges UNION ALL SELECT d, d FROM edges UNION ALL
+                SELECT d, c FROM least JOIN edges ON n = s UNION ALL SELECT s, c FROM least JOIN edges ON n = d) AS x
+            GROUP BY n)
+        SELECT * FROM least""",
+    "counted": """WITH MUTUALLY RECURSIVE
+        reached (n INT) AS (SELECT n FROM starts UNION SELECT d FROM reached JOIN edges ON n = s
+            UNION SELECT 9 FROM total WHERE c > 2),
+        total (c BIGINT, l INT) AS (SELECT COUNT(*), MIN(n) FROM reached)
+        SELECT n, CAST(c AS INT) AS c FROM reached, total""",
+    "those left": """WITH MUTUALLY RECURSIVE
+        reached (n INT) AS (SELECT n FROM starts UNION SELECT d FROM reached JOIN edges ON n = s),
+        rest (n INT) AS (SELECT s FROM edges WHERE NOT EXISTS (SELECT 1 FROM reached WHERE n = s))
+        SELECT * FROM rest""",
+    "not in": """WITH MUTUALLY RECURSIVE
+        reached (n INT) AS (SELECT n FROM starts UNION SELECT d FROM reached JOIN edges ON n = s
+            UNION SELECT CAST(NULL AS INT) FROM reached WHERE n = 3),
+        rest (n INT) AS (SELECT s FROM edges WHERE s NOT IN (SELECT n FROM reached))
+        SELECT * FROM rest""",
+    "with and without": """WITH MUTUALLY RECURSIVE
+        reached (n INT) AS (SELECT n FROM starts UNION SELECT d FROM reached JOIN edges ON n = s),
+        seen (s INT, w INT, n INT) AS (SELECT s, w, n FROM edges LEFT JOIN reached ON n = d)
+        SELECT * FROM seen""",
+    "the two nearest": """WITH MUTUALLY RECURSIVE
+        near (n INT, total INT) AS (
+            SELECT n, total FROM (
+                SELECT n, total, ROW_NUMBER() OVER (PARTITION BY n ORDER BY total) AS i FROM (
+                    SELECT n, 0 AS total FROM starts UNION SELECT d, total + w FROM near JOIN edges ON n = s WHERE total < 12)
+                    AS x) AS y
+            WHERE i <= 2)
+        SELECT * FROM near""",
+    "except": """WITH MUTUALLY RECURSIVE
+        a (n INT) AS (SELECT n FROM starts UNION SELECT d FROM a JOIN edges ON n = s),
+        b (n INT) AS (SELECT s FROM edges EXCEPT SELECT n FROM a)
+        SELECT * FROM b""",
+    "nested": """WITH MUTUALLY RECURSIVE
+        a (n INT) AS (
+            WITH MUTUALLY RECURSIVE i (n INT) AS (SELECT n FROM starts UNION SELECT d FROM i JOIN edges ON n = s AND w = 1)
+            SELECT n FROM i UNION SELECT d FROM a JOIN edges ON n = s AND w = 2)
+        SELECT * FROM a""",
+}
+
+# Edges lead to larger numbers alone.
+LEADING_ON = {
+    "paths": """WITH MUTUALLY RECURSIVE
+        r (n INT, total INT) AS (SELECT n, 0 FROM starts UNION ALL SELECT d, total + w FROM r JOIN edges ON n = s)
+        SELECT * FROM r""",
+    "sums": """WITH MUTUALLY RECURSIVE
+        all_of (n INT, c BIGINT) AS (
+            SELECT n, SUM(c) FROM (SELECT n, CAST(1 AS BIGINT) AS c FROM starts UNION ALL
+                SELECT d, c * w FROM all_of JOIN edges ON n = s) AS x GROUP BY n)
+        SELECT n, CAST(c AS INT) AS c FROM all_of""",
+    "won": """WITH MUTUALLY RECURSIVE
+        won (n INT) AS (SELECT DISTINCT s FROM edges WHERE NOT EXISTS (SELECT 1 FROM won WHERE n = d)) SELECT * FROM won""",
+    "shares": """WITH MUTUALLY RECURSIVE
+        r (n INT, c INT) AS (
+            SELECT n, 1 FROM starts UNION ALL
+            SELECT d, CAST(COUNT(*) OVER (PARTITION BY d) AS INT) FROM r JOIN edges ON n = s)
+        SELECT * FROM r""",
+}
+LIMITED = {
+    "three rounds": """WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3)
+        even (n INT) AS (SELECT n FROM starts UNION SELECT d FROM odd JOIN edges ON n = s),
+        odd (n INT) AS (SELECT d FROM even JOIN edges ON n = s)
+        SELECT * FROM even UNION ALL SELECT * FROM odd""",
+    "the order of queries": """WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 2)
+        x (n INT) AS (SELECT n FROM y UNION ALL SELECT n FROM x), y (n INT) AS (SELECT n FROM z),
+        z (n INT) AS (SELECT n FROM starts)
+        SELECT n, 0 AS k FROM x UNION ALL SELECT n, 1 FROM y""",
+    "without an end": """WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4)
+        r (n INT, c INT) AS (SELECT n, 0 FROM starts UNION ALL SELECT d, c + 1 FROM r JOIN edges ON n = s),
+        t (c BIGINT) AS (SELECT COUNT(*) - (SELECT COUNT(*) FROM t) FROM r)
+        SELECT n, c FROM r UNION ALL SELECT 0, CAST(c AS INT) FROM t""",
+}
+
+
+def job_of(text: str, mode: ChangelogMode = RETRACT, **settings: str) -> JobInAThread:
+    return JobInAThread(text, TABLES, mode, **settings)
+
+
+def recomputed(text: str, rows: dict[str, list[Row]]) -> Counter[Row]:
+    """Rounds of the queries on DuckDB, each over tables with the rows that there are of the others."""
+    query = parse_query(text)
+    clause = query.args["with_"]
+    mutual = mutual_recursion(clause)
+    assert mutual is not None
+    limit = mutual.rounds_max or 100
+    bodies = {}
+    with duckdb.connect() as connection:
+        load(connection, rows)
+        for cte in clause.expressions:
+            alias, span = cte.args["alias"], cte.this.meta["span"]
+            columns = zip(alias.args["columns"], column_types(cte), strict=True)
+            connection.execute(
+                f"CREATE TABLE {alias.this.name} ({', '.join(f'{c.name} {t}' for c, t in columns)})"
+            )
+            bodies[alias.this.name] = as_duckdb(text[span.start : span.end])
+        for _ in range(limit):
+            before = [rows_of(connection, name) for name in bodies]
+            for name, body in bodies.items():
+                connection.execute(f"CREATE TABLE made AS {body}")
+                connection.execute(
+                    f"DELETE FROM {name}; INSERT INTO {name} SELECT * FROM made; DROP TABLE made"
+                )
+            if before == [rows_of(connection, name) for name in bodies]:
+                break
+        final = text[clause.expressions[-1].meta["span"].end :]
+        return Counter(freeze(row) for row in connection.execute(final).fetchall())
+
+
+def as_duckdb(body: str) -> str:
+    """DuckDB's WITH RECURSIVE is the same for a query that is alone and distinct."""
+    return body.replace("WITH MUTUALLY RECURSIVE i (n INT)", "WITH RECURSIVE i (n)")
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> Counter[Row]:
+    return Counter(connection.execute(f"SELECT * FROM {table}").fetchall())
+
+
+def run(text: str, script: list[Changes | str], mode: ChangelogMode = RETRACT, ends_before: int = -1) -> None:
+    changing_tables.run(job_of(text, mode), lambda rows: recomputed(text, rows), script, ends_before)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_rows_are_those_of_rounds_from_the_beginning_whatever_came_and_went(
+    name: str, data: st.DataObject
+) -> None:
+    script = data.draw(scripts(leads_on=False))
+    run(QUERIES[name], script, ends_before=data.draw(st.integers(-1, len(script))))
+
+
+@pytest.mark.parametrize("name", LEADING_ON)
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_rows_come_as_often_as_they_are_made(name: str, data: st.DataObject) -> None:
+    script = data.draw(scripts(leads_on=True))
+    run(LEADING_ON[name], script, ends_before=data.draw(st.integers(-1, len(script))))
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_a_limit_returns_the_rows_of_exactly_so_many_rounds(name: str, data: st.DataObject) -> None:
+    run(LIMITED[name], data.draw(scripts(leads_on=False)))
+
+
+@pytest.mark.parametrize("name", [*QUERIES, *LEADING_ON])
+@given(st.data())
+@settings(max_examples=6, deadline=None)
+def test_tables_that_only_grow_give_the_same_answer(name: str, data: st.DataObject) -> None:
+    text = {**QUERIES, **LEADING_ON}[name]
+    run(text, data.draw(scripts(name in LEADING_ON, has_deletions=False)), INSERT_ONLY)
+
+
+def test_a_circle_that_is_cut_off_from_its_start_goes_as_a_whole() -> None:
+    job = job_of(EVEN_ODD)
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", a, b, 1) for a, b in ((1, 2), (2, 3), (3, 4), (4, 2))])
+    job.flush()
+    assert len(result(job)) == 7
+    job.change("edges", [("-D", 1, 2, 1)])
+    job.flush()
+    assert result(job) == Counter([(0, 1, 1)])
+
+
+def test_a_shortest_way_that_is_closed_gives_room_to_the_next_one() -> None:
+    job = job_of(SHORTEST)
+    job.change("starts", [("+I", 0)])
+    job.change("edges", [("+I", 0, 1, 1), ("+I", 1, 2, 1), ("+I", 2, 1, 1), ("+I", 0, 2, 9)])
+    job.flush()
+    assert result(job) == Counter([(0, 0), (1, 1), (2, 2)])
+    job.change("edges", [("-D", 0, 1, 1)])
+    job.flush()
+    assert result(job) == Counter([(0, 0), (1, 10), (2, 9)])
+
+
+def test_what_stays_as_it_is_emits_nothing() -> None:
+    job = job_of(SHORTEST)
+    job.change("starts", [("+I", 0)])
+    job.change("edges", [("+I", 0, 1, 1), ("+I", 1, 2, 1)])
+    job.flush()
+    before = len(job.output.batches)
+    job.change("edges", [("+I", 0, 2, 2), ("+I", 2, 0, 1)])
+    job.flush()
+    assert len(job.output.batches) == before
+
+
+COUNTING = "{limit} n (i INT) AS (SELECT n FROM starts UNION SELECT i + 1 FROM n WHERE i < 5) SELECT * FROM n"
+
+
+@pytest.mark.parametrize(("limit", "code"), [("ERROR AT RECURSION LIMIT 5", "SS3513"), ("", "SS5400")])
+def test_queries_that_change_after_the_last_round_stop_the_job(limit: str, code: str) -> None:
+    text = f"WITH MUTUALLY RECURSIVE {COUNTING.format(limit=limit and f'({limit})')}"
+    job = job_of(text, **{"sqlstream.recursion.max-rounds": "5"})
+    job.change("starts", [("+I", 1)])
+    job.flush()
+    assert result(job) == Counter([(1,), (2,), (3,), (4,), (5,)])
+    job.change("starts", [("+I", 0), ("-D", 1)])
+    with pytest.raises(UserError, match="5 rounds") as caught:
+        job.flush()
+    assert caught.value.code == code
+
+
+def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full() -> None:
+    text = """WITH MUTUALLY RECURSIVE r (n INT) AS (
+        SELECT n FROM starts UNION ALL SELECT d FROM r JOIN edges ON n = s) SELECT * FROM r"""
+    job = job_of(text, **{"sqlstream.recursion.max-pending-bytes": "1 mb"})
+    job.change("starts", [("+I", 1)])
+    job.change("edges", [("+I", 1, 1, 1), ("+I", 1, 1, 2)])
+    with pytest.raises(UserError, match="more than 1 MB") as caught:
+        job.flush()
+    assert caught.value.code == "SS5401"
