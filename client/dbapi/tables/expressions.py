@@ -12,6 +12,7 @@ from sqlstream.client.dbapi.errors import ProgrammingError, translating
 from sqlstream.client.dbapi.literals import sql_literal
 from sqlstream.client.dbapi.places import Place
 from sqlstream.client.dbapi.tables.text import Writer, interval, quoted
+from sqlstream.errors import did_you_mean
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -235,6 +236,17 @@ class Column(Expression):
         quoted(name)
         self.name = name
         self.table = table
+
+    if not TYPE_CHECKING:  # for types it cannot be called
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """ProgrammingError SS3446: a method of tables was meant."""
+            methods = [] if self.table is None else [n for n in dir(self.table) if not n.startswith("_")]
+            raise ProgrammingError(
+                f'"{self.name}" is a column, and no method of a table',
+                code="SS3446",
+                hint=did_you_mean(self.name, methods) or "the methods are on the page of queries in Python",
+            )
 
     def write(self, writer: Writer, names: Names) -> None:
         start = writer.length

@@ -139,6 +139,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "a unit that is none": (lambda t: f.floor(t.ts, "DAY)"), "is no word"),
     "a detail that is none": (lambda t: t.explain("STATE SELECT 1;"), "EXPLAIN has no"),
     "a function that is none": (lambda t: f.uper(t.price), "did you mean"),
+    "a method that is none": (lambda t: t.fliter(t.price > 1), '"fliter" is a column, and no method of a table'),
     "no column": (lambda t: t.select(), "select takes a column at least"),
     "a number as a column": (lambda t: t.select(1), "a int is no column"),
     "a join of no kind": (lambda t: t.join(t.alias("x"), t.price > 1, "outer"), "is no join"),
