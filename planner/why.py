@@ -85,6 +85,7 @@ _TITLES: dict[type[RelationalNode], str] = {
     plan.GraphFunction: "a graph function",
     plan.ModelPredict: "ML_PREDICT",
     plan.Iterate: "WITH RECURSIVE",
+    plan.MutualIterate: "WITH MUTUALLY RECURSIVE",
     plan.LookupJoin: "a lookup join",
     plan.TemporalJoin: "a join with FOR SYSTEM_TIME AS OF",
     plan.Apply: "a correlated subquery",

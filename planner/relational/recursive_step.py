@@ -42,11 +42,11 @@ def time_refusal(node: plan.RelationalNode) -> tuple[str, Span | None, str]:
         case plan.LookupJoin() | plan.TemporalJoin() | plan.SnapshotJoin():
             hint = "join a table that the job reads as a whole, without FOR SYSTEM_TIME AS OF"
             return "a join with the rows of one moment is", node.span, hint
-    return (
-        f"{type(node).__name__} is",
-        node.span,
-        "use it in what the recursive query reads, or over its result",
-    )
+        case plan.GraphFunction() | plan.ProcessTable() | plan.ModelPredict():
+            hint = "call it for tables, or for the result of the recursive query"
+            return "a table function over its rows is", node.span, hint
+    hint = "use it in what the recursive query reads, or over its result"
+    return f"{type(node).__name__} is", node.span, hint
 
 
 def treats_rows_alone(step: plan.RelationalNode, level: int) -> bool:
