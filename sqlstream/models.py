@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef, InspectedFunction
-from sqlstream.model_servers import OPENAI_REFUSED, OpenAiOptions, check_openai
+from sqlstream.model_servers import (
+    OPENAI_REFUSED,
+    TRITON_REFUSED,
+    OpenAiOptions,
+    TritonOptions,
+    check_openai,
+    check_triton,
+)
 from sqlstream.python_functions import DeclarationError, UserFunction
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
@@ -137,13 +144,15 @@ PROVIDERS = {
         ModelProvider(
             "openai", descriptors_of(OpenAiOptions), OPENAI_REFUSED, check_openai, asks_server=True
         ),
+        ModelProvider(
+            "triton", descriptors_of(TritonOptions), TRITON_REFUSED, check_triton, asks_server=True
+        ),
     )
 }
 """By the value of the option 'provider'."""
 
 UNBUILT_PROVIDERS = frozenset(
     {
-        "triton",
         "azureml",
         "azureopenai",
         "bedrock",

@@ -10,7 +10,7 @@ MASK = "******"
 _SENSITIVE = (
     *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key"),
     *("token", "basic-auth", "jaas.config", "http-headers", "access-key", "account-key", "private-key"),
-    *(".header.", "subscribe-message", "client.authorization"),
+    *(".header.", "subscribe-message", "client.authorization", "custom-headers"),
 )
 _WORDS = frozenset({"pass", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials"})
 """Words of a key that name a secret in other products: a key with one of them is no option of ours, and its value is a secret."""

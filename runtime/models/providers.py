@@ -67,6 +67,7 @@ _CLASSES = {
 }
 _REMOTE = {
     "openai": "openai_model:OpenAiModel",
+    "triton": "triton_model:TritonModel",
 }
 
 
