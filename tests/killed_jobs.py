@@ -362,6 +362,8 @@ class KilledDeployment(Deployment):
         assert not texts, f"checkpoint {id}: {texts}"
         for entry in (e for e in ledger.entries if e.balance):
             self.story.count(f"balanced {entry.name}")
+        for entry, side in ((e, side) for e in ledger.entries for side in e.sides if side.rows_in):
+            self.story.count(f"balanced {entry.name} {side.name}")
         self.story.counted = SubtaskState(
             counted=counters_of(combine_all(s.counted for subtasks in found.values() for s in subtasks))
         )

@@ -14,7 +14,7 @@ from sqlstream.messages.checkpoint_statistics import (
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
-from sqlstream.messages.ledger import JobLedger, balance_text, difference_text
+from sqlstream.messages.ledger import JobLedger, balance_text, difference_text, side_difference_text
 
 _LONG_MAX = 2**63 - 1
 _PREFIX = "execution.checkpointing."
@@ -403,6 +403,10 @@ def _quantile(ordered: Sequence[int], share: float) -> float:
 
 # The ledger of a job, which Flink has not.
 
+SideInLedger = TypedDict(
+    "SideInLedger",
+    {"name": str, "rows-in": int, "parts": dict[str, int], "balance": str, "difference": int, "text": str},
+)
 OperatorInLedger = TypedDict(
     "OperatorInLedger",
     {
@@ -418,9 +422,11 @@ OperatorInLedger = TypedDict(
         "difference": int,
         "lost": int,
         "text": str,
+        "sides": list[SideInLedger],
     },
 )
-"""`parts` are what the rows became beside those that came out, by name; `balance` says what adds up, and `text` what does not."""
+"""`parts` are what the rows became beside those that came out, by name; `balance` says what adds up, and `text` what does not.
+`sides` are the left and the right one of a join."""
 
 
 class Ledger(TypedDict):
@@ -453,6 +459,17 @@ def ledger_body(found: JobLedger | None) -> Ledger:
                 "difference": entry.difference,
                 "lost": entry.lost,
                 "text": difference_text(entry),
+                "sides": [
+                    {
+                        "name": side.name,
+                        "rows-in": side.rows_in,
+                        "parts": side.parts,
+                        "balance": balance_text(side),
+                        "difference": side.difference,
+                        "text": side_difference_text(side),
+                    }
+                    for side in entry.sides
+                ],
             }
             for entry in found.entries
         ],

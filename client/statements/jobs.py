@@ -13,7 +13,7 @@ from sqlstream.client.following.lost_rows import restart_text
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.ledger import LEDGER_PARTS, balance_text, difference_text
+from sqlstream.messages.ledger import LEDGER_PARTS, balance_text, difference_text, side_difference_text
 from sqlstream.planner.dialect.statements import (
     DescribeJob,
     DiagnoseJob,
@@ -180,6 +180,10 @@ def _ledger_rows(statement: ShowLedger, cluster: ClusterClient) -> tuple[tuple[o
             remark = difference_text(entry) or balance_text(entry)
             at = ledger.checkpoint_id or None
             rows.append((job.job_id, at, entry.name, entry.rows_in, entry.rows_out, *parts, remark or None))
+            for side in entry.sides:
+                parts = (side.parts.get(name, 0) for name in LEDGER_PARTS)
+                remark = side_difference_text(side) or balance_text(side)
+                rows.append((job.job_id, at, f"{entry.name} {side.name}", side.rows_in, None, *parts, remark))
     return tuple(rows)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
+from sqlstream.messages.ledger import of_side
 from sqlstream.runtime.state.operator_state import EXPIRED, OperatorState, StateScope
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
@@ -146,7 +147,17 @@ class Operator(Generic[SpecT]):
     def held_rows(self) -> int | None:
         """How many rows of the input wait in the state for their turn; None where rows do not wait one by one. Read from the
         state, for the job's ledger, at each checkpoint."""
+        return None if (by_side := self.held_by_side()) is None else sum(by_side)
+
+    def held_by_side(self) -> tuple[int, int] | None:
+        """The same of the left and the right input of a join whose sides add up each by itself; None of others."""
         return None
+
+    def count_of_side(self, figure: str, side: int, rows: int) -> None:
+        """Add to a counter of the ledger, and to that of the side."""
+        if rows:
+            self.context.count(figure, rows)
+            self.context.count(of_side(figure, side), rows)
 
     def on_restored(self) -> None:
         """The declared state has been restored: rebuild what is derived from it. Called before any other call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.graph.job_graph import ChainedOperator
-from sqlstream.messages.ledger import RESTORED
+from sqlstream.messages.ledger import DONE, HELD, RECEIVED, RESTORED, SIDES, of_side
 from sqlstream.runtime.host.clock import thread_cpu_ns
 from sqlstream.runtime.memory.array_memory import in_force, memory_in_force
 from sqlstream.runtime.operators.operator import Operator
@@ -195,10 +195,14 @@ class OperatorNode:
         self.counters = counters
         self._position = position
         self._memory = memory_in_force()
+        self._has_sides = operator.held_by_side() is not None
+        self._has_finished = False
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         caller = self._enter()
         self.counters.records_in += batch.num_rows
+        if self._has_sides:
+            self.counters.count(of_side(RECEIVED, input_index), batch.num_rows)
         self.operator.context.state.expire()
         self.operator.on_batch(batch, input_index, self.output)
         self._position.current = caller
@@ -270,6 +274,7 @@ class OperatorNode:
         self.operator.context.state.expire()
         self.operator.on_processing_time(now_ms, self.output)
         self.operator.on_finish(self.output)
+        self._end_sides()
         self.output.finish(now_ms)
         self._position.current = caller
 
@@ -277,8 +282,24 @@ class OperatorNode:
         with in_force(self._memory):
             self.operator.context.state.restore(snapshot)
             self.operator.on_restored()
-            if is_foreign and (held := self.operator.held_rows()):
-                self.counters.count(RESTORED, held)
+            for suffix, held in self.held_figures() if is_foreign else ():
+                self.counters.count(f"{RESTORED}{suffix}", held)
+
+    def held_figures(self) -> Iterator[tuple[str, int]]:
+        """What follows the name of a figure of rows that wait, and how many: of the operator, and of the sides of a join."""
+        if self._has_finished:
+            return
+        if rows := self.operator.held_rows():
+            yield "", rows
+        for side, held in zip(SIDES, self.operator.held_by_side() or (), strict=False):
+            if held:
+                yield f".{side}", held
+
+    def _end_sides(self) -> None:
+        """The rows that a join still has meet no other: the state of a task that has finished is saved no more."""
+        for side, rows in enumerate(self.operator.held_by_side() or ()):
+            self.operator.count_of_side(DONE, side, rows)
+        self._has_finished = True
 
     def measure_state(self) -> int:
         """Bring the counters of bytes up to date; returns what is in memory, and not in files."""
@@ -405,10 +426,12 @@ class OperatorChain:
             if node.chained.id in snapshots:
                 node.restore(snapshots[node.chained.id], is_foreign=is_foreign)
 
-    def held_rows(self) -> dict[int, int]:
-        """By operator the rows that wait in its state, where it has any."""
-        found = ((node.chained.id, node.operator.held_rows()) for node in self.nodes)
-        return {id: rows for id, rows in found if rows}
+    def held_rows(self) -> Iterator[tuple[int, str, int]]:
+        """The rows that wait in the state of each operator that has any, and of each side of a join: its id, the name of the
+        figure, and how many."""
+        for node in self.nodes:
+            for suffix, rows in node.held_figures():
+                yield node.chained.id, f"{HELD}{suffix}", rows
 
     def hold_back(self, now_ms: int) -> None:
         """The task takes no input until its outputs have room."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlstream import config
 from sqlstream.messages import rpc
-from sqlstream.messages.ledger import HELD
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheckpoints
@@ -193,8 +192,8 @@ class OpenedTask:
         """The counters of the operators so far, by id, and how many rows wait in them."""
         counters = self.chain.counters.items()
         found = {id: {n: v for n, v in c.read().items() if n.startswith(rpc.COUNTER)} for id, c in counters}
-        for id, rows in self.chain.held_rows().items():
-            found[id][HELD] = rows
+        for id, figure, rows in self.chain.held_rows():
+            found[id][figure] = rows
         return found
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:

@@ -11,8 +11,9 @@ import importlib
 import inspect
 import pkgutil
 import random
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,11 @@ from sqlstream.runtime import operators
 from sqlstream.runtime.kernels.keys.partition import KeySplitter
 from sqlstream.runtime.operators.calc import Calc
 from sqlstream.runtime.operators.dry_run import kept_state
+from sqlstream.runtime.operators.join.join import Join
 from sqlstream.runtime.operators.operator import Operator
 from sqlstream.runtime.state.logs.row_log import RowLog
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.runtime.taskmanager.result_partition import Part
 from sqlstream.schema import Schema
 from sqlstream.specs import (
@@ -244,6 +248,30 @@ def lose_held_row(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def lose_kept_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that a join keeps for its key is not there after a restore."""
+    load = KeyedRows.load
+
+    class Lossy(SavedTables):
+        def batches(self, name: str) -> Iterator[pa.RecordBatch]:
+            return (batch.slice(1) for batch in super().batches(name))
+
+    monkeypatch.setattr(KeyedRows, "load", lambda self, saved: load(self, Lossy(saved.keyed)))
+
+
+def lose_row_of_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join does not keep a row of its right side."""
+    keep, append = Join._keep, Join._append
+
+    def lossy_keep(
+        self: Join, rows: pa.RecordBatch, signs: np.ndarray, matches: np.ndarray, side: int
+    ) -> None:
+        keep(self, rows.slice(side), signs[side:], matches[side:], side)
+
+    monkeypatch.setattr(Join, "_keep", lossy_keep)
+    monkeypatch.setattr(Join, "_append", lambda self, rows, side: append(self, rows.slice(side), side))
+
+
 def lose_sent_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exchange drops a row of each part of a batch."""
 
@@ -255,16 +283,27 @@ def lose_sent_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    ("name", "fault", "where"),
     [
-        ("window join", lose_held_row),
-        ("interval join", lose_held_row),
-        ("tumbling windows", lose_sent_row),
-        ("tumbling windows", lose_filtered_row),
+        ("window join", lose_held_row, "(left|right): "),
+        ("interval join", lose_held_row, "(left|right): "),
+        ("temporal join", lose_held_row, "left: "),
+        ("temporal join", lose_kept_row, "right: "),
+        ("snapshot join", lose_kept_row, "right: "),
+        ("join", lose_kept_row, "(left|right): "),
+        ("left join of retracting inputs", lose_kept_row, "(left|right): "),
+        ("join", lose_row_of_side, "^[^;]*right: [^;]*$"),
+        ("left join of retracting inputs", lose_row_of_side, "^[^;]*right: [^;]*$"),
+        ("tumbling windows", lose_sent_row, ""),
+        ("tumbling windows", lose_filtered_row, ""),
     ],
 )
 def test_a_row_that_an_operator_or_an_exchange_loses_is_missing_in_the_ledger(
-    name: str, fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str,
+    fault: Callable[[pytest.MonkeyPatch], None],
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     fault(monkeypatch)
 
@@ -274,8 +313,35 @@ def test_a_row_that_an_operator_or_an_exchange_loses_is_missing_in_the_ledger(
             played = scripts(seed, BATCHES_OF_KILLED)
             run_killed_job(planned(name), played, PARALLELISMS, seed, tmp_path / str(seed))
 
-    with pytest.raises(AssertionError, match=r"(is|are) missing"):
+    with pytest.raises(AssertionError, match=r"(is|are) missing") as raised:
         run_often()
+    assert re.search(where, str(raised.value).splitlines()[0]), raised.value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "join",
+        "full join of retracting inputs",
+        "semi join",
+        "anti join of retracting inputs",
+        "full interval join",
+        "left window join",
+        "temporal join with versions that end",
+        "snapshot join with changes",
+    ],
+)
+def test_each_side_of_a_join_adds_up_at_every_checkpoint_of_a_job_that_is_killed_and_moved(
+    name: str, tmp_path: Path
+) -> None:
+    figures = Counter[str]()
+    for seed in range(2):
+        figures.update(check_killed(name, seed, tmp_path / f"moved-{seed}"))
+        figures.update(check_killed(name, seed, tmp_path / f"passed-{seed}", is_unaligned=True))
+    for side in ("left", "right"):
+        assert any(figure.startswith("balanced ") and figure.endswith(f" {side}") for figure in figures), (
+            figures
+        )
 
 
 @pytest.mark.parametrize("concurrent_max", [1, 3])

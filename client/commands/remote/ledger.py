@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from sqlstream.client.commands.remote.server_arguments import (
@@ -46,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print("the job has had no checkpoint yet, and has not ended")
     else:
         print(_when(found))
-        print_table(_COLUMNS, [_row(operator) for operator in found["operators"]])
+        print_table(_COLUMNS, [row for operator in found["operators"] for row in _rows(operator)])
     return EXIT_OK if found["balanced"] else EXIT_FAILED
 
 
@@ -57,13 +58,14 @@ def _when(found: dict[str, Any]) -> str:
     return f"the rows {'add' if found['balanced'] else 'do NOT add'} up {when}"
 
 
-def _row(operator: dict[str, Any]) -> tuple[str | int, ...]:
-    parts = operator["parts"]
-    return (
-        operator["name"],
-        operator["rows-in"],
-        operator["rows-out"],
-        *(parts.get(name, 0) for name in LEDGER_PARTS),
-        operator["in-flight"],
-        operator["text"] or operator["balance"],
-    )
+def _rows(operator: dict[str, Any]) -> Iterator[tuple[str | int, ...]]:
+    yield _row(operator, operator["name"], operator["rows-out"], operator["in-flight"])
+    for side in operator["sides"]:
+        yield _row(side, f"{operator['name']} {side['name']}", "", "")
+
+
+def _row(
+    found: dict[str, Any], name: str, rows_out: int | str, in_flight: int | str
+) -> tuple[str | int, ...]:
+    parts = (found["parts"].get(part, 0) for part in LEDGER_PARTS)
+    return (name, found["rows-in"], rows_out, *parts, in_flight, found["text"] or found["balance"])

@@ -126,7 +126,7 @@ export class JobPanel {
     const found = await get(`/jobs/${this.id}/ledger`, { signal });
     this.ledgerBox.replaceChildren(
       h("p", { class: found.balanced ? "job-facts" : "error-text" }, ledgerText(found)),
-      h("div", { class: "scroll", tabindex: "0" }, table(["Operator", "Rows in", "Rows out", "Became", "Adds up"], found.operators.map(ledgerCells))));
+      h("div", { class: "scroll", tabindex: "0" }, table(["Operator", "Rows in", "Rows out", "Became", "Adds up"], found.operators.flatMap(ledgerRows))));
   }
 
   async onLedger() {
@@ -177,10 +177,13 @@ export function ledgerText({ checkpoint, balanced, operators }) {
   return `The rows ${balanced ? "add up" : "do not add up"} ${checkpoint === null ? "at the end of the job" : `at checkpoint ${checkpoint}`}.`;
 }
 
-// One operator of a ledger: its name, rows in and out, what else they became, and what adds up or is missing.
-export function ledgerCells(operator) {
-  const parts = Object.entries(operator.parts).map(([name, rows]) => `${name} ${exact(rows)}`);
-  return [operator.name, exact(operator["rows-in"]), exact(operator["rows-out"]), parts.join(", "), operator.text || operator.balance];
+// One operator of a ledger, and below it the sides of a join: name, rows in and out, what else they became, and what adds up or is missing.
+export function ledgerRows(operator) {
+  const cells = (found, name, out) => {
+    const parts = Object.entries(found.parts).map(([part, rows]) => `${part} ${exact(rows)}`);
+    return [name, exact(found["rows-in"]), out, parts.join(", "), found.text || found.balance];
+  };
+  return [cells(operator, operator.name, exact(operator["rows-out"])), ...operator.sides.map((side) => cells(side, `${operator.name} ${side.name}`, ""))];
 }
 
 // The last checkpoint, its age and size, and what went wrong; nothing for a job without checkpoints.

@@ -12,12 +12,18 @@ from sqlstream.messages.ledger import (
     ARRIVED,
     COPIED,
     DONE,
+    EXPIRED_ROWS,
     FILTERED,
     HELD,
+    RECEIVED,
     RESTORED,
+    RETRACTED,
+    SIDES,
     JobLedger,
     LedgerEntry,
+    LedgerSide,
     difference_text,
+    of_side,
 )
 from sqlstream.messages.rpc import Metrics
 from sqlstream.options.checkpointing_options import is_at_least_once
@@ -29,13 +35,16 @@ from sqlstream.specs import (
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     IntervalJoinSpec,
+    JoinSpec,
     LimitSpec,
     ModelPredictSpec,
     OverSpec,
     ProcessOutputSpec,
     RemotePredictSpec,
     SinkSpec,
+    SnapshotJoinSpec,
     SortSpec,
+    TemporalJoinSpec,
     TemporalSortSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
@@ -56,6 +65,16 @@ _PARTS = {
     "restored": RESTORED,
 }
 """Names of amounts, and the figures that they are."""
+
+_SIDE_PARTS = {
+    "late": "numLateRecordsDropped",
+    "done": DONE,
+    "held": HELD,
+    "expired": EXPIRED_ROWS,
+    "retracted": RETRACTED,
+    "restored": RESTORED,
+}
+"""The same of a side of a join."""
 
 Balance = tuple[str, ...]
 _NONE: Balance = ()
@@ -112,6 +131,21 @@ BALANCES: Mapping[type[Any], Callable[[ChainedOperator, Any], Balance]] = {
 row more or less in a group changes one row of an aggregate's result, and a row of a join meets any number of others."""
 
 
+def _no_copies(spec: IntervalJoinSpec | WindowJoinSpec) -> Sequence[Balance]:
+    return () if spec.broadcast_input >= 0 else [("done", "held", "late")] * 2
+
+
+SIDE_BALANCES: Mapping[type[Any], Callable[[Any], Sequence[Balance]]] = {
+    JoinSpec: lambda spec: [("done", "held", "expired", "retracted")] * 2,
+    IntervalJoinSpec: _no_copies,
+    WindowJoinSpec: _no_copies,
+    TemporalJoinSpec: lambda spec: [("done", "held", "late"), ("done", "held", "expired")],
+    SnapshotJoinSpec: lambda spec: [("done", "held"), ("done", "held", "expired", "retracted")],
+}
+"""Which parts the rows of the left and of the right side of a join become, by its spec; empty where a subtask has rows of
+others."""
+
+
 def job_ledger(
     graph: JobGraph,
     states: Mapping[str, Sequence[SubtaskState]],
@@ -156,6 +190,7 @@ def _entry(
     )
     sent = None if is_source or (is_head and not is_exact) else _sent(graph, vertex, operator, figures)
     in_flight = in_flight if is_head else 0
+    sides = _sides(operator, mine)
     lost = sent - rows_in - in_flight if sent is not None else 0
     return LedgerEntry(
         operator.id,
@@ -169,7 +204,22 @@ def _entry(
         sent,
         in_flight,
         lost,
+        sides,
     )
+
+
+def _sides(operator: ChainedOperator, figures: Metrics) -> tuple[LedgerSide, ...]:
+    """None where rows came before sides were counted, by an earlier release."""
+    balances = SIDE_BALANCES.get(type(operator.spec), lambda spec: ())(operator.spec)
+    found = []
+    for side, balance in enumerate(balances):
+        names = {name: of_side(figure, side) for name, figure in _SIDE_PARTS.items()}
+        parts = {name: int(figures[figure]) for name, figure in names.items() if figures.get(figure)}
+        rows_in = int(figures.get(of_side(RECEIVED, side), 0))
+        difference = rows_in + parts.get("restored", 0) - sum(parts.get(part, 0) for part in balance)
+        found.append(LedgerSide(SIDES[side], rows_in, parts, balance, difference))
+    is_known = sum(side.rows_in for side in found) == figures.get("numRecordsIn", 0)
+    return tuple(found) if is_known else ()
 
 
 def _balance_of(operator: ChainedOperator, is_source: bool) -> Balance:

@@ -198,7 +198,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             self._logs[side].append(batch, times, matched)
             return
         live = np.flatnonzero(times > limit)
-        self.context.count(DONE, batch.num_rows - len(live))
+        self.count_of_side(DONE, side, batch.num_rows - len(live))
         self._logs[side].append(batch.take(to_array(pa.int64(), live)), times[live], matched[live])
         if self.spec.kind.outputs_unmatched(side):
             self._emit_unmatched(batch, np.flatnonzero((times <= limit) & ~matched), side, output)
@@ -213,8 +213,9 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             return watermark_ms
         return watermark_ms - self._reach[side]
 
-    def held_rows(self) -> int | None:
-        return sum(log.row_count for log in self._logs)
+    def held_by_side(self) -> tuple[int, int] | None:
+        left, right = self._logs
+        return left.row_count, right.row_count
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self.spec.is_event_time and watermark_ms > self._watermark_ms.value:
@@ -245,6 +246,6 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         self._watermark_ms.value = watermark_ms
         for side, log in enumerate(self._logs):
             for chunk in log.take_until(self._expired_until(side)):
-                self.context.count(DONE, chunk.batch.num_rows)
+                self.count_of_side(DONE, side, chunk.batch.num_rows)
                 if self.spec.kind.outputs_unmatched(side):
                     self._emit_unmatched(chunk.batch, np.flatnonzero(~chunk.is_matched), side, output)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.messages.ledger import DONE, EXPIRED_ROWS, RETRACTED, of_side
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.group import group_repeated
@@ -82,7 +84,7 @@ class Join(Operator[JoinSpec]):
         self._is_plain = spec.kind is JoinKind.INNER and context.output_mode is ChangelogMode.INSERT_ONLY
 
     def _declare(self, name: str, side: int, ttl_ms: int) -> KeyedRows:
-        return self.context.state.add(
+        table = self.context.state.add(
             KeyedRows(
                 name,
                 to_arrow_schema(self.context.input_schemas[side]),
@@ -93,6 +95,12 @@ class Join(Operator[JoinSpec]):
                 ttl_ms=ttl_ms,
             )
         )
+        table.on_expired = partial(self.context.count, of_side(EXPIRED_ROWS, side))
+        return table
+
+    def held_by_side(self) -> tuple[int, int] | None:
+        left, right = self._sides
+        return left.held, right.held
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         self._keeps[1 - input_index] = False
@@ -127,8 +135,7 @@ class Join(Operator[JoinSpec]):
         rows = without_row_kinds(batch)
         if self._is_plain:
             output.emit_deferred(self._joined.deferred(*self._by_side(rows, matches, side), matches.count)[0])
-            if self._keeps[side]:
-                self._append(rows, side)
+            self._append(rows, side)
         else:
             self._join_changes(batch, matches, side, output)
 
@@ -172,8 +179,7 @@ class Join(Operator[JoinSpec]):
         else:
             self._emit(joined, derived_kinds(kinds, mine, theirs), counts, output)
         self._emit_kept(gained if is_semi else lost, 1 - side, RowKind.INSERT, output)
-        if self._keeps[side]:
-            self._keep(rows, signs, matches, side)
+        self._keep(rows, signs, matches, side)
 
     def _append(self, rows: pa.RecordBatch, side: int) -> None:
         kept = self._matchable(rows, side)
@@ -183,12 +189,20 @@ class Join(Operator[JoinSpec]):
         kept = self._matchable(rows, side)
         if kept is not None:
             rows, signs, matches = rows.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
-        self._sides[side].apply(rows, signs, matches)
+        if gone := self._sides[side].apply(rows, signs, matches):
+            self.context.count(of_side(RETRACTED, side), gone)
 
     def _matchable(self, rows: pa.RecordBatch, side: int) -> Array | None:
-        """The rows to keep (None: all): one with a NULL in its key never matches."""
+        """The rows to keep (None: all): one with a NULL in its key never matches, nor does one that comes when the other side has
+        ended. The others are done."""
         keys = self._keys[side]
-        return complete_rows([rows.column(k) for k in keys]) if keys else None
+        if not self._keeps[side]:
+            kept: Array | None = _NONE
+        else:
+            kept = complete_rows([rows.column(k) for k in keys]) if keys else None
+        if kept is not None:
+            self.count_of_side(DONE, side, rows.num_rows - len(kept))
+        return kept
 
     # -- matching ----------------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.messages.ledger import DONE, EXPIRED_ROWS, RETRACTED, of_side
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.kernels.buffers import to_array
@@ -60,6 +63,7 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
                 ttl_ms=spec.right_ttl_ms,
             )
         )
+        self._right.on_expired = partial(context.count, of_side(EXPIRED_ROWS, _RIGHT))
         self._right_ms = state.add(Broadcast("right_ms", WATERMARK_MIN, min))
         self._load_until_ms = state.add(Broadcast("load_until_ms", self._load_completed_ms(), max))
         self._is_loaded = state.add(Broadcast("is_loaded", False, all))
@@ -81,6 +85,9 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
         self.context.count(PHASE_COUNT, int(self._is_loaded.value))
         self.context.count(BUFFERED_COUNT, sum(len(chunk.times) for chunk in self._left.chunks))
         self._note_waiting()
+
+    def held_by_side(self) -> tuple[int, int] | None:
+        return self._left.row_count, self._changes.row_count + self._right.held
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if input_index == _RIGHT:
@@ -142,6 +149,7 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
         if is_changelog(batch):
             times = _of_updates(times, row_kinds(batch))
         if complete is not None:
+            self.count_of_side(DONE, _RIGHT, batch.num_rows - len(complete))
             batch, times = batch.take(to_array(pa.int64(), complete)), times[complete]
         if not batch.num_rows:
             return
@@ -162,7 +170,8 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
         rows = without_row_kinds(batch)
         if is_changelog(batch):
             signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int64)
-            self._right.apply(rows, signs, np.zeros(len(signs), dtype=np.int64))
+            if gone := self._right.apply(rows, signs, np.zeros(len(signs), dtype=np.int64)):
+                self.context.count(of_side(RETRACTED, _RIGHT), gone)
         else:
             self._right.append(rows)
         if self.spec.right_ttl_ms:
@@ -184,6 +193,7 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
     # -- matching --------------------------------------------------------------------------------------
 
     def _join(self, rows: pa.RecordBatch, output: Output) -> None:
+        self.count_of_side(DONE, _LEFT, rows.num_rows)
         found = self._right.find([rows.column(key) for key in self.spec.left_keys], rows.num_rows)
         for start, stop in portions(self._right.match_counts(found)):
             self._join_portion(rows.slice(start, stop - start), found[start:stop], output)

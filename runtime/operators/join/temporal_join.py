@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.messages.ledger import DONE, EXPIRED_ROWS, of_side
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.join.joined import PAIRS_MAX, JoinedRows, complete_rows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.closing import LATE, closed_ms, drop_late
 from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.state.logs.row_log import RowLog
 from sqlstream.runtime.state.storage.arrays import Array
@@ -39,6 +42,7 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
         self._versions = context.state.add(
             KeyedRows("right", schemas[_RIGHT], spec.right_keys, scope, ttl_ms=spec.right_ttl_ms)
         )
+        self._versions.on_expired = partial(context.count, of_side(EXPIRED_ROWS, _RIGHT))
         self._watermark_ms = context.state.add(closed_ms())
         units = [schemas[_LEFT].field(spec.left_time_column), schemas[_RIGHT].field(spec.right_time_column)]
         self._per_second = max(_PER_SECOND[field.type.unit] for field in units)
@@ -48,19 +52,27 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
         if input_index == _LEFT:
             times = times_ms(batch.column(self.spec.left_time_column))
             # A row time is that of a window which ends right behind it.
+            rows = batch.num_rows
             batch, ends = drop_late(batch, times + 1, self._watermark_ms.value, self.context)
+            if late := rows - batch.num_rows:
+                self.context.count(of_side(LATE, _LEFT), late)
             self._left.append(batch, ends - 1)
             return
         complete = complete_rows([batch.column(k) for k in self.spec.right_keys])
         if complete is not None:
+            self.count_of_side(DONE, _RIGHT, batch.num_rows - len(complete))
             batch = batch.take(to_array(pa.int64(), complete))
         if batch.num_rows:
             times = times_ms(batch.column(self.spec.right_time_column))
             self._unsettled.append((times, self._versions.append(batch)))
 
+    def held_by_side(self) -> tuple[int, int] | None:
+        return self._left.row_count, self._versions.held
+
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if watermark_ms > self._watermark_ms.value:
             for chunk in self._left.take_until(watermark_ms):
+                self.count_of_side(DONE, _LEFT, chunk.batch.num_rows)
                 for start in range(0, chunk.batch.num_rows, PAIRS_MAX):
                     self._join(chunk.batch.slice(start, PAIRS_MAX), output)
             self._watermark_ms.value = watermark_ms
@@ -136,6 +148,7 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
                 # The newest version at or below the watermark matches nothing: as good as none.
                 valid = pc.fill_null(rows.column(self.spec.right_valid_column), False)
                 is_forgotten |= (rounded <= watermark_ms) & ~valid.to_numpy(zero_copy_only=False)[order]
+            self.count_of_side(DONE, _RIGHT, int(np.count_nonzero(is_forgotten)))
             self._versions.remove(found[is_forgotten])
 
     def prepare_snapshot(self, output: Output) -> None:

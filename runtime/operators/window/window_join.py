@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.messages.ledger import DONE
+from sqlstream.messages.ledger import DONE, of_side
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.keys.group import extent, group
 from sqlstream.runtime.kernels.keys.row_order import argsort_stable_by
 from sqlstream.runtime.operators.join.joined import PAIRS_MAX, JoinedRows, declare_sides, equal_pairs
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.closing import LATE, closed_ms, drop_late
 from sqlstream.runtime.operators.window.windowing import WindowClock, times_ms
 from sqlstream.runtime.state.logs.row_log import Chunk, concat_batches
 from sqlstream.runtime.state.storage.arrays import Array
@@ -52,11 +52,15 @@ class WindowJoin(Operator[WindowJoinSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         ends = times_ms(batch.column(self._ends[input_index]))
+        rows = batch.num_rows
         batch, ends = drop_late(batch, ends, self._closed_ms.value, self.context)
+        if late := rows - batch.num_rows:
+            self.context.count(of_side(LATE, input_index), late)
         self._logs[input_index].append(batch, ends)
 
-    def held_rows(self) -> int | None:
-        return sum(log.row_count for log in self._logs)
+    def held_by_side(self) -> tuple[int, int] | None:
+        left, right = self._logs
+        return left.row_count, right.row_count
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         passed_ms = self._clock.passed_ms(watermark_ms)
@@ -68,7 +72,8 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _close(self, watermark_ms: int, output: Output) -> None:
         limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
         closed = [log.take_until(limit) for log in self._logs]
-        self.context.count(DONE, sum(chunk.batch.num_rows for chunks in closed for chunk in chunks))
+        for side, chunks in enumerate(closed):
+            self.count_of_side(DONE, side, sum(chunk.batch.num_rows for chunk in chunks))
         if not closed[_LEFT] and not self.spec.kind.pads(_RIGHT):
             return
         for sides, columns in self._parts(closed):

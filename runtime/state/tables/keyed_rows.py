@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +32,10 @@ class KeyedRows(SavedByChanges):
     must leave those rows out itself. Rows of a key keep their order of arrival, until a restore. A row id is one row; with
     `is_retracting` one distinct row with a count, which is looked up by its content. The retraction of a row that is not there
     (it has expired) is ignored, as in Flink.
-    State: index, chains, rows, the numbers of each row, and which rows have changed. A row is forgotten when its count is zero or
-    `ttl_ms` (0: never) after it came, changed its count or was touched, a key with its last row; memory of forgotten rows is
-    reused. As long as an operator sets `keeps_all`, none is.
+    State: index, chains, rows, the numbers of each row, the sum of their counts, and which rows have changed. A row is forgotten
+    when its count is zero or `ttl_ms` (0: never) after it came, changed its count or was touched, a key with its last row; memory
+    of forgotten rows is reused. As long as an operator sets `keeps_all`, none is forgotten for its age. `on_expired` is called
+    with how many are.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class KeyedRows(SavedByChanges):
         self._matches = GrowingArray(np.int64) if counts_matches else None
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
         self._changes = Changes(self)
+        self._held = 0
         self.keeps_all = False
+        self.on_expired: Callable[[int], None] = lambda rows: None
         super().__init__({name: self._changes})
 
     def __len__(self) -> int:
@@ -142,27 +145,34 @@ class KeyedRows(SavedByChanges):
         with self._changes.lock:
             self._forget(row_ids)
 
-    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
-        """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches of each row, where these are counted."""
+    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> int:
+        """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches of each row, where these are counted. Returns
+        how many rows are not there beyond those before: retractions, and what they took away."""
         if batch.num_rows == 0:
-            return
+            return 0
         with self._changes.lock:
             if self._identity is None:
                 row_ids = self._append(batch)
                 self._set_matches(row_ids, matches)
                 self._ttl.touch(row_ids)
-            else:
-                self._apply(batch, signs, matches)
+                return 0
+            return batch.num_rows - self._apply(batch, signs, matches)
 
-    def _apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
+    def _apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> int:
+        """Returns how many rows there are more than before."""
         row_ids = self._find_or_append(batch)
         self._changes.writing(row_ids)
+        touched = distinct(row_ids)
+        before = int(self._counts.values[touched].sum())
         # Row by row: a retraction of a row that has expired takes nothing from one that is added after it.
         add_not_below_zero(self._counts.values, row_ids, signs)
+        counts = self._counts.values[touched]
+        gained = int(counts.sum()) - before
+        self._held += gained
         self._set_matches(row_ids, matches)
-        touched = distinct(row_ids)
         self._ttl.touch(touched)
-        self._forget(touched[self._counts.values[touched] <= 0])
+        self._forget(touched[counts <= 0])
+        return gained
 
     def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
         """Add `amounts` to the numbers of matches; returns the distinct row ids, their numbers before and those after."""
@@ -214,6 +224,7 @@ class KeyedRows(SavedByChanges):
             return
         self._changes.forgetting(row_ids)
         if self._identity is not None:
+            self._held -= int(self._counts.values[row_ids].sum())
             self._identity.delete(self._slot_of_row.values[row_ids])
         self._ttl.forget(row_ids)
         self._index.delete(self._chains.remove(row_ids))
@@ -233,6 +244,7 @@ class KeyedRows(SavedByChanges):
             else:
                 row_ids = self._find_or_append(rows)
                 self._counts.values[row_ids] = counts
+                self._held += int(counts.sum())
             self._set_matches(row_ids, matches)
             self._ttl.load(row_ids, touched_ms)
 
@@ -252,6 +264,8 @@ class KeyedRows(SavedByChanges):
             return 0
         with self._changes.lock:
             row_ids = self._ttl.take_expired(self._changes.writing)
+            if len(row_ids):
+                self.on_expired(int(self.counts_of(row_ids).sum()))
             self._forget(row_ids)
             return len(row_ids)
 
@@ -264,6 +278,11 @@ class KeyedRows(SavedByChanges):
     @property
     def row_count(self) -> int:
         return len(self._rows)
+
+    @property
+    def held(self) -> int:
+        """All rows, each as often as it is there."""
+        return len(self._rows) if self._identity is None else self._held
 
     def is_live(self, slots: Array) -> Array:
         return self._chains.slots_of(slots) >= 0

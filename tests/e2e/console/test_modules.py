@@ -131,18 +131,22 @@ def test_a_ledger_says_what_became_of_rows_and_what_is_missing(module):
     found = module(
         "job.js",
         """m => { const calc = {name: 'Calc[2]', 'rows-in': 12000, 'rows-out': 9, parts: {filtered: 3},
-            balance: 'rows in = rows out + filtered', text: ''};
+            balance: 'rows in = rows out + filtered', text: '', sides: []};
+        const left = {name: 'left', 'rows-in': 7, parts: {held: 5, done: 1}, balance: '', text: '1 is missing'};
         return [m.ledgerText({checkpoint: 7, balanced: true, operators: [calc]}),
                 m.ledgerText({checkpoint: null, balanced: false, operators: [calc]}),
                 m.ledgerText({checkpoint: null, balanced: true, operators: []}),
-                m.ledgerCells(calc), m.ledgerCells({...calc, text: '2 are missing'})[4]] }""",
+                m.ledgerRows(calc), m.ledgerRows({...calc, text: '2 are missing', sides: [left]})] }""",
     )
     assert found == [
         "The rows add up at checkpoint 7.",
         "The rows do not add up at the end of the job.",
         "The rows are added up at the first checkpoint, or at the end of the job.",
-        ["Calc[2]", "12,000", "9", "filtered 3", "rows in = rows out + filtered"],
-        "2 are missing",
+        [["Calc[2]", "12,000", "9", "filtered 3", "rows in = rows out + filtered"]],
+        [
+            ["Calc[2]", "12,000", "9", "filtered 3", "2 are missing"],
+            ["Calc[2] left", "7", "", "held 5, done 1", "1 is missing"],
+        ],
     ]
 
 

@@ -22,7 +22,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.ledger import JobLedger, LedgerEntry
+from sqlstream.messages.ledger import JobLedger, LedgerEntry, LedgerSide
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
 from sqlstream.messages.rpc import (
     CheckpointFigures,
@@ -173,7 +173,21 @@ STATISTICS = CheckpointStatistics(
     ledger=JobLedger(
         7,
         START_MS + 1300,
-        (LedgerEntry(1, "Sink: out", SINK_ID, 8, 0, {"done": 7}, ("done", "filtered"), 1, 10, 1, 1),),
+        (
+            LedgerEntry(1, "Sink: out", SINK_ID, 8, 0, {"done": 7}, ("done", "filtered"), 1, 10, 1, 1),
+            LedgerEntry(
+                2,
+                "Join",
+                SINK_ID,
+                9,
+                4,
+                {"held": 8},
+                sides=(
+                    LedgerSide("left", 5, {"held": 5}, ("done", "held")),
+                    LedgerSide("right", 4, {"held": 3}, ("done", "held"), 1),
+                ),
+            ),
+        ),
     ),
 )
 RESTART = RestartRecord(START_MS + 400, ErrorInfo("SS6006", "the TaskManager is lost"), "Sink: out (1/1)", 3)

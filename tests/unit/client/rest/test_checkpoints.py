@@ -51,7 +51,40 @@ def test_the_ledger_has_the_rows_of_operators_and_what_is_missing(rest):
                 "lost": 1,
                 "text": "10 rows were sent to it, and 9 have arrived or are in flight: 1 is missing; "
                 "of 8 rows in 1 is missing: done 7, filtered 0",
-            }
+                "sides": [],
+            },
+            {
+                "id": 2,
+                "name": "Join",
+                "vertex-id": SINK,
+                "rows-in": 9,
+                "rows-out": 4,
+                "rows-sent": None,
+                "in-flight": 0,
+                "parts": {"held": 8},
+                "balance": "",
+                "difference": 0,
+                "lost": 0,
+                "text": "right: of 4 rows in 1 is missing: done 0, held 3",
+                "sides": [
+                    {
+                        "name": "left",
+                        "rows-in": 5,
+                        "parts": {"held": 5},
+                        "balance": "rows in = done + held",
+                        "difference": 0,
+                        "text": "",
+                    },
+                    {
+                        "name": "right",
+                        "rows-in": 4,
+                        "parts": {"held": 3},
+                        "balance": "rows in = done + held",
+                        "difference": 1,
+                        "text": "of 4 rows in 1 is missing: done 0, held 3",
+                    },
+                ],
+            },
         ],
     }
     assert rest.get(f"/jobs/{FAILED}/ledger").json() == {

@@ -21,7 +21,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.ledger import JobLedger, LedgerEntry
+from sqlstream.messages.ledger import JobLedger, LedgerEntry, LedgerSide
 from sqlstream.messages.rpc import (
     CheckpointFigures,
     JobDetails,
@@ -53,6 +53,18 @@ LEDGER_OF_A1 = JobLedger(
         LedgerEntry(1, "Calc", "v", 12, 9, {"filtered": 3}, ("out", "filtered"), sent=12),
         LedgerEntry(2, "Over", "w", 8, 5, {"held": 2, "late": 1}, ("out", "held", "late"), sent=9, lost=1),
         LedgerEntry(3, "GroupAggregate", "w", 5, 7, sent=5),
+        LedgerEntry(
+            4,
+            "Join",
+            "x",
+            7,
+            3,
+            {"held": 2},
+            sides=(
+                LedgerSide("left", 5, {"retracted": 4, "held": 1}, ("held", "retracted")),
+                LedgerSide("right", 2, {"held": 1}, ("held", "retracted"), 1),
+            ),
+        ),
     ),
 )
 
@@ -155,6 +167,29 @@ def test_the_ledger_says_what_became_of_rows_and_what_is_missing(run: Any) -> No
             "remark": "9 rows were sent to it, and 8 have arrived: 1 is missing",
         },
         common | {"operator": "GroupAggregate", "rows in": 5, "rows out": 7},
+        common
+        | {
+            "operator": "Join",
+            "rows in": 7,
+            "rows out": 3,
+            "held": 2,
+            "remark": "right: of 2 rows in 1 is missing: held 1, retracted 0",
+        },
+        common
+        | {
+            "operator": "Join left",
+            "rows in": 5,
+            "retracted": 4,
+            "held": 1,
+            "remark": "rows in = held + retracted",
+        },
+        common
+        | {
+            "operator": "Join right",
+            "rows in": 2,
+            "held": 1,
+            "remark": "of 2 rows in 1 is missing: held 1, retracted 0",
+        },
     ]
 
 

@@ -11,12 +11,14 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.ledger import LedgerEntry
+from sqlstream.messages.ledger import LedgerEntry, balance_text, difference_text
 from sqlstream.messages.rpc import TaskMetrics, TaskStateUpdate
 from sqlstream.runtime.jobmanager.checkpoints.ledger import job_ledger
 from sqlstream.runtime.jobmanager.events import Noted, TaskStateChanged
 from sqlstream.runtime.jobmanager.job_details import measure_job
-from sqlstream.specs import BatchQuerySpec
+from sqlstream.specs import BatchQuerySpec, JoinSpec, WindowJoinSpec
+from sqlstream.specs.join import JoinKind
+from sqlstream.specs.spec import OperatorSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -131,6 +133,54 @@ def test_rows_under_way_are_not_lost(make_job: MakeJob) -> None:
     sink = replace(counted(SINK, read=5, done=5), in_flight=(arriving,))
     entry = sink_entry(make_job(), source, sink)
     assert (entry.sent, entry.in_flight, entry.lost) == (10, 5, 0)
+
+
+def join_entry(make_job: MakeJob, spec: OperatorSpec, **figures: int) -> LedgerEntry:
+    """Names of figures have `_` for the dot before a side."""
+    graph = make_job()
+    source, sink = graph.vertices
+    join = replace(sink.operators[0], spec=spec)
+    graph = replace(graph, vertices=(source, replace(sink, operators=(join,))))
+    named = {name.replace("_", "."): rows for name, rows in figures.items()}
+    rows = figures.get("numRecordsIn", 0)
+    return sink_entry(graph, counted(SOURCE, read=rows, emitted=rows), counted(SINK, **named))
+
+
+JOIN = JoinSpec(JoinKind.INNER, (0,), (0,))
+MET = {"numRecordsIn": 12, "numRecordsIn_left": 7, "numRecordsIn_right": 5, "heldRows_left": 4}
+GONE = {"numRecordsDone_left": 1, "numRecordsExpired_left": 2, "numRecordsRetracted_right": 4}
+
+
+def test_each_side_of_a_join_adds_up_by_itself(make_job: MakeJob) -> None:
+    entry = join_entry(make_job, JOIN, **MET, **GONE, heldRows_right=1)
+    assert entry.is_balanced
+    assert [(side.name, side.rows_in, side.parts) for side in entry.sides] == [
+        ("left", 7, {"done": 1, "held": 4, "expired": 2}),
+        ("right", 5, {"held": 1, "retracted": 4}),
+    ]
+    lost = join_entry(make_job, JOIN, **MET, **GONE)
+    assert [side.difference for side in lost.sides] == [0, 1]
+    assert difference_text(lost) == "right: of 5 rows in 1 is missing: done 0, held 0, expired 0, retracted 4"
+    # Too many on one side do not make up for one that is missing on the other.
+    both = join_entry(make_job, JOIN, **{**MET, "heldRows_left": 5}, **GONE)
+    assert [side.difference for side in both.sides] == [-1, 1]
+    assert not both.is_balanced
+
+
+def test_rows_that_waited_in_the_savepoint_of_another_job_have_come_to_their_side(make_job: MakeJob) -> None:
+    entry = join_entry(make_job, JOIN, numRecordsRestored_left=3, heldRows_left=3)
+    assert entry.is_balanced
+    assert balance_text(entry.sides[0]) == "rows in + restored = done + held + expired + retracted"
+
+
+def test_sides_of_which_an_earlier_release_counted_nothing_are_not_compared(make_job: MakeJob) -> None:
+    assert join_entry(make_job, JOIN, **{**MET, "numRecordsIn": 112}).sides == ()
+
+
+def test_a_side_of_which_each_subtask_has_all_rows_is_not_compared(make_job: MakeJob) -> None:
+    broadcast = WindowJoinSpec(JoinKind.INNER, (0,), (0,), 1, 1, 1, 1, broadcast_input=1)
+    assert join_entry(make_job, broadcast, **MET).sides == ()
+    assert len(join_entry(make_job, replace(broadcast, broadcast_input=-1), **MET).sides) == 2
 
 
 def test_copies_of_a_broadcast_are_rows_that_are_sent(make_job: MakeJob) -> None:

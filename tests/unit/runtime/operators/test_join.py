@@ -251,7 +251,45 @@ def test_rows_that_expire_are_counted_on_both_sides() -> None:
     )
     items = [(0, [("a", 1), ("b", 1)]), (1, [(5, "a", "x")]), (0, Clock(60)), (0, Clock(9_000))]
     feed(make_operator(spec, context), items, Collected())
-    assert counts == {"numStateEntriesExpired": 3}
+    by_side = {"numRecordsExpired.left": 2, "numRecordsExpired.right": 1}
+    assert counts == {"numStateEntriesExpired": 3, **by_side}
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(["+I", "+I", "-D"]), keys, st.sampled_from([1, 2]))
+    | st.sampled_from([40, 110]),
+    max_size=30,
+)
+
+
+@given(steps=STEPS, restored_after=st.integers(0, 30))
+def test_what_came_to_each_side_is_held_expired_retracted_or_done(
+    steps: list[Any], restored_after: int
+) -> None:
+    """Also of rows that are there several times, and of retractions of rows that have expired."""
+    spec = JoinSpec(JoinKind.FULL, (0,), (1,), left_ttl_ms=100, right_ttl_ms=200)
+    counts: Counter[str] = Counter()
+    context = join_context(
+        RETRACT, RETRACT, RETRACT, JoinKind.FULL, now_ms=ManualClock(0),
+        count=lambda name, n: counts.update({name: n}),
+    )  # fmt: skip
+    operator, came, time_ms = make_operator(spec, context), [0, 0], 0
+    for position, step in enumerate(steps):
+        if position == restored_after:
+            snapshot = operator.context.state.snapshot()
+            operator = make_operator(spec, context)
+            restore(operator, snapshot)
+        if isinstance(step, int):
+            time_ms += step
+            feed(operator, [(0, Clock(time_ms))], Collected())
+            continue
+        side, kind, key, number = step
+        came[side] += 1
+        row = (kind, number, key, "x") if side else (kind, key, number)
+        feed(operator, [(side, [row])], Collected())
+    for side, name in enumerate(("left", "right")):
+        became = (counts[f"numRecords{part}.{name}"] for part in ("Done", "Expired", "Retracted"))
+        assert came[side] == sum(became) + operator.held_by_side()[side]
 
 
 def test_taking_back_a_row_that_has_expired_leaves_no_debt() -> None:

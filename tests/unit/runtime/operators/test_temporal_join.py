@@ -187,7 +187,8 @@ def test_late_rows_are_dropped_and_counted_and_late_versions_count_from_then_on(
     feed(operator, [(1, [(1_000, 1, "a")]), (0, Watermark(10)), (0, [("a", 0, 10), ("a", 1, 11)])], output)
     feed(operator, [(1, [(7_000, 7, "a")]), (0, Watermark(12))], output)
     assert output.rows == [("a", 1, 11, 7_000, 7, "a")]
-    assert counts == {"numLateRecordsDropped": 1}
+    done = {"numRecordsDone": 2, "numRecordsDone.left": 1, "numRecordsDone.right": 1}
+    assert counts == {"numLateRecordsDropped": 1, "numLateRecordsDropped.left": 1, **done}
 
 
 def test_a_version_expires_after_its_time_to_live() -> None:
