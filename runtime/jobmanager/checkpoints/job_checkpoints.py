@@ -82,6 +82,8 @@ class JobCheckpoints:
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
         self.ledger: JobLedger | None = None
+        # The last one is a savepoint with which the job stops, and rows wait in it that nobody counts afterwards.
+        self._holds_rows = False
 
     @property
     def is_storing(self) -> bool:
@@ -255,6 +257,7 @@ class JobCheckpoints:
     ) -> PendingCheckpoint:
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
         self._balance({v.vertex_id: v.subtasks for v in manifest.vertices}, event.checkpoint_id, now_ms)
+        self._holds_rows = pending.kind is CheckpointKind.SYNC_SAVEPOINT and not pending.is_drain
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
         if done_with := self._done_with(pending, manifest):
             self.requests.stored(pending.trigger_id, done_with, event.path)
@@ -290,7 +293,7 @@ class JobCheckpoints:
                 self._emit(events.Noted(said, self._graph.job_graph.job_id))
 
     def _balance_end(self, now_ms: int) -> None:
-        states = final_states(self._graph)
+        states = None if self._holds_rows else final_states(self._graph)
         if states is not None:
             self._balance(states, 0, now_ms)
 
