@@ -21,7 +21,15 @@ from sqlstream.runtime.connectors import connector, descriptors
 from sqlstream.runtime.host.clock import now_ms, steady_ms
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.logs import of_job
-from sqlstream.specs import BackfillSpec, BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec
+from sqlstream.specs import (
+    BackfillSpec,
+    BatchQuerySpec,
+    InferTableSpec,
+    LookupJoinSpec,
+    ModelPredictSpec,
+    SinkSpec,
+    SourceSpec,
+)
 from sqlstream.spi.connector import (
     Discovery,
     EnumeratesSplits,
@@ -388,6 +396,8 @@ def with_absolute_paths(graph: JobGraph) -> JobGraph:
             )
         if isinstance(spec, LookupJoinSpec):
             return replace(operator, spec=replace(spec, source=_in_directory(spec.source, directory)))
+        if isinstance(spec, ModelPredictSpec) and spec.weights is not None:
+            return replace(operator, spec=replace(spec, weights=_in_directory(spec.weights, directory)))
         if isinstance(spec, BackfillSpec):
             sources = tuple(_in_directory(source, directory) for source in spec.sources)
             return replace(operator, spec=replace(spec, sources=sources))

@@ -108,9 +108,96 @@ BATCH_SIZE = OptionDescriptor(
     minimum=1,
 )
 
+LINEAR, LOGISTIC, K_MEANS = "linear-regression", "logistic-regression", "k-means"
+TRAINED = "trained"
+"""The provider of models whose weights a job trains, which CREATE MODEL … AS starts."""
+ALGORITHM, WEIGHTS_PATH, LABEL, MINI_BATCH_SIZE = "algorithm", "weights.path", "label", "mini-batch-size"
+
+ALGORITHM_OPTIONS = {
+    "label": (LINEAR, LOGISTIC),
+    "learning-rate": (LINEAR, LOGISTIC),
+    "learning-rate.decay": (LINEAR, LOGISTIC),
+    "l2": (LINEAR, LOGISTIC),
+    "standardize": (LINEAR, LOGISTIC),
+    "clusters": (K_MEANS,),
+    "seed": (K_MEANS,),
+    "decay": (K_MEANS,),
+}
+"""The algorithms that an option of provider `trained` is of; one that is not here is of all."""
+
+_TRAINED = ModelProvider(
+    TRAINED,
+    (
+        OptionDescriptor(
+            ALGORITHM,
+            OptionType.ENUM,
+            "What is trained.",
+            is_required=True,
+            choices=(LINEAR, LOGISTIC, K_MEANS),
+        ),
+        OptionDescriptor(
+            WEIGHTS_PATH,
+            OptionType.STRING,
+            "The file that the training publishes weights to, and that predictions read.",
+            is_required=True,
+        ),
+        OptionDescriptor(LABEL, OptionType.STRING, "The column that is learned.", default="label"),
+        OptionDescriptor(
+            MINI_BATCH_SIZE,
+            OptionType.INTEGER,
+            "The number of rows between two changes of the weights.",
+            default="100",
+            minimum=1,
+        ),
+        OptionDescriptor(
+            "learning-rate",
+            OptionType.DOUBLE,
+            "How far a mini-batch moves the weights.",
+            default="0.1",
+            minimum=0,
+        ),
+        OptionDescriptor(
+            "learning-rate.decay",
+            OptionType.DOUBLE,
+            "The rate is divided by one and this for each mini-batch before.",
+            default="0",
+            minimum=0,
+        ),
+        OptionDescriptor(
+            "l2", OptionType.DOUBLE, "The weight of the squares of the weights.", default="0", minimum=0
+        ),
+        OptionDescriptor(
+            "standardize",
+            OptionType.BOOLEAN,
+            "Whether steps are taken with features of mean 0 and deviation 1, by the rows so far.",
+            default="true",
+        ),
+        OptionDescriptor("clusters", OptionType.INTEGER, "The number of clusters.", default="8", minimum=1),
+        OptionDescriptor(
+            "seed", OptionType.LONG, "Of the choice of the first centres.", default="0", minimum=0
+        ),
+        OptionDescriptor(
+            "decay",
+            OptionType.DOUBLE,
+            "What earlier rows count for at each mini-batch: 1 as much as new ones, 0 nothing.",
+            default="1",
+            minimum=0,
+        ),
+        OptionDescriptor(
+            "refresh-interval",
+            OptionType.DURATION,
+            "How old the weights of a prediction may be, beside those that are published meanwhile.",
+            default="1 s",
+            minimum=0,
+        ),
+        BATCH_SIZE,
+    ),
+)
+
 PROVIDERS = {
     provider.identifier: provider
     for provider in (
+        _TRAINED,
         ModelProvider(
             "onnx",
             (

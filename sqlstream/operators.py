@@ -119,6 +119,7 @@ OPERATORS: list[OperatorEntry] = [
         "model_predict:ModelPredict",
         "model_predict:plan_model_predict",
     ),
+    OperatorEntry("train_model:TrainModelSpec", "train_model:TrainModel", "train_model:plan_train_model"),
     OperatorEntry(
         "model_predict:RemotePredictSpec",
         "remote_predict:RemotePredict",

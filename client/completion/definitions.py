@@ -134,6 +134,7 @@ PHRASES = (
     "DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] <user_function>",
     "CREATE [TEMPORARY] MODEL [IF NOT EXISTS] <new_name> INPUT <model_columns> OUTPUT <model_columns> [COMMENT <text>]"
     " WITH <model_options>",
+    "CREATE [TEMPORARY] MODEL [IF NOT EXISTS] <new_name> [COMMENT <text>] WITH <model_options> AS <query>",
     "ALTER MODEL [IF EXISTS] <model> (RENAME TO <new_name> | SET <model_options> | RESET <model_options>)",
     "DROP [TEMPORARY] MODEL [IF EXISTS] <model>",
     "SHOW MODELS [(FROM | IN) <database>] [[NOT] (LIKE | ILIKE) <text>]",

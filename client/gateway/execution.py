@@ -200,7 +200,7 @@ class Execution:
 def _starts_job(statement: Statement) -> bool:
     from sqlstream.planner.dialect import statements as kinds
 
-    if isinstance(statement, kinds.CreateTable):
+    if isinstance(statement, kinds.CreateTable | kinds.CreateModel):
         return statement.query is not None
     of_plan = kinds.CompilePlan | kinds.ExecutePlan
     return isinstance(statement, kinds.WritingStatement | of_plan | kinds.EndStatementSet)

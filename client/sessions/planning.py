@@ -171,12 +171,12 @@ class PlanningSession:
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
         from sqlstream.planner.bind.sink import bind_sinks
-        from sqlstream.planner.dialect.statements import CreateTable
-        from sqlstream.planner.statements.create_as import create_as
+        from sqlstream.planner.dialect.statements import CreateModel, CreateTable
+        from sqlstream.planner.statements.create_as import created_by
 
         context = self.context_of(statement)
-        if isinstance(statement, CreateTable):
-            created = create_as(statement, context)
+        if isinstance(statement, CreateTable | CreateModel):
+            created = created_by(statement, context)
             if created.sink is not None:
                 return self.compile_sinks((created.sink,), context, job_id)
         return self.compile_sinks(bind_sinks(statement, context), context, job_id)

@@ -15,7 +15,14 @@ from sqlstream.spark import refuse_launch_key
 if TYPE_CHECKING:
     from sqlstream.planner.batch import CompiledBatch
     from sqlstream.planner.compile import CompiledPlan
-    from sqlstream.planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
+    from sqlstream.planner.dialect.statements import (
+        AnalyzeTable,
+        CallProcedure,
+        CreateModel,
+        CreateTable,
+        Show,
+        Statement,
+    )
     from sqlstream.planner.statements.result import DdlResult
 
 SET_INSERTS_MAX = 1000
@@ -51,6 +58,7 @@ class Session(PlanningSession):
             AnalyzeTable,
             CallProcedure,
             CompilePlan,
+            CreateModel,
             CreateTable,
             ExecutePlan,
             Explain,
@@ -82,7 +90,7 @@ class Session(PlanningSession):
             return Text(explain_upgrade(statement, self))
         if isinstance(statement, WritingStatement):
             return self._started(self.compile(statement, job_id=self.new_job_id()), statement)
-        if isinstance(statement, CreateTable) and statement.query is not None:
+        if isinstance(statement, CreateTable | CreateModel) and statement.query is not None:
             return self._create_filled(statement)
         if isinstance(statement, CompilePlan | ExecutePlan):
             from sqlstream.client.statements.plan_files import compile_plan, execute_plan
@@ -163,14 +171,14 @@ class Session(PlanningSession):
         self.remember(job.id, plan.relational, len(statement.text))
         return job
 
-    def _create_filled(self, statement: CreateTable) -> Outcome:
-        """CREATE TABLE … AS query: the table is created once the job that fills it is planned."""
-        from sqlstream.planner.statements.create_as import create_as
+    def _create_filled(self, statement: CreateTable | CreateModel) -> Outcome:
+        """CREATE TABLE or MODEL … AS query: it is created once the job that fills or trains it is planned."""
+        from sqlstream.planner.statements.create_as import created_by
 
         job_id = self.new_job_id()
         for _ in range(CONFLICTS_MAX):
             context = self.context_of(statement)
-            created = create_as(statement, context)
+            created = created_by(statement, context)
             if created.sink is None:
                 return self._rows_of(created.result)
             plan = self.compile_sinks((created.sink,), context, job_id)

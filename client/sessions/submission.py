@@ -21,6 +21,7 @@ from sqlstream.schema import Schema
 from sqlstream.secrets import masked
 from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.specs.train_model import WEIGHTS
 from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
             literal_batches(*literals),
         )
     cluster.submit(graph)
-    notes = (guarantee_note(graph), recovery_note(graph, cluster))
+    notes = (guarantee_note(graph), training_note(graph), recovery_note(graph, cluster))
     return dataclasses.replace(job_of(graph, cluster), note="\n".join(note for note in notes if note))
 
 
@@ -185,6 +186,14 @@ def guarantee_note(graph: JobGraph) -> str:
     return "\n".join(f"note: {note}" for note in notes)
 
 
+def training_note(graph: JobGraph) -> str:
+    """What a job that trains a model for ever cannot do without checkpoints."""
+    trains = any(spec.connector == WEIGHTS for _, spec in written_tables(graph))
+    if not trains or takes_checkpoints(graph.config) or is_bounded(graph):
+        return ""
+    return "note: the model is never published without checkpoints: SET 'execution.checkpointing.interval' = '10 s' before"
+
+
 def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
     """What a job that was submitted with the state of another one does not take of it, what it begins without, and which jobs
     have gone on from the same state and write the same tables; empty when it goes on with all, alone."""
@@ -207,6 +216,8 @@ def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
 
 def _label(sinks: list[SinkSpec]) -> str:
     """What a job does with which tables."""
+    if [s.connector for s in sinks] == [WEIGHTS]:
+        return f"CREATE MODEL {sinks[0].table}"
     changing = next((s for s in sinks if isinstance(s, ChangingSinkSpec)), None)
     words = "INSERT INTO" if changing is None or len(sinks) > 1 else _WORDS[changing.action]
     return f"{words} {', '.join(dict.fromkeys(s.table for s in sinks))}"

@@ -256,6 +256,8 @@ def _column(field: pa.Field) -> str:
 
 def _size(found: KeptState, bound: StateBound, spec: OperatorSpec) -> str:
     sizes = found.bytes_per_row
+    if bound.is_finite and not any(sizes):
+        return "fixed"
     sides: Sequence[str] = _SIDES
     if isinstance(spec, IterateSpec):
         sides = ["start", *(f"input {number}" for number in range(1, len(sizes)))]

@@ -389,11 +389,11 @@ def _explain_upgrade(parser: QueryParser, first: Token) -> statements.ExplainUpg
     )
 
 
-def _created(parser: QueryParser) -> statements.CreateTable:
-    """Read CREATE TABLE … AS."""
+def _created(parser: QueryParser) -> statements.CreateTable | statements.CreateModel:
+    """Read CREATE TABLE or MODEL … AS."""
     first = parser.token
     made = ddl.replace(parser) if parser.at("REPLACE") else ddl.create(parser)
-    if isinstance(made, statements.CreateTable) and made.query is not None:
+    if isinstance(made, statements.CreateTable | statements.CreateModel) and made.query is not None:
         return made
     hint = "name the query that fills the table: EXPLAIN CREATE TABLE … AS SELECT …"
     raise parser.refusal("of a CREATE only one with a query has a plan", first, hint)

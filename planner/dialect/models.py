@@ -16,21 +16,26 @@ def create_model(parser: QueryParser, first: Token, is_temporary: bool) -> state
     """Read from behind MODEL on."""
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a model name")
+    inputs: tuple[statements.ColumnDef, ...] = ()
+    outputs: tuple[statements.ColumnDef, ...] = ()
     example = "write INPUT (a DOUBLE, …) OUTPUT (b DOUBLE, …) behind the name"
-    _refuse_query(parser)
-    if parser.at("WITH"):
-        token = parser.advance()
-        option_list(parser)
-        _refuse_query(parser)
-        raise UserError("SS1001", "a model declares INPUT and OUTPUT", span=span(token), hint=example)
-    parser.expect("INPUT", hint=example)
-    inputs = _columns(parser)
-    parser.expect("OUTPUT", hint=example)
-    outputs = _columns(parser)
+    if not parser.at_any("COMMENT", "WITH", "AS"):
+        parser.expect("INPUT", hint=example)
+        inputs = _columns(parser)
+        parser.expect("OUTPUT", hint=example)
+        outputs = _columns(parser)
     comment = read_comment(parser)
-    parser.expect("WITH", hint="write WITH ('provider' = 'onnx', 'path' = 'model.onnx')")
+    token = parser.token
+    written = (
+        "'algorithm' = 'linear-regression', …"
+        if parser.at("AS")
+        else "'provider' = 'onnx', 'path' = 'model.onnx'"
+    )
+    parser.expect("WITH", hint=f"write WITH ({written})")
     options = option_list(parser)
-    _refuse_query(parser)
+    query = parser.query() if parser.accept("AS") else None
+    if query is None and not inputs:
+        raise UserError("SS1001", "a model declares INPUT and OUTPUT", span=span(token), hint=example)
     return statements.CreateModel(
         *extent(parser, first),
         name=name,
@@ -40,6 +45,7 @@ def create_model(parser: QueryParser, first: Token, is_temporary: bool) -> state
         is_temporary=is_temporary,
         if_not_exists=if_not_exists,
         comment=comment,
+        query=query,
     )
 
 
@@ -86,10 +92,3 @@ def _columns(parser: QueryParser) -> tuple[statements.ColumnDef, ...]:
         columns.append(column)
     parser.expect(")", hint="put a comma between two columns" if parser.at_name() else "")
     return tuple(columns)
-
-
-def _refuse_query(parser: QueryParser) -> None:
-    """SS1003 for a model that a query is to train."""
-    if parser.at("AS"):
-        hint = "train it elsewhere, and name its file: WITH ('provider' = 'onnx', 'path' = 'model.onnx')"
-        raise parser.refusal("CREATE MODEL … AS is not supported", parser.advance(), hint)

@@ -309,7 +309,8 @@ class DropFunction(Statement, frozen=True):
 
 
 class CreateModel(Statement, frozen=True):
-    """CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (…) OUTPUT (…) [COMMENT '…'] WITH (…)."""
+    """CREATE [TEMPORARY] MODEL [IF NOT EXISTS] name INPUT (…) OUTPUT (…) [COMMENT '…'] WITH (…). `query` trains it (AS); then
+    INPUT and OUTPUT may be missing."""
 
     name: Identifier
     inputs: tuple[ColumnDef, ...]
@@ -318,6 +319,7 @@ class CreateModel(Statement, frozen=True):
     is_temporary: bool = False
     if_not_exists: bool = False
     comment: str = ""
+    query: exp.Expression | None = None
 
 
 class AlterModel(Statement, frozen=True):
@@ -645,7 +647,7 @@ class Explain(Statement, frozen=True):
     not of the plans.
     """
 
-    target: WritingStatement | CreateTable
+    target: WritingStatement | CreateTable | CreateModel
     details: tuple[str, ...] = ()
     is_of_state: bool = False
     is_run: bool = False

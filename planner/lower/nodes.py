@@ -304,6 +304,11 @@ def _model_predict(node: plan.ModelPredict, lowering: Lowering, inputs: list[exp
 
 
 @lower_node.register
+def _train_model(node: plan.TrainModel, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    raise _as_a_stream_only("CREATE MODEL … AS", node, lowering)
+
+
+@lower_node.register
 def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     raise _as_a_stream_only(f"process table function {node.ref.name}", node, lowering)
 

@@ -145,6 +145,8 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
 _LEFT_OUT: dict[str, dict[str, Any]] = {
     "source": {"change_key": (), "are_versions": False, "waits_for": "", "turn": -1},
     "event_source": {"waits_for": "", "turn": -1},
+    "model_predict": {"weights": None},
+    "remote_predict": {"weights": None},
     "changelog_normalize": {"marks": -1, "keeps_changes": False},
     "from_changelog": {"keys": ()},
     "to_changelog": {"keys": ()},

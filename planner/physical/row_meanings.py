@@ -161,6 +161,10 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
             limit = (spec.rounds_max, spec.is_error)
             rows = digest_of("mutual_iterate", _steps(spec.operators), spec.results, spec.read, limit, below)
             return _by_position(rows, (), width)
+        case specs.TrainModelSpec():
+            # What is learned goes on with other rates and mini-batches.
+            rows = digest_of("train_model", spec.algorithm, spec.clusters, source.rows, source.columns)
+            return _by_position(rows, (), width)
         case specs.WindowTvfSpec():
             partition = [sorted(source.of(spec.keys))] if spec.keys else []
             time = source.of([spec.time_column])

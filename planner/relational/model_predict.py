@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.models import PROVIDERS, ModelRef
+from sqlstream.models import PROVIDERS, TRAINED, WEIGHTS_PATH, ModelRef
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
@@ -13,6 +13,8 @@ from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.secrets import masked
 from sqlstream.specs.model_predict import ModelPredictSpec, RemotePredictSpec
+from sqlstream.specs.source import SourceSpec
+from sqlstream.specs.train_model import PUBLISHED
 
 VERSION_DIGITS = 12
 
@@ -55,13 +57,21 @@ class ModelPredict(base.ChosenColumnsNode):
         return made, {old: new for new, old in enumerate(output)}
 
 
+def _weights(model: ModelRef) -> SourceSpec | None:
+    """The file of the weights of a model that a job trains, as the table `m$weights` reads it."""
+    if model.provider != TRAINED:
+        return None
+    options = {"connector": "filesystem", "path": model.options[WEIGHTS_PATH], "format": "json"}
+    return SourceSpec(f"{model.name}$weights", "filesystem", options, PUBLISHED, PUBLISHED.names)
+
+
 def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -> PhysicalNode:
     """Computed where the rows are. UserError SS3011 for rows that change: a model need not say the same of a row twice."""
     source = inputs[0]
     hint = "predict before the rows are aggregated or joined"
     require_insert_only(source, "ML_PREDICT", node.span, hint)
     model = node.model
-    spec = ModelPredictSpec(model, node.columns, node.features)
+    spec = ModelPredictSpec(model, node.columns, node.features, _weights(model))
     if PROVIDERS[model.provider].asks_server:
         spec = RemotePredictSpec(
             model, node.columns, node.features, concurrent_max=node.concurrent_max, timeout_ms=node.timeout_ms

@@ -41,6 +41,7 @@ from sqlstream.planner.relational.sink import Sink
 from sqlstream.planner.relational.snapshot_join import SnapshotJoin
 from sqlstream.planner.relational.sort import Sort
 from sqlstream.planner.relational.temporal_join import TemporalJoin
+from sqlstream.planner.relational.train_model import TrainModel
 from sqlstream.planner.relational.union import Union
 from sqlstream.planner.relational.unnest import Unnest
 from sqlstream.planner.relational.values import Values
@@ -78,6 +79,7 @@ __all__ = [
     "TableScan",
     "TemporalJoin",
     "ToChangelog",
+    "TrainModel",
     "TwoInputNode",
     "Union",
     "Unnest",

@@ -13,7 +13,14 @@ from sqlstream.planner.bind.context import BindContext, created_path, suggest
 from sqlstream.planner.bind.expressions.casts import can_cast_implicitly
 from sqlstream.planner.bind.sink import insert_into
 from sqlstream.planner.dialect.nodes import span_of
-from sqlstream.planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, Identifier, Insert
+from sqlstream.planner.dialect.statements import (
+    ColumnDef,
+    ColumnKind,
+    CreateModel,
+    CreateTable,
+    Identifier,
+    Insert,
+)
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.statements.create_table import apply_create_table
 from sqlstream.planner.statements.result import DdlResult
@@ -22,21 +29,30 @@ from sqlstream.types import TypeRoot
 
 
 @dataclasses.dataclass(frozen=True)
-class CreatedTable:
-    """What a CREATE TABLE … AS does: `result` is the change of the catalog, and `sink` the plan of the INSERT that fills the
-    table, which is made before anything changes; None when there is nothing to do."""
+class Created:
+    """What a CREATE … AS does: `result` is the change of the catalog, and `sink` the plan of the INSERT that fills the table, or
+    of the training of the model, which is made before anything changes; None when there is nothing to do."""
 
     result: DdlResult
     sink: Sink | None = None
 
 
-def create_as(statement: CreateTable, context: BindContext) -> CreatedTable:
+def created_by(statement: CreateTable | CreateModel, context: BindContext) -> Created:
+    """What a CREATE TABLE or MODEL … AS does."""
+    if isinstance(statement, CreateTable):
+        return create_as(statement, context)
+    from sqlstream.planner.statements.train_model import train_model
+
+    return train_model(statement, context)
+
+
+def create_as(statement: CreateTable, context: BindContext) -> Created:
     """UserError with a position where the query does not fit the columns, or the table exists already."""
     assert statement.query is not None
     path = created_path(statement.name.parts, context, statement.name.span)
     existing = context.catalog.get_kind(path, statement.is_temporary)
     if existing is not None and statement.if_not_exists:
-        return CreatedTable(DdlResult.ok(done=f'table "{path.name}" exists already: nothing changed'))
+        return Created(DdlResult.ok(done=f'table "{path.name}" exists already: nothing changed'))
     if existing is not None and not (statement.is_replacing and isinstance(existing, CatalogTable)):
         raise UserError(
             "SS2013",
@@ -56,7 +72,7 @@ def create_as(statement: CreateTable, context: BindContext) -> CreatedTable:
         columns=tuple(Identifier((f.name,), statement.name.span) for f in fields),
         query=statement.query,
     )
-    return CreatedTable(
+    return Created(
         DdlResult.ok(PutObject(table, existing), done=done), insert_into(table, insert, context, query)
     )
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from sqlstream import catalog
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
-from sqlstream.catalog import CatalogModel, ChangeModel, Column
+from sqlstream.catalog import CatalogModel, ChangeModel, Column, ObjectPath
 from sqlstream.effects import Effects
 from sqlstream.errors import UserError, choose_one_of, did_you_mean
 from sqlstream.function_ref import FunctionKind
-from sqlstream.models import PROVIDERS, UNBUILT_PROVIDERS
+from sqlstream.models import PROVIDERS, TRAINED, UNBUILT_PROVIDERS, WEIGHTS_PATH
 from sqlstream.planner.bind.context import (
     BindContext,
     check_database,
@@ -25,6 +25,7 @@ from sqlstream.planner.bind.relations.models import class_of, files_of, find_mod
 from sqlstream.planner.bind.relations.table_options import check_value
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.statements.result import DdlResult, literal, options_clause, quoted
+from sqlstream.planner.statements.training import check_trained
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 
@@ -32,20 +33,31 @@ from sqlstream.types import TypeRoot
 def create_model(statement: statements.CreateModel, context: BindContext) -> DdlResult:
     """The change that adds the model; none for IF NOT EXISTS when it exists. UserError SS3464 for its columns, SS400x for its
     options."""
-    path = created_path(statement.name.parts, context, statement.name.span)
-    kind = "temporary model" if statement.is_temporary else "model"
-    is_damaged = not statement.is_temporary and context.catalog.is_damaged_model(path)
-    if is_damaged or context.catalog.model(path, statement.is_temporary) is not None:
-        if statement.if_not_exists:
-            return DdlResult.ok(done=f'{kind} "{path.name}" exists already: nothing changed')
-        hint = "drop it first, or write CREATE MODEL IF NOT EXISTS"
-        raise UserError("SS2013", f'{kind} "{path.name}" exists already', span=statement.name.span, hint=hint)
-    inputs, outputs = _columns(statement.inputs), _columns(statement.outputs)
+    path, existing = existing_model(statement, context)
+    if existing is not None:
+        return existing
+    inputs, outputs = model_columns(statement.inputs), model_columns(statement.outputs)
     places = statements.OptionPlaces.of(statement.options, None if statement.options else statement.span)
     options = {option.key: option.value for option in statement.options}
     entry = CatalogModel(path, inputs, outputs, options, statement.comment, statement.is_temporary)
-    _check(entry, context, places)
+    check_model(entry, context, places)
+    kind = "temporary model" if entry.is_temporary else "model"
     return DdlResult.ok(ChangeModel(None, entry), done=f'{kind} "{path.name}" created')
+
+
+def existing_model(
+    statement: statements.CreateModel, context: BindContext
+) -> tuple[ObjectPath, DdlResult | None]:
+    """The path of a model to be created, and the answer where there is nothing to do. UserError SS2013 when it exists already."""
+    path = created_path(statement.name.parts, context, statement.name.span)
+    kind = "temporary model" if statement.is_temporary else "model"
+    is_damaged = not statement.is_temporary and context.catalog.is_damaged_model(path)
+    if not is_damaged and context.catalog.model(path, statement.is_temporary) is None:
+        return path, None
+    if statement.if_not_exists:
+        return path, DdlResult.ok(done=f'{kind} "{path.name}" exists already: nothing changed')
+    hint = "drop it first, or write CREATE MODEL IF NOT EXISTS"
+    raise UserError("SS2013", f'{kind} "{path.name}" exists already', span=statement.name.span, hint=hint)
 
 
 def alter_model(statement: statements.AlterModel, context: BindContext) -> DdlResult:
@@ -69,7 +81,7 @@ def alter_model(statement: statements.AlterModel, context: BindContext) -> DdlRe
     options |= {option.key: option.value for option in statement.options}
     altered = replace(found, options=options)
     otherwise = statement.reset[0].span if statement.reset else None
-    _check(altered, context, statements.OptionPlaces.of(statement.options, otherwise))
+    check_model(altered, context, statements.OptionPlaces.of(statement.options, otherwise))
     return DdlResult.ok(ChangeModel(found, altered), done=f'model "{path.name}" altered')
 
 
@@ -102,7 +114,7 @@ def _renamed(found: CatalogModel, target: statements.Identifier, context: BindCo
     return DdlResult.ok(change, done=f'model "{found.path.name}" is now "{path.name}"')
 
 
-def _columns(written: tuple[statements.ColumnDef, ...]) -> tuple[Column, ...]:
+def model_columns(written: tuple[statements.ColumnDef, ...]) -> tuple[Column, ...]:
     columns: list[Column] = []
     for column in written:
         assert column.type is not None
@@ -117,15 +129,20 @@ def _columns(written: tuple[statements.ColumnDef, ...]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _check(model: CatalogModel, context: BindContext, places: statements.OptionPlaces) -> None:
+def check_model(model: CatalogModel, context: BindContext, places: statements.OptionPlaces) -> None:
     """UserError SS4002 to SS4005 for options that the provider does not take, at their place; and what is wrong with its files
     and class."""
     with places.errors():
-        _check_options(model.options)
+        check_model_options(model.options)
         inputs, outputs = (
             Schema.of(*((c.name, c.type) for c in part)) for part in (model.inputs, model.outputs)
         )
         PROVIDERS[model.provider].check(inputs, outputs, model.options)
+        if model.options["provider"] == TRAINED:
+            check_trained(model)
+            context.permit.require(
+                Effects(files=frozenset({model.options[WEIGHTS_PATH]})), places.values.get(WEIGHTS_PATH)
+            )
     paths = (model.options["path"],) if "path" in model.options else ()
     at_path = places.values.get("path") or places.otherwise
     if paths:
@@ -139,7 +156,7 @@ def _check(model: CatalogModel, context: BindContext, places: statements.OptionP
         _check_class(model, context, places)
 
 
-def _check_options(options: Mapping[str, str]) -> None:
+def check_model_options(options: Mapping[str, str]) -> None:
     if "provider" not in options:
         hint = f"add 'provider' = '…' to WITH (…), one of {', '.join(PROVIDERS)}"
         raise UserError("SS4005", "the model names no provider", hint=hint, option="provider")

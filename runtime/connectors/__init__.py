@@ -24,6 +24,7 @@ CONNECTORS: dict[str, str] = {
     "http-sink": "sqlstream.runtime.connectors.http.connector:HttpSink",
     "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
     "kafka": "sqlstream.runtime.connectors.kafka.connector:Kafka",
+    "model-weights": "sqlstream.runtime.connectors.model_weights:ModelWeights",
     "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
     "upsert-kafka": "sqlstream.runtime.connectors.kafka.connector:UpsertKafka",
     "print": "sqlstream.runtime.connectors.print:Print",

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.models import PROVIDERS
 from sqlstream.runtime.evaluate.kernel import null_mask
-from sqlstream.runtime.models.providers import open_model
+from sqlstream.runtime.models.providers import Model, open_model
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.specs.model_predict import ModelPredictSpec
 
@@ -25,7 +25,15 @@ class ModelPredict(Operator[ModelPredictSpec]):
         self._outputs = to_arrow_schema(spec.model.outputs)
         options = spec.model.options
         self._rows_max: int = PROVIDERS[spec.model.provider].parsed(options, "batch-size")
-        self._model = open_model(spec.model)
+        self._model = self._trained() if spec.weights is not None else open_model(spec.model)
+
+    def _trained(self) -> Model:
+        from sqlstream.runtime.models.trained_model import TrainedModel
+
+        weights, files = self.spec.weights, self.context.files
+        assert weights is not None
+        assert files is not None
+        return TrainedModel(self.spec.model, weights.options["path"], files, self.context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns = batch.columns

@@ -19,6 +19,7 @@ from sqlstream.specs.spec import OperatorSpec
 
 if TYPE_CHECKING:
     from sqlstream.runtime.operators.deferred_rows import DeferredRows
+    from sqlstream.spi.files import Files
 
 SpecT = TypeVar("SpecT", bound=OperatorSpec)
 
@@ -52,7 +53,7 @@ class OperatorContext:
 
     `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
     that is called once, from another thread, when the task is cancelled; it must not wait. `feeds_global_phase`: what a LOCAL
-    phase emits goes to the GLOBAL one in the same task. `state` is where the operator
+    phase emits goes to the GLOBAL one in the same task. `files` are those that a task may open. `state` is where the operator
     declares its tables: a context belongs to one operator, and each copy of it has an empty `state`."""
 
     input_schemas: tuple[Schema, ...]
@@ -68,6 +69,7 @@ class OperatorContext:
     pause_ms: Callable[[int], None] = lambda ms: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
     feeds_global_phase: bool = False
+    files: Files | None = None
     state: OperatorState = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

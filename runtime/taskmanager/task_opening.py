@@ -385,6 +385,7 @@ class TaskOpening:
             count=counters.count,
             pause_ms=self._context.pause_ms,
             on_cancel=self._context.cancellation.add_interrupt,
+            files=self._context.files,
             feeds_global_phase=isinstance(chained.spec, RankSpec)
             and any(o.input == chained.id and isinstance(o.spec, RankSpec) for o in task.vertex.operators),
         )

@@ -23,6 +23,7 @@ from sqlstream.specs import (
     InferTableSpec,
     InspectFunctionSpec,
     LookupJoinSpec,
+    ModelPredictSpec,
     SinkSpec,
     SourceSpec,
     Spec,
@@ -148,6 +149,8 @@ def read_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SourceSpec]]
             yield operator, operator.spec
         elif isinstance(operator.spec, LookupJoinSpec):
             yield operator, operator.spec.source
+        elif isinstance(operator.spec, ModelPredictSpec) and operator.spec.weights is not None:
+            yield operator, operator.spec.weights
         elif isinstance(operator.spec, BackfillSpec):
             yield from ((operator, source) for source in operator.spec.sources)
 

@@ -60,6 +60,7 @@ from sqlstream.specs.source import (
     ValuesSpec,
 )
 from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.train_model import TrainModelSpec
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 
@@ -125,6 +126,7 @@ __all__ = [
     "TemporalJoinSpec",
     "TemporalSortSpec",
     "ToChangelogSpec",
+    "TrainModelSpec",
     "UnnestSpec",
     "UnrollSpec",
     "ValuesSpec",

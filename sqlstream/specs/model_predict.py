@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from sqlstream.models import ModelRef
+from sqlstream.specs.source import SourceSpec
 from sqlstream.specs.spec import OperatorSpec, StateBound
 
 
 class ModelPredictSpec(OperatorSpec, frozen=True, tag="model_predict"):
     """The columns of the input at `columns`, then the outputs of `model`, whose inputs are the columns at `features`, in their
-    order. A row with a NULL among its features is not given to the model: its outputs are NULL. Input is insert-only."""
+    order. A row with a NULL among its features is not given to the model: its outputs are NULL. Input is insert-only.
+
+    `weights`: the file of a model that a job trains, as a table that is read while the job runs."""
 
     model: ModelRef
     columns: tuple[int, ...]
     features: tuple[int, ...]
+    weights: SourceSpec | None = None
 
 
 class RemotePredictSpec(ModelPredictSpec, frozen=True, tag="remote_predict"):

@@ -72,6 +72,16 @@ OTHERS: tuple[Needs, ...] = (
         " WITH ('provider'='python', 'class'='shipped.Same', 'files'='{0}/shipped.py')",
         {D, F, P},
     ),
+    (
+        "CREATE MODEL x WITH ('algorithm'='k-means', 'weights.path'='{0}/o/w') AS SELECT n FROM t",
+        {R, W, D, F},
+    ),
+    (
+        "EXPLAIN CREATE MODEL x WITH ('algorithm'='k-means', 'weights.path'='{0}/o/w') AS SELECT n FROM t",
+        {F},
+    ),
+    ("SELECT * FROM ML_PREDICT(TABLE v, MODEL trained, DESCRIPTOR(n))", {R}),
+    ("SELECT * FROM trained$weights", {R}),
     ("ALTER MODEL m RENAME TO m2", {D}),
     ("DROP MODEL m", {D}),
     ("CREATE DATABASE x", {D}),
@@ -237,6 +247,8 @@ def world(directory: Path) -> Iterator[World]:
             "CREATE FUNCTION f AS 'shipped.double' LANGUAGE PYTHON USING FILE '{0}/shipped.py'",
             "CREATE MODEL m INPUT (n BIGINT) OUTPUT (m BIGINT)"
             " WITH ('provider'='python', 'class'='shipped.Same', 'files'='{0}/shipped.py')",
+            "CREATE MODEL trained INPUT (n BIGINT) OUTPUT (c INT)"
+            " WITH ('provider'='trained', 'algorithm'='k-means', 'weights.path'='{0}/w')",
             "CREATE DATABASE spare",
             "CREATE CATALOG c WITH ('type'='generic_in_memory')",
             "CREATE TABLE s (n INT) WITH ('connector'='datagen', 'rows-per-second'='1')",

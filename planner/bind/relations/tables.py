@@ -17,6 +17,7 @@ from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.models import TRAINED, WEIGHTS_PATH
 from sqlstream.planner.bind.context import BindContext, find_object, find_table, resolve_path
 from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
@@ -36,6 +37,7 @@ from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream.planner.relational.watermark import WATERMARK_COLUMN, watermark_type
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.train_model import PUBLISHED
 from sqlstream.specs.watermark import ALIGNMENT_GROUP, Alignment, EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
 from sqlstream.spi.connector import READS, REJECTED_ROWS, REJECTED_ROWS_PATH
@@ -358,10 +360,11 @@ def anonymous_table(path: str, table: catalog.InferredTable) -> catalog.CatalogT
     )
 
 
-# The tables beside a table: `t$late`, its rows behind the watermark, and `t$errors`, those that could not be decoded.
+# The tables beside a table: `t$late`, its rows behind the watermark, and `t$errors`, those that could not be decoded. Beside a
+# model that a job trains: `m$weights`.
 
 
-LATE, ERRORS = "late", "errors"
+LATE, ERRORS, WEIGHTS = "late", "errors", "weights"
 
 _ERROR_COLUMNS = (
     catalog.Column("job", sql.STRING, comment="the job that read the row"),
@@ -384,7 +387,7 @@ _PLACE_OPTIONS = ("connector", "path", REJECTED_ROWS_PATH)
 def split_name(name: str) -> tuple[str, str]:
     """("t", "late") of "t$late"; ("", "") of any other name."""
     table, _, kind = name.rpartition("$")
-    return (table, kind) if table and kind in (LATE, ERRORS) else ("", "")
+    return (table, kind) if table and kind in (LATE, ERRORS, WEIGHTS) else ("", "")
 
 
 def find_side_table(
@@ -393,6 +396,8 @@ def find_side_table(
     """What a name beside that of a table reads; None when it is no such name, or there is no such table. Of `t$late` the
     options are those of the table. UserError SS3003 where the table has nothing of the kind."""
     name, kind = split_name(path.name)
+    if kind == WEIGHTS:
+        return _weights_table(path, name, context, span)
     base = context.catalog.get(msgspec.structs.replace(path, name=name)) if name else None
     if not isinstance(base, catalog.CatalogTable):
         return None
@@ -423,6 +428,35 @@ def _late_table(
     return msgspec.structs.replace(
         base, path=path, columns=(*columns, own), watermark=None, primary_key=(), partition_keys=()
     )
+
+
+_WEIGHTS_COMMENTS = {
+    "version": "how many versions have been published",
+    "rows": "how many rows were learned",
+    "skipped": "those with a NULL, NaN or infinity",
+    "loss": "of the last mini-batch, before it was learned",
+}
+
+
+def _weights_table(
+    path: catalog.ObjectPath, name: str, context: BindContext, span: Span | None
+) -> catalog.CatalogTable | None:
+    model_path = msgspec.structs.replace(path, name=name)
+    model = context.catalog.model(model_path, True) or context.catalog.model(model_path, False)
+    if model is None:
+        return None
+    if model.provider != TRAINED:
+        raise UserError(
+            "SS3003",
+            f'table "{path.name}" cannot be read: no job trains model "{name}"',
+            span=span,
+            hint="CREATE MODEL … AS SELECT … trains one",
+        )
+    columns = tuple(
+        catalog.Column(f.name, f.type, comment=_WEIGHTS_COMMENTS.get(f.name, "")) for f in PUBLISHED.fields
+    )
+    options = {"connector": CONNECTOR, "path": model.options[WEIGHTS_PATH], "format": "json"}
+    return catalog.CatalogTable(path, columns, options)
 
 
 def _errors_table(

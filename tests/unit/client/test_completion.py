@@ -22,6 +22,7 @@ TABLES = {
         Name("ts", "TIMESTAMP(3)"),
     ],
     ("users",): [Name("id", "BIGINT"), Name("name", "STRING")],
+    ("churn$weights",): [Name("feature", "STRING")],
     ("orders$late",): [Name("id", "INT"), Name("$watermark", "TIMESTAMP(3)")],
 }
 
@@ -94,7 +95,8 @@ def candidates(text: str) -> list[str]:
         ("SELECT 1; SHO|", ["SHOW"]),
         ("SHOW CREATE |", ["CATALOG", "FUNCTION", "MODEL", "TABLE", "VIEW"]),
         ("SHOW CREATE MODEL |", ["churn"]),
-        ("CREATE MODEL m |", ["INPUT"]),
+        ("CREATE MODEL m |", ["COMMENT", "INPUT", "WITH"]),
+        ("CREATE MODEL m WITH ('algorithm' = 'k-means') AS SELECT id FROM ord|", ["orders"]),
         ("CREATE MODEL m INPUT (x INT) OUTPUT (y INT) WITH ('prov|", ["'provider'"]),
         (
             "CREATE MODEL m INPUT (x STRING) OUTPUT (y STRING) WITH ('provider' = 'openai', 'error-handling-strategy' = '|",
@@ -107,6 +109,7 @@ def candidates(text: str) -> list[str]:
         ("DROP TABLE |", ["orders", "users", "default_database", "default_catalog", "kept", "IF"]),
         ("DROP VIEW us|", ["user_view"]),
         ("SELECT * FROM orders$|", ["orders$late"]),
+        ("SELECT * FROM churn$|", ["churn$weights"]),
         ("DESCRIBE ord|", ["orders"]),
         ("SELECT i| FROM orders$late", ["id", "interval"]),
         ("SELECT `$| FROM orders$late", ["`$watermark`"]),

@@ -134,6 +134,7 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.ModelPredict,
         nodes.ProcessTable,
         nodes.ProcessOutput,
+        nodes.TrainModel,
         nodes.GraphFunction,
         nodes.MutualIterate,
     }

@@ -1,0 +1,99 @@
+"""Connector `model-weights`: the sink behind the training of a model, whose commits replace the file of the weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlstream.runtime.connectors.files.file_paths import named_paths, with_absolute_paths
+from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.models.weights import encode_weights
+from sqlstream.specs.train_model import WEIGHTS
+from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    Place,
+    Writing,
+)
+from sqlstream.spi.one_sided import SinkOnlyConnector
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.changelog import ChangelogMode
+    from sqlstream.specs import SinkSpec
+    from sqlstream.spi.files import Files
+
+_PATHS = ("path",)
+
+
+class ModelWeights(SinkOnlyConnector):
+    """The file at `path` is JSON lines, one for each weight (specs.train_model.PUBLISHED), and is replaced at once."""
+
+    descriptor = ConnectorDescriptor(
+        WEIGHTS,
+        options=(OptionDescriptor("path", OptionType.STRING, "The file of the weights.", is_required=True),),
+        writing=Writing(),
+        place=Place(options=_PATHS),
+        is_internal=True,
+    )
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> WeightsWriter:
+        context.files.require_writable(os.path.dirname(spec.options["path"]) or ".")
+        return WeightsWriter(context)
+
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        """The newest version alone: those before it were never needed."""
+        if committables:
+            newest = in_order(committables)[-1]
+            _replace(spec.options["path"], str(newest.content["weights"]).encode(), newest.key, files)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        return named_paths(options, _PATHS)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        return with_absolute_paths(options, _PATHS, directory)
+
+
+def _replace(path: str, content: bytes, key: str, files: Files) -> None:
+    directory, name = os.path.split(path)
+    staged = os.path.join(directory, f".{name}.{key.replace('/', '-')}")
+    try:
+        with files.open_write(staged) as stream:
+            stream.write(content)
+            stream.flush()
+            files.sync(stream)
+    except OSError as error:
+        raise file_error("write", staged, error) from error
+    files.publish(staged, path)
+    files.sync_directory(directory or ".")
+
+
+class WeightsWriter:
+    """State: the rows of the newest version that came since the last checkpoint."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        self._context = context
+        self._rows: list[dict[str, Any]] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = [*self._rows, *batch.to_pylist()]
+        newest = max((row["version"] for row in rows), default=0)
+        self._rows = [row for row in rows if row["version"] == newest]
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return []
+        around = self._context
+        content = {"weights": encode_weights(rows)}
+        return [Committable(around.job_id, checkpoint_id, around.writer_name, around.subtask, content)]
+
+    def abort(self) -> None:
+        """Nothing was written."""
