@@ -44,7 +44,7 @@ CREATE DATABASE d COMMENT 'second' WITH ('k' = 'v'); SHOW DATABASES;
 -- : CREATE MODEL
 CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); DESCRIBE MODEL m; SHOW CREATE MODEL m; SHOW MODELS;
 -- : CREATE MODEL … AS
-CREATE MODEL m WITH ('provider' = 'x') AS SELECT 1 AS a;
+CREATE MODEL m WITH ('algorithm' = 'linear-regression', 'label' = 'y', 'weights.path' = 'w.json') AS SELECT 1.0 AS x, 2.0 AS y; SELECT feature FROM m$weights; SELECT y FROM ML_PREDICT(TABLE (SELECT 1E0 AS x), MODEL m, DESCRIPTOR(x));
 -- : ALTER MODEL, DROP MODEL
 CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); ALTER MODEL m SET ('batch-size' = '10'); ALTER MODEL m RESET ('batch-size'); ALTER MODEL m RENAME TO n; DROP MODEL n;
 -- : ML_EVALUATE
