@@ -25,7 +25,7 @@ examples:
 Prints every stage down to the JobGraph for each query and INSERT, with the changelog mode, distribution, watermark and
 state of every operator. With --state: what each operator keeps, for how long, its bytes and what bounds it. With --savepoint:
 what of the savepoint's state each statement would go on with, as EXPLAIN UPGRADE says it of a job; exit code 1 when one would be
-refused. DDL and SET statements take effect; jobs do not run, so VERIFY is left out, and so is STOP JOB.
+refused. DDL and SET statements take effect; jobs do not run, so VERIFY, CANARY and STOP JOB are left out.
 """
 
 
@@ -99,6 +99,7 @@ def _explain(text: str, session: Session, explained: _Explained) -> None:
     from sqlstream.planner.dialect.statements import (
         AnalyzeTable,
         CallProcedure,
+        Canary,
         CompilePlan,
         ExecutePlan,
         Explain,
@@ -118,7 +119,7 @@ def _explain(text: str, session: Session, explained: _Explained) -> None:
             isinstance(statement, ExecutePlan) and statement.is_explained
         )
         is_run = is_run or isinstance(statement, CallProcedure | AnalyzeTable)
-        if is_run or isinstance(statement, Verify | VerifyJob | StopJob):
+        if is_run or isinstance(statement, Canary | Verify | VerifyJob | StopJob):
             # It would run jobs or write a plan, or end one.
             continue
         outcome = session.execute(statement)

@@ -150,6 +150,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             | kinds.ExecutePlan()
             | kinds.CallProcedure()
             | kinds.AnalyzeTable()
+            | kinds.Canary()
             | kinds.StopJob()
             | kinds.Show()
             | kinds.ShowCheckpoints()

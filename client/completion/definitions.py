@@ -169,6 +169,7 @@ PHRASES = (
     "DIAGNOSE JOB <job>",
     "EXPLAIN STATE FOR JOB <job>",
     "EXPLAIN UPGRADE FOR (JOB <job> | SAVEPOINT <file>) AS <statement>",
+    "CANARY JOB <job> [WITH <assignments>] AS <statement>",
     "VERIFY <statement> [USING (DUCKDB | SPARK)]",
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )

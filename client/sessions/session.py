@@ -57,6 +57,7 @@ class Session(PlanningSession):
         from sqlstream.planner.dialect.statements import (
             AnalyzeTable,
             CallProcedure,
+            Canary,
             CompilePlan,
             CreateModel,
             CreateTable,
@@ -88,6 +89,10 @@ class Session(PlanningSession):
             from sqlstream.client.statements.upgrade import explain_upgrade
 
             return Text(explain_upgrade(statement, self))
+        if isinstance(statement, Canary):
+            from sqlstream.client.statements.canary import execute_canary
+
+            return execute_canary(statement, self)
         if isinstance(statement, WritingStatement):
             return self._started(self.compile(statement, job_id=self.new_job_id()), statement)
         if isinstance(statement, CreateTable | CreateModel) and statement.query is not None:

@@ -153,6 +153,11 @@ TOPICS: dict[str, Topic] = {
         ("VERIFY query [USING DUCKDB | SPARK]; VERIFY JOB 'id' [USING DUCKDB | SPARK];",),
         "VERIFY SELECT 1;",
     ),
+    "CANARY": Topic(
+        "Runs a changed statement beside that of a job for a time, and compares what both write.",
+        ("CANARY JOB 'id' [WITH ('duration' = '10 min', 'promote' = 'if-equal')] AS INSERT INTO …;",),
+        "CANARY JOB '4f1c…' AS INSERT INTO totals SELECT k, COUNT(*) FROM t GROUP BY k;",
+    ),
     "DIAGNOSE": Topic(
         "Says what holds a job back, with figures and what to do: busy operators, uneven keys, event time, checkpoints.",
         ("DIAGNOSE JOB 'id';",),

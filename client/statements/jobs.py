@@ -124,7 +124,7 @@ def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str])
     known_job(job_id, statement.id_span, cluster)
     if statement.has_savepoint:
         directory = with_absolute_places(config).get(SAVEPOINT_DIRECTORY, "")
-        path = _stop_with_savepoint(cluster, job_id, directory, statement.is_drained)
+        path = stop_with_savepoint(cluster, job_id, directory, statement.is_drained)
         schema = Schema.of(("savepoint path", sql.STRING))
         return Rows(schema, literal_batches(schema, ((path,),)))
     cluster.cancel(job_id)
@@ -133,7 +133,7 @@ def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str])
     return Rows(schema, literal_batches(schema, (("OK",),)), done=done)
 
 
-def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_drain: bool) -> str:
+def stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_drain: bool) -> str:
     """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on.
     ExternalError SS6214 when a complete savepoint does not end the job."""
     trigger_id = secrets.token_hex(16)

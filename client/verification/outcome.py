@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -139,7 +139,7 @@ def _difference_lines(number: int, difference: Difference, side: str = "stream")
     key = ", ".join(f"{name} = {_value(value)}" for name, value in difference.key.items())
     sides = {side: difference.stream, "batch": difference.batch}
     rows = [{"": side, **row} for side, of_side in sides.items() for row in of_side]
-    lines = [f"difference {number + 1}{': ' if key else ''}{key}", *_drawn(rows)]
+    lines = [f"difference {number + 1}{': ' if key else ''}{key}", *drawn(rows)]
     return lines + contributing_lines(difference.inputs)
 
 
@@ -156,11 +156,11 @@ def contributing_lines(tables: Iterable[ContributingTable]) -> list[str]:
         count = _rows(len(table.rows))
         what = f"{count} contribute" if len(table.rows) > 1 else f"{count} contributes"
         lines.append(f'table "{table.table}": {what if table.is_complete else f"the first {count}"}')
-        lines += _drawn(table.rows)
+        lines += drawn(table.rows)
     return lines
 
 
-def _drawn(rows: Sequence[Row]) -> list[str]:
+def drawn(rows: Sequence[Mapping[str, str | None]]) -> list[str]:
     """The lines of a table of one or more rows."""
     schema = Schema(tuple(Field(name, STRING) for name in rows[0]))
     out = io.StringIO()

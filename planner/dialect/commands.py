@@ -14,7 +14,7 @@ from sqlstream.planner.dialect.create_table import column_names
 from sqlstream.planner.dialect.ddl import unsupported
 from sqlstream.planner.dialect.habits import statement_hint
 from sqlstream.planner.dialect.queries import QueryParser, extent
-from sqlstream.planner.dialect.reading import read_option
+from sqlstream.planner.dialect.reading import option_list, read_option
 from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.planner.dialect.tokens import span as token_span
 from sqlstream.specs.sink import OnConflict
@@ -415,6 +415,23 @@ def _explained(parser: QueryParser, hint: str = "") -> statements.WritingStateme
     raise parser.unexpected("a query, INSERT or STATEMENT SET", hint or "details are " + ", ".join(_DETAILS))
 
 
+def _canary(parser: QueryParser) -> statements.Canary:
+    """Read CANARY JOB 'id' [WITH (…)] AS insert."""
+    first = parser.expect("CANARY")
+    hint = "write CANARY JOB 'id' WITH ('duration' = '10 min') AS INSERT INTO …"
+    parser.expect("JOB", hint=hint)
+    job = show.job_id(parser)
+    options = option_list(parser) if parser.accept("WITH") else ()
+    parser.expect("AS", hint=hint)
+    start = parser.token
+    target = _explained(parser, hint)
+    if not isinstance(target, statements.Insert):
+        raise parser.refusal("a canary compares what one INSERT writes", start, hint)
+    return statements.Canary(
+        *extent(parser, first), target=target, job_id=job.text, id_span=token_span(job), options=options
+    )
+
+
 def _verify(parser: QueryParser) -> statements.Verify | statements.VerifyJob:
     first = parser.expect("VERIFY")
     if parser.accept("JOB"):
@@ -518,4 +535,5 @@ _READERS: dict[str, Callable[[QueryParser], statements.Statement]] = {
     "DIAGNOSE": show.diagnose_job,
     "STOP": show.stop_job,
     "VERIFY": _verify,
+    "CANARY": _canary,
 }

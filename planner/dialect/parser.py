@@ -329,7 +329,7 @@ def _piece(text: str, offset: int, tokens: list[Token], is_terminated: bool) -> 
 def is_open_statement_set(tokens: list[Token]) -> bool:
     """Whether `tokens` begin a statement set without its END."""
     first = word(tokens[0]) if tokens else ""
-    if first not in ("BEGIN", "COMPILE", "EXECUTE", "EXPLAIN", "STATEMENT", "VERIFY"):
+    if first not in ("BEGIN", "CANARY", "COMPILE", "EXECUTE", "EXPLAIN", "STATEMENT", "VERIFY"):
         return False
     words = [word(t) for t in tokens[:16]]
     is_set = words[:3] == ["BEGIN", "STATEMENT", "SET"] or any(

@@ -670,6 +670,15 @@ class ExplainUpgrade(Statement, frozen=True):
     is_savepoint: bool = False
 
 
+class Canary(Statement, frozen=True):
+    """CANARY JOB 'id' [WITH (…)] AS insert: runs it beside the statement of the job for a time, and compares what both write."""
+
+    target: Insert
+    job_id: str
+    id_span: Span
+    options: tuple[Option, ...] = ()
+
+
 class Verify(Statement, frozen=True):
     """VERIFY query [USING duckdb | spark]: whether the query has the same rows as a stream and in batch.
 

@@ -1,5 +1,5 @@
 -- # Statements
--- STOP JOB, DESCRIBE JOB, SHOW CHECKPOINTS, SHOW LEDGER, EXPLAIN STATE FOR JOB and EXPLAIN UPGRADE take the id of a job: [checkpoints.md](../checkpoints.md), [why.md](../why.md), [state.md](../state.md#how-fast-the-state-of-a-job-grows), [changed.md](changed.md).
+-- STOP JOB, DESCRIBE JOB, SHOW CHECKPOINTS, SHOW LEDGER, EXPLAIN STATE FOR JOB, EXPLAIN UPGRADE and CANARY take the id of a job: [checkpoints.md](../checkpoints.md), [why.md](../why.md), [state.md](../state.md#how-fast-the-state-of-a-job-grows), [changed.md](changed.md).
 
 -- : CREATE TABLE
 CREATE TABLE x (a INT, b STRING COMMENT 'text', c AS a + 1) COMMENT 'made' WITH ('connector' = 'blackhole'); DESCRIBE x;

@@ -124,6 +124,7 @@ OTHERS: tuple[Needs, ...] = (
     ("EXPLAIN PLAN FOR '{0}/plan.json'", {F}),
     ("VERIFY JOB '{1}'", set()),
     ("DIAGNOSE JOB '{1}'", set()),
+    ("CANARY JOB '{1}' WITH ('duration' = '1 s') AS INSERT INTO b SELECT n FROM s", {J, R, W}),
     ("EXPLAIN STATE FOR JOB '{1}'", set()),
 )
 

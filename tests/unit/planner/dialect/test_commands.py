@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect.parser import parse_script, parse_statement, parse_statements
 from sqlstream.planner.dialect.statements import (
+    Canary,
     Describe,
     DescribeJob,
     DiagnoseJob,
@@ -361,3 +362,21 @@ def test_a_wrong_explain_upgrade_says_how_to_write_it(text: str, hint: str) -> N
     with pytest.raises(UserError) as refused:
         parse_statement(text)
     assert refused.value.hint == hint
+
+
+def test_canary_names_a_job_and_an_insert_with_options_between() -> None:
+    found = parse_statement("CANARY JOB 'a1' WITH ('duration' = '1 s') AS INSERT INTO t SELECT 1")
+    assert isinstance(found, Canary)
+    assert (found.job_id, found.id_span, found.target.text) == ("a1", Span(11, 15), "INSERT INTO t SELECT 1")
+    assert [(o.key, o.value) for o in found.options] == [("duration", "1 s")]
+    bare = parse_statement("CANARY JOB 'a1' AS INSERT INTO t SELECT 1")
+    assert isinstance(bare, Canary)
+    assert bare.options == ()
+    for text in (
+        "CANARY 'a1' AS INSERT INTO t SELECT 1",
+        "CANARY JOB 'a1' AS SELECT 1",
+        "CANARY JOB 'a1' AS EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1; END",
+    ):
+        with pytest.raises(UserError) as refused:
+            parse_statement(text)
+        assert "CANARY JOB 'id'" in refused.value.hint
