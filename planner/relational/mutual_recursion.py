@@ -19,7 +19,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, remap
+from sqlstream.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjunction,
+    conjuncts,
+    remap,
+)
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, walk_plan
@@ -39,7 +48,7 @@ from sqlstream.planner.relational.recursive_step import ROUND, in_order, time_re
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.iterate import ROUND_MAX, SIGN_COLUMN, MutualIterateSpec, UnrollSpec
 from sqlstream.specs.join import JoinKind
-from sqlstream.types import BIGINT, BOOLEAN
+from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
 
 _WHOLE = BIGINT.not_null()
 SIGN = Field(SIGN_COLUMN, _WHOLE)
@@ -105,11 +114,18 @@ def plan_unroll(planning: Planning, inputs: Inputs, node: Unroll) -> PhysicalNod
     source = inputs[0]
     return planning.node(
         "Unroll",
-        UnrollSpec(node.keys, node.is_distinct),
+        UnrollSpec(node.keys, node.is_distinct, node.is_greatest),
         over(source),
         node.schema,
         Traits(is_insert_only=False, is_bounded=source.traits.is_bounded),
-        describe("Unroll", distinct="true" if node.is_distinct else "", keys=str(list(node.keys))),
+        describe(
+            "Unroll",
+            keys=str(list(node.keys)),
+            distinct="true" if node.is_distinct else "",
+            extremes=f"[{', '.join('MAX' if g else 'MIN' for g in node.is_greatest)}]"
+            if node.is_greatest
+            else "",
+        ),
         node.span,
     )
 
@@ -209,7 +225,7 @@ class _Lifting:
 
     def _between(self, below: plan.RelationalNode, keys: tuple[int, ...]) -> Unroll:
         fields = (*below.schema.fields[:-2], *_BETWEEN)
-        return Unroll(input=below, keys=keys, is_distinct=False, schema=Schema(fields), span=below.span)
+        return Unroll(input=below, keys=keys, schema=Schema(fields), span=below.span)
 
     def _aggregate(self, node: plan.Aggregate) -> plan.RelationalNode:
         if not node.calls:
@@ -220,6 +236,17 @@ class _Lifting:
             return Unroll(input=keys, keys=every, is_distinct=True, schema=keys.schema, span=node.span)
         if not node.keys:
             return self._aggregate_of_all(node)
+        if all(map(_is_extreme, node.calls, node.schema.types[len(node.keys) :])):
+            below = self.lift(node.input)
+            width = len(below.schema) - 2
+            columns = [*node.keys, *(call.args[0] for call in node.calls), width, width + 1]
+            return Unroll(
+                input=in_order(below, columns),
+                keys=tuple(range(len(node.keys))),
+                is_greatest=tuple(call.function == "MAX" for call in node.calls),
+                schema=Schema(_wider(node.schema)),
+                span=node.span,
+            )
         return self._grouped(node, self.lift(node.input))
 
     def _grouped(self, node: plan.Aggregate, input: plan.RelationalNode) -> plan.RelationalNode:
@@ -335,6 +362,12 @@ class _Lifting:
         return _computed(made, [*columns, *extras], _wider(node.schema))
 
 
+def _is_extreme(call: AggregateCall, t: LogicalType) -> bool:
+    """Whether Unroll computes the call by itself."""
+    return call.function in ("MIN", "MAX") and call.filter < 0 and t.root in _WHOLE_NUMBERS
+
+
+_WHOLE_NUMBERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
 _WITH_PARTNERS = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
 
 

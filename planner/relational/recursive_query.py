@@ -102,7 +102,8 @@ class Unroll(base.SingleInputNode):
     """The rows of each group of `keys` between the rounds in which one comes or goes (specs.UnrollSpec)."""
 
     keys: tuple[int, ...]
-    is_distinct: bool
+    is_distinct: bool = False
+    is_greatest: tuple[bool, ...] = ()
 
     def describe(self) -> str:
         return base.join_parts(

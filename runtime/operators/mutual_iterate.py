@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 
 import numpy as np
@@ -24,7 +25,7 @@ from sqlstream.runtime.operators.iterate import (
 )
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.unroll import net_of_slots, signed_kinds
-from sqlstream.runtime.state.storage.arrays import Array, distinct
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.iterate import ROUND_COLUMN, SIGN_COLUMN, MutualIterateSpec
@@ -114,13 +115,14 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
         assert made is not None
         slots, counts = self._rows[query].admit(turn, made)
         if not len(slots):
+            self._rows[query].forget()
             return
         if turn // self._count > self._rounds_max:
             raise self._at_limit()
         if query in self.spec.read:
             self._result.add(query, self._rows[query].columns(slots), counts)
         self._chain.feed(query, self._rows[query].changes(slots, counts))
-        self._rows[query].forget(slots)
+        self._rows[query].forget()
         self._take()
 
     def _take(self) -> None:
@@ -133,12 +135,14 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
         width = len(self.spec.columns[query])
         rounds = np.maximum((view_values(batch.column(width), np.int64) - query) // self._count + 1, 1)
         rows = batch.remove_column(width)
-        for round_ in distinct(rounds).tolist():
-            if self._ends_early and round_ > self._rounds_max:
-                continue
-            is_of_round = rounds == round_
-            part = rows if is_of_round.all() else rows.filter(pa.array(is_of_round))
-            self._pending.append(round_ * self._count + query, part)
+        if not (rounds == rounds[0]).all():
+            order = np.argsort(rounds, kind="stable")
+            rows, rounds = rows.take(pa.array(order)), rounds[order]
+        starts = [*np.flatnonzero(np.append(True, rounds[1:] != rounds[:-1])).tolist(), len(rounds)]
+        for start, end in itertools.pairwise(starts):
+            round_ = int(rounds[start])
+            if not (self._ends_early and round_ > self._rounds_max):
+                self._pending.append(round_ * self._count + query, rows.slice(start, end - start))
 
     def _at_limit(self) -> UserError:
         names = ", ".join(self.spec.names)
@@ -158,6 +162,7 @@ class RowsOfTurns:
         self._width = len(columns)
         counted = Schema((*columns.fields, _ROUND))
         self._counted = to_arrow_schema(counted, ChangelogMode.RETRACT)
+        self._touched: Array = np.empty(0, dtype=np.int64)
         self._rows = context.state.add(RowMultiset(to_arrow_schema(counted), f"rows{number + 1}"))
         self._schema = to_arrow_schema(Schema((*columns.fields, _ROUND, _SIGN)), ChangelogMode.RETRACT)
 
@@ -167,9 +172,8 @@ class RowsOfTurns:
         kinds = signed_kinds(made, self._width)
         arrays = [*made.columns[: self._width], turns, pa.array(kinds)]
         slots, _ = self._rows.apply(pa.RecordBatch.from_arrays(arrays, schema=self._counted))
-        changed, counts = net_of_slots(slots, kinds)
-        self._rows.sweep(slots[~np.isin(slots, changed)])
-        return changed, counts
+        self._touched = slots
+        return net_of_slots(slots, kinds)
 
     def columns(self, slots: Array) -> list[pa.Array]:
         return self._rows.columns(slots, range(self._width))
@@ -190,8 +194,9 @@ class RowsOfTurns:
         arrays = [*columns, to_array(pa.int64(), signs[order]), pa.array(kinds)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def forget(self, slots: Array) -> None:
-        self._rows.sweep(slots)
+    def forget(self) -> None:
+        """What comes and goes no more."""
+        self._rows.sweep(self._touched)
 
 
 class _Result:

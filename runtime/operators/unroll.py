@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate.nested_keys import identities
 from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.keys.words import storage_dtype
 from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.iterate import emit_pieces
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
@@ -57,6 +59,8 @@ class Unroll(Operator[UnrollSpec]):
             entries = self._entries(changed, counts)
             if self.spec.is_distinct:
                 self._emit_distinct(entries, output)
+            elif self.spec.is_greatest:
+                self._emit_extremes(entries, output)
             else:
                 self._emit_between(entries, output)
         self._rows.sweep(slots)
@@ -88,34 +92,50 @@ class Unroll(Operator[UnrollSpec]):
     # -- all rows between two rounds ---------------------------------------------------------------
 
     def _emit_between(self, entries: _Entries, output: Output) -> None:
-        grid = _Grid(entries)
         columns = self._rows.rows.columns(entries.slots, range(self._width))
-        rows, first = batch_groups(identities(columns), len(entries.slots))
-        # A cell for each row and each round of its group.
-        widths = grid.widths[entries.groups[first]]
-        cells = np.cumsum(widths) - widths
-        row_of = np.repeat(np.arange(len(first)), widths)
-        places = (
-            np.arange(len(row_of))
-            - np.repeat(cells, widths)
-            + np.repeat(grid.starts[entries.groups[first]], widths)
-        )
-        at = cells[rows] + grid.places - grid.starts[entries.groups]
-        before, after = (
-            _filled(len(row_of), at, counts, cells) for counts in (entries.before, entries.after)
-        )
-        before = np.where(grid.was_start[places], before, 0)
-        after = np.where(grid.is_start[places], after, 0)
+        cells = _Cells(entries, columns)
+        grid, places = cells.grid, cells.places
+        before = np.where(grid.was_start[places], cells.before, 0)
+        after = np.where(grid.is_start[places], cells.after, 0)
         stays = grid.was_start[places] & grid.is_start[places] & (grid.ended[places] == grid.ends[places])
         common = np.where(stays, np.minimum(before, after), 0)
-        retracted = np.repeat(np.arange(len(row_of)), before - common)
-        inserted = np.repeat(np.arange(len(row_of)), after - common)
+        retracted = np.repeat(np.arange(len(places)), before - common)
+        inserted = np.repeat(np.arange(len(places)), after - common)
         chosen = np.concatenate([retracted, inserted])
-        taken = pa.array(first[row_of[chosen]])
+        taken = pa.array(cells.rows[chosen])
         begins = grid.rounds[places[chosen]]
         ends = np.concatenate([grid.ended[places[retracted]], grid.ends[places[inserted]]])
         numbers = [to_array(pa.int64(), each) for each in (begins, ends)]
         self._emit([*(c.take(taken) for c in columns), *numbers], len(retracted), output)
+
+    # -- the least and the greatest values ---------------------------------------------------------
+
+    def _emit_extremes(self, entries: _Entries, output: Output) -> None:
+        """A group's row comes in a round in which its values are others than before, and goes in the next such one."""
+        columns = self._rows.rows.columns(entries.slots, range(self._width))
+        cells = _Cells(entries, columns)
+        keys, values = columns[: len(self.spec.keys)], columns[len(self.spec.keys) :]
+        before, after = (
+            _Extremes(cells.grid, cells.places[c > 0], cells.rows[c > 0], values, self.spec.is_greatest)
+            for c in (cells.before, cells.after)
+        )
+        places = np.arange(len(cells.grid.rounds))
+        goes = before.goes & after.goes & before.equals(after, places - 1)
+        comes = before.comes & after.comes & before.equals(after, places)
+        chosen = [
+            (before, np.flatnonzero(before.goes & ~goes), -1),
+            (before, np.flatnonzero(before.comes & ~comes), 1),
+            (after, np.flatnonzero(after.goes & ~goes), -1),
+            (after, np.flatnonzero(after.comes & ~comes), 1),
+        ]
+        at = np.concatenate([place for _, place, _ in chosen])
+        taken = pa.array(np.searchsorted(entries.groups, cells.grid.groups[at]))
+        signs = np.concatenate([np.full(len(place), sign, dtype=np.int64) for _, place, sign in chosen])
+        own = [side.values(np.where(sign > 0, place, place - 1)) for side, place, sign in chosen]
+        made = [pa.concat_arrays(parts) for parts in zip(*own, strict=True)]
+        numbers = [to_array(pa.int64(), each) for each in (cells.grid.rounds[at], signs)]
+        retracted = len(chosen[0][1]) + len(chosen[1][1])
+        self._emit([*(k.take(taken) for k in keys), *made, *numbers], retracted, output)
 
     def _emit(self, columns: list[pa.Array], retracted: int, output: Output) -> None:
         kinds = np.full(len(columns[-1]), _INSERT, dtype=np.int8)
@@ -134,9 +154,76 @@ class _Entries:
     after: Array
 
 
+class _Cells:
+    """A cell for each row and each round of its group: `rows` says which of the entries has the columns of the row, `places`
+    which round of the grid; `before` and `after`, how often the row is there. Those of a row stand together."""
+
+    def __init__(self, entries: _Entries, columns: list[pa.Array]) -> None:
+        self.grid = grid = _Grid(entries)
+        rows, first = batch_groups(identities(columns), len(entries.slots))
+        groups = entries.groups[first]
+        widths = grid.widths[groups]
+        starts = np.cumsum(widths) - widths
+        self.rows = np.repeat(first, widths)
+        self.places = np.arange(len(self.rows)) + np.repeat(grid.starts[groups] - starts, widths)
+        at = starts[rows] + grid.places - grid.starts[entries.groups]
+        self.before, self.after = (
+            _filled(len(self.rows), at, counts, starts) for counts in (entries.before, entries.after)
+        )
+
+
+class _Extremes:
+    """The values of the groups by place of the grid. `goes` and `comes`: where they are others than at the place before."""
+
+    def __init__(
+        self, grid: _Grid, places: Array, rows: Array, columns: list[pa.Array], is_greatest: tuple[bool, ...]
+    ) -> None:
+        count = len(grid.rounds)
+        self._types = [column.type for column in columns]
+        self._is_there = np.zeros(count, dtype=bool)
+        self._is_there[places] = True
+        self._values: list[Array] = []
+        self._is_known: list[Array] = []
+        for column, greatest in zip(columns, is_greatest, strict=True):
+            numbers = view_values(column, storage_dtype(column.type))
+            limits = np.iinfo(numbers.dtype)
+            found = np.full(count, limits.min if greatest else limits.max, dtype=numbers.dtype)
+            is_known = np.zeros(count, dtype=bool)
+            known = present_rows(column)[rows] if column.null_count else np.ones(len(rows), dtype=bool)
+            (np.maximum if greatest else np.minimum).at(found, places[known], numbers[rows[known]])
+            is_known[places[known]] = True
+            self._values.append(found)
+            self._is_known.append(is_known)
+        is_first = np.zeros(count, dtype=bool)
+        is_first[_starts(grid.groups)] = True
+        had = np.roll(self._is_there, 1) & ~is_first
+        previous = np.arange(count) - 1
+        is_other = ~self._same(self, np.arange(count), previous)
+        self.goes = had & (~self._is_there | is_other)
+        self.comes = self._is_there & (~had | is_other)
+
+    def equals(self, other: _Extremes, places: Array) -> Array:
+        """bool[n]: whether both have the same values at these places."""
+        return self._same(other, places, places)
+
+    def _same(self, other: _Extremes, places: Array, others: Array) -> Array:
+        is_same = np.ones(len(places), dtype=bool)
+        for mine, theirs in ((self._values, other._values), (self._is_known, other._is_known)):
+            for a, b in zip(mine, theirs, strict=True):
+                is_same &= a[places] == b[others]
+        return is_same
+
+    def values(self, places: Array) -> list[pa.Array]:
+        return [
+            pa.array(values[places], type=t, mask=~is_known[places])
+            for values, is_known, t in zip(self._values, self._is_known, self._types, strict=True)
+        ]
+
+
 class _Grid:
     """The rounds of the entries' groups: `places` says which one an entry has. Group g has `widths[g]` from `starts[g]` on.
-    `was_start` and `is_start`: whether a row comes or goes then; `ended` and `ends`: the next such round."""
+    Rounds of a group stand together. `was_start` and `is_start`: whether a row comes or goes then; `ended` and `ends`: the next
+    such round."""
 
     def __init__(self, entries: _Entries) -> None:
         groups, rounds = entries.groups, entries.rounds
@@ -144,8 +231,8 @@ class _Grid:
         is_new[1:] = (groups[1:] != groups[:-1]) | (rounds[1:] != rounds[:-1])
         self.places = np.cumsum(is_new) - 1
         self.rounds = rounds[is_new]
-        self._groups = groups[is_new]
-        self.widths = np.bincount(self._groups, minlength=int(groups.max(initial=-1)) + 1)
+        self.groups = groups[is_new]
+        self.widths = np.bincount(self.groups, minlength=int(groups.max(initial=-1)) + 1)
         self.starts = np.cumsum(self.widths) - self.widths
         self.was_start, self.ended = self._starts_and_ends(entries.before)
         self.is_start, self.ends = self._starts_and_ends(entries.after)
@@ -155,7 +242,7 @@ class _Grid:
         is_start[self.places[counts != 0]] = True
         ends = np.full(len(self.rounds), ROUND_MAX, dtype=np.int64)
         at = np.flatnonzero(is_start)
-        has_next = self._groups[at[1:]] == self._groups[at[:-1]]
+        has_next = self.groups[at[1:]] == self.groups[at[:-1]]
         ends[at[:-1][has_next]] = self.rounds[at[1:][has_next]]
         return is_start, ends
 

@@ -18,11 +18,14 @@ class UnrollSpec(OperatorSpec, frozen=True, tag="unroll"):
     """Of a query of WITH MUTUALLY RECURSIVE: the rows that come (SIGN_COLUMN 1) and go (-1) in rounds (ROUND_COLUMN), its last
     two columns, become the rows that there are between rounds. They have the first round in which there are these rows of
     their group `keys`, and the first in which there are others, ROUND_MAX for none, instead of the two columns.
-    With `is_distinct` the rows that come and go if each counts once; `keys` are all columns then.
+    With `is_distinct` the rows that come and go if each counts once; `keys` are all columns then. With `is_greatest` the keys are
+    the first columns, and of each column behind them the groups have the least value, or the greatest one (True): the rows that
+    come and go are those of the groups.
     """
 
     keys: tuple[Count, ...]
     is_distinct: bool
+    is_greatest: tuple[bool, ...] = ()
 
     def kept_state(self) -> str:
         return "how often each row comes and goes in each round; dropped: when it is retracted"

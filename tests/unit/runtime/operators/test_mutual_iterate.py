@@ -53,6 +53,19 @@ QUERIES = {
                 SELECT d, c FROM least JOIN edges ON n = s UNION ALL SELECT s, c FROM least JOIN edges ON n = d) AS x
             GROUP BY n)
         SELECT * FROM least""",
+    "both ends": """WITH MUTUALLY RECURSIVE
+        r (n INT, low INT, high BIGINT) AS (
+            SELECT n, MIN(low), MAX(high) FROM (
+                SELECT n, n AS low, CAST(NULL AS BIGINT) AS high FROM starts UNION ALL
+                SELECT d, CASE WHEN w = 2 THEN low ELSE d END, GREATEST(COALESCE(high, w), w) FROM r JOIN edges ON n = s) AS x
+            GROUP BY n)
+        SELECT n, low, CAST(high AS INT) AS high FROM r""",
+    "least texts": """WITH MUTUALLY RECURSIVE
+        r (n INT, low STRING) AS (
+            SELECT n, MIN(low) FROM (
+                SELECT n, CAST(n AS STRING) AS low FROM starts UNION ALL SELECT d, low FROM r JOIN edges ON n = s) AS x
+            GROUP BY n)
+        SELECT n, CAST(low AS INT) AS low FROM r""",
     "counted": """WITH MUTUALLY RECURSIVE
         reached (n INT) AS (SELECT n FROM starts UNION SELECT d FROM reached JOIN edges ON n = s
             UNION SELECT 9 FROM total WHERE c > 2),
