@@ -237,7 +237,7 @@ def with_places(
     def placed(node: RelationalNode) -> RelationalNode:
         if not isinstance(node, plan.TableScan) or node.watermark is not None:
             return node
-        known = {field.name for field in node.metadata}
+        known = {field.name for field in node.metadata} | {column.name for column in node.table.columns}
         more = tuple(Field(key, t) for key, t in places_of(node).items() if key not in known)
         if not more:
             return node
@@ -348,13 +348,31 @@ def _loss(
         names = node.input.schema
         each = "; ".join(f"{_text(part, names)} keeps {_rows(rows)}" for part, rows in kept)
         return f"filtered: {candidates} came to WHERE, and it keeps none: {each}"
-    if isinstance(node, plan.Join | plan.Apply):
-        return (
-            f"no partner: {_rows(counts[0])} of the left side and {_rows(counts[1])} of the right side came to the"
-            f" {node.kind.value} join, and none of them meet"
-        )
+    if isinstance(node, plan.Join):
+        return _loss_of_join(node, counts, handed, count)
     title = _TITLES.get(type(node), type(node).__name__)
     return f"{candidates} came to {title}, and none of its rows is as asked for"
+
+
+def _loss_of_join(
+    node: plan.Join,
+    counts: list[int],
+    handed: list[tuple[Condition, ...]],
+    count: Callable[[RelationalNode], int],
+) -> str:
+    left, right = (_where(input, passed) for input, passed in zip(node.inputs, handed, strict=True))
+    of_left = left.schema
+    meeting = count(
+        plan.Join(left=left, right=right, kind=JoinKind.SEMI, condition=node.condition, schema=of_left)
+    )
+    came = f"{_rows(counts[0])} of the left side and {_rows(counts[1])} of the right side came to the {node.kind.value} join"
+    if node.kind is JoinKind.ANTI and meeting == counts[0]:
+        return f"partners: {came}, and each of the left side meets one of the right side"
+    # A side that is kept without a partner is lost by what is asked of the other one.
+    asked = {JoinKind.LEFT: handed[1], JoinKind.RIGHT: handed[0]}.get(node.kind, True)
+    if not meeting and asked and node.kind not in (JoinKind.ANTI, JoinKind.FULL):
+        return f"no partner: {came}, and none of them meet"
+    return f"{came}, and none of its rows is as asked for"
 
 
 def _where(node: RelationalNode, conditions: tuple[Condition, ...]) -> RelationalNode:

@@ -120,3 +120,10 @@ def test_an_error_in_the_statement_that_fills_a_table_has_no_place_in_this_one(
     with pytest.raises(DataError, match="cannot cast") as caught:
         said(cursor, "EXPLAIN WHY SELECT * FROM known")
     assert "^" not in str(caught.value)
+
+
+def test_a_column_with_the_name_of_a_place_is_itself(cursor: sqlstream.Cursor, tmp_path: Path) -> None:
+    options = f"'connector' = 'filesystem', 'path' = '{tmp_path}/people', 'format' = 'csv'"
+    cursor.execute(f"CREATE TABLE odd (`file.path` STRING, town STRING) WITH ({options})")
+    text = said(cursor, "EXPLAIN WHY SELECT * FROM odd WHERE town = 'Rom'")
+    assert [line.split() for line in text.splitlines() if "bob" in line] == [["|", "bob", "|", "Rom", "|"]]

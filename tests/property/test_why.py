@@ -202,6 +202,19 @@ def test_what_is_not_traced_is_refused_by_name(sql: str, what: str) -> None:
             ],
         ),
         (
+            "SELECT * FROM a JOIN b ON a.id = b.id WHERE a.v + b.v = 99",
+            ["5 rows of the left side and 5 rows of the right side came to the INNER join, and none of its rows is as asked for"],
+        ),
+        (
+            "SELECT * FROM a LEFT JOIN b ON a.id = b.id + 9 WHERE b.v = 3",
+            ["no partner: 5 rows of the left side and 1 row of the right side came to the LEFT join, and none of them meet"],
+        ),
+        (
+            "SELECT id FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.id = a.id) AND k = 'x'",
+            ["partners: 3 rows of the left side and 5 rows of the right side came to the ANTI join,"
+             " and each of the left side meets one of the right side"],
+        ),
+        (
             "SELECT * FROM (SELECT k, COUNT(*) AS n FROM a GROUP BY k) WHERE k = 'x' AND n = 4",
             ["3 rows came to Aggregate, and none of its rows is as asked for"],
         ),
