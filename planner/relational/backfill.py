@@ -32,7 +32,6 @@ from sqlstream.specs import (
     GroupAggregateSpec,
     JoinSpec,
     WindowAggregateSpec,
-    WindowKind,
     WindowRankSpec,
 )
 from sqlstream.types import BIGINT, DOUBLE, LogicalType, is_proctime
@@ -61,13 +60,13 @@ def plan_backfilled_aggregate(
     planning: Planning, inputs: Inputs, node: Aggregate, backfill: Backfill
 ) -> PhysicalNode:
     """GROUP BY over a table with a history: the GLOBAL phase gets what the LOCAL phase makes of the table's rows, and what a
-    batch engine makes of the history's.
+    batch engine makes of the history's, or for windows another LOCAL phase.
 
     Partial results may be merged in any order, so the state is that of one run over all rows. UserError SS3503 where there is no
     LOCAL phase, SS3502 for windows of event time that close by rows of the history."""
 
     planned = inputs.of(_only(LIVE, node, backfill), needs_row_watermark=False)
-    return _with_history(planning, planned, _only(HISTORY, node, backfill), backfill)
+    return _with_history(planning, inputs, planned, node, backfill)
 
 
 def plan_backfilled_rank(planning: Planning, inputs: Inputs, node: Rank, backfill: Backfill) -> PhysicalNode:
@@ -126,6 +125,11 @@ def _in_its_turn(node: RelationalNode) -> RelationalNode:
     """A table and its history as a UNION ALL, and the readers of the history in its turn."""
     if not isinstance(node, Backfill):
         return node
+    return Union(branches=(node.branches[LIVE], _turned(node)), schema=node.schema, span=node.span)
+
+
+def _turned(node: Backfill) -> RelationalNode:
+    """The rows of the history as a stream. UserError SS3302 for a table that never ends."""
 
     def turned(n: RelationalNode) -> RelationalNode:
         if not isinstance(n, TableScan):
@@ -139,8 +143,7 @@ def _in_its_turn(node: RelationalNode) -> RelationalNode:
             )
         return dataclasses.replace(n, waits_for=node.group, turn=node.turn)
 
-    history = rewrite(node.branches[HISTORY], turned)
-    return Union(branches=(node.branches[LIVE], history), schema=node.schema, span=node.span)
+    return rewrite(node.branches[HISTORY], turned)
 
 
 def _only(branch: int, node: _Reading, backfill: Backfill) -> _Reading:
@@ -163,22 +166,47 @@ def _first_rows(node: Rank) -> RelationalNode:
 
 
 def _with_history(
-    planning: Planning, node: PhysicalNode, history: Aggregate, backfill: Backfill
+    planning: Planning, inputs: Inputs, node: PhysicalNode, aggregate: Aggregate, backfill: Backfill
 ) -> PhysicalNode:
     """The plan of an aggregation with one more input of its GLOBAL phase."""
     below = node.inputs[0]
     if isinstance(node.spec, CalcSpec):
-        source = _with_history(planning, below.node, history, backfill)
+        source = _with_history(planning, inputs, below.node, aggregate, backfill)
     elif getattr(node.spec, "phase", None) is AggregatePhase.GLOBAL:
-        assert isinstance(below.node.spec, GroupAggregateSpec | WindowAggregateSpec)
-        root = _partials(history, below.node, backfill)
-        read = _read(planning, root, below.node.schema, _bounds(below.node), backfill)
-        source = _both(planning, below.node, read, backfill)
+        local = below.node
+        assert isinstance(local.spec, GroupAggregateSpec | WindowAggregateSpec)
+        if isinstance(local.spec, WindowAggregateSpec):
+            _check_windows(aggregate, local.spec, backfill)
+        if isinstance(local.spec, WindowAggregateSpec) and local.spec.time_column >= 0:
+            read = _local_phase(planning, inputs, local, aggregate, backfill)
+        else:
+            root = _partials(_only(HISTORY, aggregate, backfill), local, backfill)
+            read = _read(planning, root, local.schema, _bounds(local), backfill)
+        source = _both(planning, local, read, backfill)
     else:
         raise _refusal(
-            "is computed in one phase, and a history gives partial results", history, backfill.span
+            "is computed in one phase, and a history gives partial results", aggregate, backfill.span
         )
     return _over(planning, node, source)
+
+
+def _local_phase(
+    planning: Planning, inputs: Inputs, local: PhysicalNode, node: Aggregate, backfill: Backfill
+) -> PhysicalNode:
+    """The LOCAL phase of windows over the rows of the history, none of which is late without a watermark. Where rows are about in
+    the order of time it has few slices at once, and costs less than a batch engine, for which they are one large table."""
+    assert isinstance(local.spec, WindowAggregateSpec)
+    assert isinstance(node.input, WindowTvf)
+    rows = rewrite(node.input.input, lambda n: _turned(backfill) if n is backfill else n)
+    return planning.node(
+        local.name,
+        msgspec.structs.replace(local.spec, row_watermark_column=-1),
+        over(inputs.of(rows, needs_row_watermark=False)),
+        local.schema,
+        Traits(is_bounded=True),
+        local.description,
+        local.span,
+    )
 
 
 def _both(planning: Planning, live: PhysicalNode, read: PhysicalNode, backfill: Backfill) -> PhysicalNode:
@@ -256,17 +284,15 @@ def _read(
 
 
 def _bounds(local: PhysicalNode) -> int:
-    """How many columns of the LOCAL phase are bounds of slices or windows."""
-    if not isinstance(local.spec, WindowAggregateSpec):
-        return 0
-    return 1 if local.spec.time_column >= 0 else 2
+    """How many columns of the LOCAL phase are bounds of windows."""
+    return 2 if isinstance(local.spec, WindowAggregateSpec) else 0
 
 
 def _partials(node: Aggregate, local: PhysicalNode, backfill: Backfill) -> RelationalNode:
     """The relational plan of the partial results, in the order of their keys."""
     source, keys = node.input, node.keys
     if isinstance(local.spec, WindowAggregateSpec):
-        source, keys = _windowed(node, local.spec, backfill)
+        keys = _window_keys(node, local.spec)
     calls, projected = _calls(node, source.schema, len(keys))
     types = source.schema.types
     fields = (Field(f"k{i}", types[k]) for i, k in enumerate(keys))
@@ -285,10 +311,19 @@ def _partials(node: Aggregate, local: PhysicalNode, backfill: Backfill) -> Relat
     return Sort(input=made, order=order, schema=schema, span=node.span) if order else made
 
 
-def _windowed(
-    node: Aggregate, spec: WindowAggregateSpec, backfill: Backfill
-) -> tuple[RelationalNode, tuple[int, ...]]:
-    """The rows with the bounds of their slices or windows, and the keys with those bounds behind them."""
+def _window_keys(node: Aggregate, spec: WindowAggregateSpec) -> tuple[int, ...]:
+    """The keys with the bounds of the windows behind them."""
+    source = node.input
+    if isinstance(source, WindowTvf):
+        width = len(source.input.schema)
+        if {width, width + 1} <= set(node.keys):
+            # The window function is part of the aggregation.
+            return (*spec.keys, width + 1, width)
+    # The bounds are columns, whoever made them.
+    return (*spec.keys, spec.window_end_column, spec.window_start_column)
+
+
+def _check_windows(node: Aggregate, spec: WindowAggregateSpec, backfill: Backfill) -> None:
     if not spec.window.is_event_time:
         raise UserError(
             "SS3503",
@@ -297,21 +332,6 @@ def _windowed(
             hint="group by windows of a column with a watermark",
         )
     _check_by_time(backfill)
-    source = node.input
-    keys = spec.keys
-    if not isinstance(source, WindowTvf) or not {
-        len(source.input.schema),
-        len(source.input.schema) + 1,
-    } <= set(node.keys):
-        # The bounds are columns, whoever made them.
-        return source, (*keys, spec.window_end_column, spec.window_start_column)
-    width = len(source.input.schema)
-    if spec.time_column < 0:
-        return source, (*keys, width + 1, width)
-    slices = msgspec.structs.replace(
-        spec.window, kind=WindowKind.TUMBLE, size_ms=spec.window.slice_ms, slide_ms=0
-    )
-    return dataclasses.replace(source, window=slices), (*keys, width + 1)
 
 
 def _check_by_time(backfill: Backfill) -> None:

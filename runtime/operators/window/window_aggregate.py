@@ -48,6 +48,8 @@ _ROWS_TOGETHER_MAX = 65_536
 _TOGETHER_MAX = 4_096
 """No more windows than this are emitted together, and no more than _KEYS_BY_WINDOWS_MAX pairs of a key and a window."""
 _KEYS_BY_WINDOWS_MAX = 4_194_304
+_ROWS_ALONE_MIN = 16_384
+"""Slices that close at once are grouped together while they have fewer rows."""
 _FOLD_ROWS_MIN = 1_024
 """No merge of slices that only longer windows still read, while there are fewer rows."""
 _GROWING_MAX = 512
@@ -187,13 +189,13 @@ class SliceAggregate(ClosingOperator):
 
     def _merged(self, chunks: list[SliceChunk]) -> SliceChunk:
         """The partials of chunks, merged into one per key and slice."""
-        if len(chunks) == 1 and chunks[0].is_one_slice:
+        if len(chunks) == 1 and (chunks[0].is_grouped or chunks[0].is_one_slice):
             return chunks[0]
         columns = concat(chunks)
         keys, _, bounds = self._parted(columns)
         columns = self._merged_groups(columns, *window_groups(keys, bounds))
         first, last = extent(self._log.ends(columns))
-        return SliceChunk(columns, int(first), int(last))
+        return SliceChunk(columns, int(first), int(last), is_grouped=True)
 
     def _parted(self, columns: list[pa.Array]) -> tuple[list[pa.Array], list[pa.Array], list[pa.Array]]:
         """(key columns, partial columns, columns of window bounds)."""
@@ -201,17 +203,31 @@ class SliceAggregate(ClosingOperator):
         return columns[: self._keys], columns[self._keys : width], columns[width:]
 
     def _fire_slices(self, last_end: int, output: Output) -> None:
-        """Emit and forget windows of one slice each, in the order in which they close."""
-        columns = self._log.take_until(last_end)
-        if columns is None:
-            return
+        """Emit and forget windows of one slice each, in the order in which they close. Slices of many rows are grouped alone:
+        the table of the keys of each is small, and in the caches."""
+        together: list[SliceChunk] = []
+        rows, latest = 0, WATERMARK_MIN
+        for chunk in sorted(self._log.take_chunks_until(last_end), key=lambda chunk: chunk.first_end):
+            if rows >= _ROWS_ALONE_MIN and chunk.first_end > latest:
+                self._fire_together(together, output)
+                together, rows = [], 0
+            together.append(chunk)
+            rows, latest = rows + chunk.rows, max(latest, chunk.last_end)
+        if together:
+            self._fire_together(together, output)
+
+    def _fire_together(self, chunks: list[SliceChunk], output: Output) -> None:
+        columns = concat(chunks)
         ends = self._log.ends(columns)
         if not np.all(ends[:-1] <= ends[1:]):
             order = to_array(pa.int64(), np.argsort(ends, kind="stable"))
             columns = [column.take(order) for column in columns]
             ends = self._log.ends(columns)
         keys, _, bounds = self._parted(columns)
-        groups, first_rows = window_groups(keys, bounds)
+        if len(chunks) == 1 and chunks[0].is_grouped:
+            groups = first_rows = np.arange(len(ends))
+        else:
+            groups, first_rows = window_groups(keys, bounds)
         starts = (
             view_values(columns[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
         )

@@ -39,7 +39,7 @@ class SliceChunk:
     """Columns of rows whose slices end between `first_end` and `last_end`, both inclusive; immutable.
 
     `number` is its place in the log as snapshots have it, 0 before the first one. A part of a chunk, and what it is merged into
-    with later ones, have its number. `stamp` is that of these rows.
+    with later ones, have its number. `stamp` is that of these rows. `is_grouped`: no two rows have one key and slice.
     """
 
     columns: list[pa.Array]
@@ -47,6 +47,7 @@ class SliceChunk:
     last_end: int
     number: int = 0
     stamp: int = dataclasses.field(default_factory=itertools.count().__next__)
+    is_grouped: bool = False
 
     @property
     def rows(self) -> int:
@@ -201,9 +202,14 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     def take_until(self, last_end: int) -> list[pa.Array] | None:
         """Remove and return all rows of slices up to `last_end`, in order of arrival; None when there are none."""
+        taken = self.take_chunks_until(last_end)
+        return concat(taken) if taken else None
+
+    def take_chunks_until(self, last_end: int) -> list[SliceChunk]:
+        """As `take_until`, by chunk."""
         taken: list[SliceChunk] = []
         self._split(taken, lambda ends: ends <= last_end)
-        return concat(taken) if taken else None
+        return taken
 
     def take_all(self) -> list[pa.Array] | None:
         """Remove and return all rows, in order of arrival; None when there are none."""

@@ -68,11 +68,13 @@ def chunking(request: pytest.FixtureRequest) -> Iterator[None]:
         if log_rows == 1:
             # All windows that fire together are frames, emitted a few at a time.
             patch.setattr(framed, "_ROWS_PER_RESULT", 0)
+            patch.setattr(window_aggregate, "_ROWS_ALONE_MIN", 1)
             patch.setattr(window_aggregate, "RESULTS_MAX", 8)
         if log_rows == 8:
             # Windows are emitted two and three at a time, and large ones alone.
             patch.setattr(window_aggregate, "_ROWS_TOGETHER_MAX", 6)
             patch.setattr(window_aggregate, "_TOGETHER_MAX", 3)
+            patch.setattr(window_aggregate, "_ROWS_ALONE_MIN", 3)
             patch.setattr(window_aggregate, "_GROWING_MAX", 2)
             patch.setattr(window_aggregate, "_FOLD_ROWS_MIN", 2)
         yield
