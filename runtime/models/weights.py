@@ -57,7 +57,7 @@ def decode_weights(content: bytes, path: str) -> Weights:
         raise _damaged(path, f"it has more than {BYTES_MAX} bytes")
     try:
         lines = [msgspec.json.decode(line, type=WeightLine) for line in content.splitlines()]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
     if not lines or len({(line.version, line.algorithm) for line in lines}) > 1:
         raise _damaged(path, "its lines are not of one version")

@@ -262,6 +262,7 @@ def test_weights_that_are_written_are_read() -> None:
         b"no json\n",
         b"{}\n",
         b"\xff\n",
+        b'{"a":' + b"[" * 100_000,
         written([row(1, "a", 1.0), row(2, "b", 1.0)]),
         written([row(1, INTERCEPT, 1.0)]),
         written([row(1, "a", 1.0, 0), row(1, "b", 1.0, 0), row(1, "a", 1.0, 1)]),
