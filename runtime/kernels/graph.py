@@ -89,19 +89,12 @@ def _is_less(keys, arena, order, one, other):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _touch(cells, lists, counts, vertex):  # type: ignore[no-untyped-def]
-    if cells[vertex, IS_TOUCHED] == 0:
-        cells[vertex, IS_TOUCHED] = 1
-        lists[counts[TOUCHED], TOUCHED] = vertex
-        counts[TOUCHED] += 1
-
-
-@inlined
-def _note_moved(cells, lists, counts, number):  # type: ignore[no-untyped-def]
-    if cells[number, IS_MOVED] == 0:
-        cells[number, IS_MOVED] = 1
-        lists[counts[MOVED], MOVED] = number
-        counts[MOVED] += 1
+def _list_once(cells, lists, counts, item, flag, kind):  # type: ignore[no-untyped-def]
+    """Add a vertex or a set to the list of this kind, unless its flag says that it is there."""
+    if cells[item, flag] == 0:
+        cells[item, flag] = 1
+        lists[counts[kind], kind] = item
+        counts[kind] += 1
 
 
 @inlined
@@ -123,7 +116,7 @@ def _set_of(cells, lists, counts, vertex):  # type: ignore[no-untyped-def]
         cells[vertex, BEFORE] = vertex
         cells[number, LEAST] = vertex
         cells[number, SIZE] = 1
-        _touch(cells, lists, counts, vertex)
+        _list_once(cells, lists, counts, vertex, IS_TOUCHED, TOUCHED)
     return np.int64(cells[vertex, SET]) - 1
 
 
@@ -159,7 +152,7 @@ def unite(cells, lists, counts, keys, arena, order, edges, ids, sources, targets
         vertex = other
         while True:
             cells[vertex, SET] = large + 1
-            _touch(cells, lists, counts, vertex)
+            _list_once(cells, lists, counts, vertex, IS_TOUCHED, TOUCHED)
             vertex = np.int64(cells[vertex, NEXT])
             if vertex == other:
                 break
@@ -172,7 +165,7 @@ def unite(cells, lists, counts, keys, arena, order, edges, ids, sources, targets
             cells[behind_one, BEFORE] = other
         if _is_less(keys, arena, order, other, one):
             cells[large, LEAST] = other
-            _note_moved(cells, lists, counts, large)
+            _list_once(cells, lists, counts, large, IS_MOVED, MOVED)
         cells[large, SIZE] += cells[small, SIZE]
         cells[small, SIZE] = 0
         lists[counts[FREE], FREE] = small
@@ -232,7 +225,7 @@ def _part(cells, lists, counts, keys, arena, order, count, side, rest):  # type:
             cells[vertex, BEFORE] = first
             cells[behind, BEFORE] = vertex
             cells[first, NEXT] = vertex
-        _touch(cells, lists, counts, vertex)
+        _list_once(cells, lists, counts, vertex, IS_TOUCHED, TOUCHED)
         if _is_less(keys, arena, order, vertex, least):
             least = vertex
     cells[number, LEAST] = least
@@ -245,7 +238,7 @@ def _part(cells, lists, counts, keys, arena, order, count, side, rest):  # type:
                 least = vertex
             vertex = np.int64(cells[vertex, NEXT])
         cells[old, LEAST] = least
-        _note_moved(cells, lists, counts, old)
+        _list_once(cells, lists, counts, old, IS_MOVED, MOVED)
 
 
 @kernel(f"void({_SETS_SIGNATURE}, int32[:, ::1], int32[:, ::1], int64[::1])")
@@ -253,8 +246,8 @@ def part(cells, lists, counts, keys, arena, order, edges, heads, ids):  # type: 
     """Part the sets that edges alone hold together which go, one after the other. They are still in their chains."""
     for i in range(len(ids)):
         edge = ids[i]
-        _touch(cells, lists, counts, edges[edge, ENDS])
-        _touch(cells, lists, counts, edges[edge, ENDS + 1])
+        _list_once(cells, lists, counts, edges[edge, ENDS], IS_TOUCHED, TOUCHED)
+        _list_once(cells, lists, counts, edges[edge, ENDS + 1], IS_TOUCHED, TOUCHED)
         is_of_forest = edges[edge, NOTE] > 0
         edges[edge, NOTE] = -1
         if not is_of_forest:
@@ -295,12 +288,12 @@ def touch_moved(cells, lists, counts, emitted):  # type: ignore[no-untyped-def]
             # One after the other in memory is faster than around the ring.
             for place in range(len(emitted)):
                 if cells[place, SET] == number + 1 and emitted[place] != least:
-                    _touch(cells, lists, counts, place)
+                    _list_once(cells, lists, counts, place, IS_TOUCHED, TOUCHED)
             continue
         vertex = least
         for _ in range(size):
             if emitted[vertex] != least:
-                _touch(cells, lists, counts, vertex)
+                _list_once(cells, lists, counts, vertex, IS_TOUCHED, TOUCHED)
             vertex = np.int64(cells[vertex, NEXT])
     counts[MOVED] = 0
 
@@ -339,14 +332,6 @@ PATH_WIDTH = 4
 # Columns of `lists`, int32[v, PATH_LISTS], and the positions of their lengths in `counts`, int64[3].
 SEEN, _LOST, _HEAP = 0, 1, 2
 PATH_LISTS = 3
-
-
-@inlined
-def _see(cells, lists, counts, vertex):  # type: ignore[no-untyped-def]
-    if cells[vertex, IS_SEEN] == 0:
-        cells[vertex, IS_SEEN] = 1
-        lists[counts[SEEN], SEEN] = vertex
-        counts[SEEN] += 1
 
 
 @inlined
@@ -408,7 +393,7 @@ def _reach(cells, lists, counts, distances, vertex, edge, distance, hops):  # ty
             return
         if distance == distances[vertex] and hops + 1 >= cells[vertex, REACHED]:
             return
-    _see(cells, lists, counts, vertex)
+    _list_once(cells, lists, counts, vertex, IS_SEEN, SEEN)
     distances[vertex] = distance
     cells[vertex, REACHED] = hops + 1
     cells[vertex, _BY] = edge + 1
@@ -434,7 +419,7 @@ def lose_paths(cells, lists, counts, edges, heads, ids):  # type: ignore[no-unty
         while at < counts[_LOST]:
             vertex = np.int64(lists[at, _LOST])
             at += 1
-            _see(cells, lists, counts, vertex)
+            _list_once(cells, lists, counts, vertex, IS_SEEN, SEEN)
             edge = np.int64(heads[vertex, FIRSTS]) - 1
             while edge >= 0:
                 other = np.int64(edges[edge, ENDS + 1])
