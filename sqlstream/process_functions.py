@@ -295,7 +295,9 @@ class Change:
     __slots__ = ("kind", "row")
 
     def __init__(self, kind: RowKind, row: Any) -> None:
-        self.kind, self.row = RowKind(kind), row
+        # Making a RowKind of one costs more than the rest.
+        self.kind = kind if kind.__class__ is RowKind else RowKind(kind)
+        self.row = row
 
 
 KEY_ALONE: Any = object()
@@ -308,7 +310,7 @@ class Deletion(Change):
     __slots__ = ()
 
     def __init__(self, row: Any = KEY_ALONE) -> None:
-        super().__init__(RowKind.DELETE, row)
+        self.kind, self.row = RowKind.DELETE, row
 
 
 class Context(Protocol):
