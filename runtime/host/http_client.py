@@ -24,6 +24,7 @@ import httpcore
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.http_addresses import is_same_server, led_to, shown_url
+from sqlstream.secrets import MASK
 from sqlstream.spi.files import Files
 from sqlstream.terminal_text import shortened
 
@@ -356,10 +357,19 @@ def _errors_of(url: str) -> Iterator[None]:
 
 # What the status of an answer means.
 
+_NO_SECRETS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
+_SECRET_CHARACTERS_MIN = 8
+"""Shorter words of a header, such as Bearer, are no secrets."""
+
 
 def failure_of(answer: Answer, request: Request) -> ExternalError | UserError:
     """Of a status that is no success: trying again can help with 429 and 5xx."""
     text = answer.body[:_EXCERPT_BYTES].decode("utf-8", "replace").strip()
+    for name, value in request.headers.items():
+        # Servers may repeat what they were given: a key that they do not know.
+        if name.lower() not in _NO_SECRETS:
+            for part in sorted({value, *value.split()}, key=len, reverse=True):
+                text = text.replace(part, MASK) if len(part) >= _SECRET_CHARACTERS_MIN else text
     detail = f"it says: {shortened(text, _TEXT_CHARACTERS_MAX)}" if text else ""
     said = f'"{shown_url(answer.url)}" answers {request.method} with status {answer.status}'
     return failure_of_status(answer.status, said, detail)

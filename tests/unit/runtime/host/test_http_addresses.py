@@ -6,6 +6,7 @@ import pytest
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.host.http_addresses import header_value, is_same_server, led_to
+from sqlstream.runtime.host.http_client import Answer, Request, failure_of
 
 AT = "https://example.org/a/b?token=hunter22"
 
@@ -53,3 +54,12 @@ def test_what_a_header_cannot_have_is_refused() -> None:
     for value in (b"a\rb", b"a\nb", b"\x00", b"a\x7f"):
         with pytest.raises(UserError):
             header_value(value, AT)
+
+
+def test_what_a_server_says_has_no_secret_of_the_request() -> None:
+    request = Request(
+        "POST", "http://h/x", {"authorization": "Bearer sk-0123456789", "content-type": "application/json"}
+    )
+    body = b'bad key "sk-0123456789" of Bearer, as application/json'
+    error = failure_of(Answer(401, {}, body, "http://h/x"), request)
+    assert error.detail == 'it says: bad key "******" of Bearer, as application/json'
