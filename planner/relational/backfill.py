@@ -197,11 +197,19 @@ def _local_phase(
     the order of time it has few slices at once, and costs less than a batch engine, for which they are one large table."""
     assert isinstance(local.spec, WindowAggregateSpec)
     assert isinstance(node.input, WindowTvf)
-    rows = rewrite(node.input.input, lambda n: _turned(backfill) if n is backfill else n)
+    below = rewrite(node.input.input, lambda n: _turned(backfill) if n is backfill else n)
+    rows = inputs.of(below, needs_row_watermark=False)
+    if not rows.traits.is_insert_only:
+        raise UserError(
+            "SS3503",
+            f'the history of table "{backfill.table}" changes its rows, and windows are built from rows that stay',
+            span=backfill.span,
+            hint="write the rows of the history to a table by a batch statement, and name that table",
+        )
     return planning.node(
         local.name,
         msgspec.structs.replace(local.spec, row_watermark_column=-1),
-        over(inputs.of(rows, needs_row_watermark=False)),
+        over(rows),
         local.schema,
         Traits(is_bounded=True),
         local.description,

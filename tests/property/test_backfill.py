@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from oracle import Engine, Row, assert_same_rows, rows_of
 
+from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert
 from sqlstream.planner.physical.node import walk_plan
@@ -271,3 +272,33 @@ def test_without_a_hand_over_all_rows_of_both_count(engine: Engine) -> None:
     engine.create("whole", COLUMNS, rows + rows, 1)
     (expected,) = engine.run(select.format(t="whole"))
     assert_same_rows(backfilled(engine, columns, select, ""), rows_of(expected.table))
+
+
+GROUPED = "SELECT id, k, MAX(v) AS v, MAX(d) AS d, MAX(m) AS m, MAX(ts) AS ts FROM doubled GROUP BY id, k"
+
+
+def with_grouped_history(engine: Engine, rows: list[Row]) -> None:
+    """A history that is a view over each row twice, which a stream would change while it reads them."""
+    engine.configure(2, 7)
+    engine.create("doubled", COLUMNS, [row for row in rows[:200] for _ in range(2)], 1)
+    engine.run(f"CREATE VIEW history AS {GROUPED}")
+    engine.create("live", COLUMNS + WATERMARK, rows[200:], 1)
+    engine.create("whole", COLUMNS + WATERMARK, rows, 1)
+
+
+@pytest.mark.parametrize("name", ["sums", "first ranks", "pairs", "left rows"])
+def test_a_history_may_be_a_view_that_groups(name: str, engine: Engine) -> None:
+    columns, select = {**CASES, **JOINS}[name]
+    with_grouped_history(engine, generated(random.Random(name)))
+    (expected,) = engine.run(select.format(t="whole", u="whole"))
+    rows = backfilled(engine, columns, select.replace("{u}", "{t}"), "")
+    assert_same_rows(rows, rows_of(expected.table))
+
+
+def test_windows_are_not_built_from_rows_that_change(engine: Engine) -> None:
+    columns, select = CASES["tumbling"]
+    rows = sorted(generated(random.Random(0)), key=lambda row: row[5])
+    with_grouped_history(engine, rows)
+    with pytest.raises(UserError, match="windows are built from rows that stay") as caught:
+        backfilled(engine, columns, select, f"HAND OVER AT ts >= TIMESTAMP '{rows[200][5]}'")
+    assert caught.value.code == "SS3503"
