@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.ledger import LedgerEntry, balance_text, difference_text
 from sqlstream.messages.rpc import TaskMetrics, TaskStateUpdate
 from sqlstream.runtime.jobmanager.checkpoints.ledger import job_ledger
-from sqlstream.runtime.jobmanager.events import Noted, TaskStateChanged
+from sqlstream.runtime.jobmanager.events import Noted, SavepointRequested, SinksAborted, TaskStateChanged
 from sqlstream.runtime.jobmanager.job_details import measure_job
 from sqlstream.specs import BatchQuerySpec, JoinSpec, WindowJoinSpec
 from sqlstream.specs.join import JoinKind
@@ -105,7 +106,33 @@ def test_the_rows_of_a_job_that_has_finished_are_added_up_without_a_checkpoint(m
         assert len([n for n in job.taken(Noted) if "do not add up at its end" in n.text]) == noted
 
 
-def finish(job: Master, name: str, figures: dict[int, Counted]) -> None:
+def test_rows_that_wait_in_the_savepoint_of_a_stopped_job_are_not_missing_at_its_end(
+    make_job: MakeJob,
+) -> None:
+    """The last figures of the tasks do not have them; those of the savepoint do."""
+    for is_drain, checkpoint_id in ((False, 1), (True, 0)):
+        job = begun(make_job)
+        job.handle(SavepointRequested("j1", "t1", CheckpointKind.SYNC_SAVEPOINT, "/sp/a", is_drain=is_drain))
+        assert checkpoint(job, 1, sent=10, arrived=10) == []
+        for name, figures in (
+            ("j1-0-0-0", {SOURCE: {"numRecordsIn": 10, "numRecordsOut": 10}}),
+            ("j1-1-0-0", {SINK: {"numRecordsIn": 10, "numRecordsDone": 8}}),
+        ):
+            finish(job, name, figures, ExecutionState.CANCELED)
+        job.committed(1)
+        job.handle(SinksAborted("j1"))
+        assert job.master.status is JobStatus.FINISHED
+        ledger = job.master.checkpoints.statistics().ledger
+        assert ledger is not None
+        assert (ledger.checkpoint_id, ledger.is_balanced) == (checkpoint_id, not is_drain)
+
+
+def finish(
+    job: Master,
+    name: str,
+    figures: dict[int, Counted],
+    state: ExecutionState = ExecutionState.FINISHED,
+) -> None:
     subtask = job.master.graph.find(name)
     assert subtask is not None
     update = TaskStateUpdate(
@@ -113,7 +140,7 @@ def finish(job: Master, name: str, figures: dict[int, Counted]) -> None:
         "j1",
         name,
         subtask.execution.last_sequence + 1,
-        ExecutionState.FINISHED,
+        state,
         metrics=TaskMetrics(name, {}, figures),
     )
     job.handle(TaskStateChanged(update))
