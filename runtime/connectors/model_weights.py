@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.files.file_paths import named_paths, with_absolute_paths
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.models.weights import encode_weights
@@ -43,7 +44,13 @@ class ModelWeights(SinkOnlyConnector):
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> WeightsWriter:
-        context.files.require_writable(os.path.dirname(spec.options["path"]) or ".")
+        path, files = spec.options["path"], context.files
+        status = files.status(path)
+        if status is not None and status.is_directory:
+            message = f'model "{spec.table}" cannot be published: "{path}" is a directory'
+            hint = "name a file in 'weights.path'; each version takes the place of the one before"
+            raise UserError("SS3533", message, hint=hint)
+        files.require_writable(os.path.dirname(path) or ".")
         return WeightsWriter(context)
 
     def commit(

@@ -163,6 +163,12 @@ def test_a_training_that_never_ends_needs_checkpoints_to_publish(session: Sessio
     assert notes == [True, False]
 
 
+def test_weights_take_no_directory(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "w.json").mkdir()
+    found = refused(session, f"CREATE MODEL m WITH ({LINEAR}) AS SELECT x, z, y FROM t")
+    assert found[:2] == ("SS3533", 'model "m" cannot be published: "w.json" is a directory')
+
+
 def test_in_batch_mode_a_model_is_trained_once(session: Session) -> None:
     run(
         session,
