@@ -86,6 +86,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("join:IntervalJoinSpec", "join.interval_join:IntervalJoin", "join:plan_join"),
     OperatorEntry("join:WindowJoinSpec", "window.window_join:WindowJoin", "join:plan_join"),
     OperatorEntry("join:LookupJoinSpec", planner="lookup_join:plan_lookup_join"),
+    OperatorEntry("join:VectorSearchSpec", planner="vector_search:plan_vector_search"),
     OperatorEntry(
         "join:TemporalJoinSpec",
         "join.temporal_join:TemporalJoin",

@@ -230,6 +230,9 @@ def _in_window_function(opener: str, before: Sequence[Item], previous: Item | No
         return Wanted(is_table=True)
     if opener == "TABLE":
         return Wanted(TABLE_FUNCTIONS) if previous is None else Wanted()
+    if opener == "VECTOR_SEARCH":
+        is_operand = word_of(previous) == ","
+        return Wanted(("TABLE",) if previous is None else ("DESCRIPTOR",), is_operand=is_operand)
     if opener in ("ML_PREDICT", "ML_EVALUATE"):
         return Wanted(
             ("TABLE",) if previous is None else ("MODEL", "DESCRIPTOR") if word_of(previous) == "," else ()

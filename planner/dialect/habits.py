@@ -295,7 +295,7 @@ def foreign_table_function(name: str) -> str:
     return _hint("table functions", name)
 
 
-_FLINK_TABLE_FUNCTIONS = frozenset({"ML_FORECAST", "VECTOR_SEARCH"})
+_FLINK_TABLE_FUNCTIONS = frozenset({"ML_FORECAST"})
 _TABLE_FUNCTIONS_HINT = (
     "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG;"
     " your own are made by CREATE FUNCTION"

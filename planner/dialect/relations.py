@@ -341,8 +341,14 @@ class RelationParser(PivotParser):
             return self.mark(exp.Lateral(this=self._derived_table()), start.start)
         if self._at_snapshot():
             return self._lateral_snapshot(start)
+        if self._at_vector_search():
+            return self.mark(exp.Lateral(this=self._table_call()), start.start)
         self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
         self.expect("(")
+        if self._at_vector_search():
+            search = exp.Lateral(this=self._table_call())
+            self.expect(")")
+            return self.mark(search, start.start)
         if self._at_snapshot():
             node = self._lateral_snapshot(start)
             self.expect(")")
@@ -354,6 +360,9 @@ class RelationParser(PivotParser):
         node.this.meta["written"] = name.text
         self.expect(")")
         return self.mark(node, start.start)
+
+    def _at_vector_search(self) -> bool:
+        return word(self.token) == "VECTOR_SEARCH" and word(self.peek(1)) == "("
 
     def _lateral_snapshot(self, start: Token) -> exp.Expression:
         function = self._table_arguments(nodes.SnapshotFunction(), _SNAPSHOT_ARGUMENTS)

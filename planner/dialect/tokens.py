@@ -31,6 +31,7 @@ GRAPH_FUNCTIONS = tuple(algorithm.value for algorithm in GraphAlgorithm)
 TABLE_FUNCTIONS = (
     *WINDOW_FUNCTIONS,
     *("FROM_CHANGELOG", "TO_CHANGELOG", "SNAPSHOT", "COUNT_WINDOW", "ML_PREDICT", "ML_EVALUATE"),
+    "VECTOR_SEARCH",
     *GRAPH_FUNCTIONS,
 )
 """Table functions that everybody has; the others are made by CREATE FUNCTION."""

@@ -299,6 +299,11 @@ def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[e
 
 
 @lower_node.register
+def _vector_search(node: plan.VectorSearch, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+    raise _as_a_stream_only("VECTOR_SEARCH", node, lowering)
+
+
+@lower_node.register
 def _model_predict(node: plan.ModelPredict, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     raise _as_a_stream_only("ML_PREDICT", node, lowering)
 

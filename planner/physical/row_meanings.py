@@ -104,6 +104,11 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             | specs.SnapshotJoinSpec() as spec
         ):
             return _join(spec, inputs[0], inputs[1], time_zone)
+        case specs.VectorSearchSpec() as spec:
+            read = without_spans(msgspec.to_builtins([spec.projections, spec.source_condition]))
+            searched = [spec.kind.value, spec.source.table, read, spec.vector, spec.top_k, spec.metric]
+            rows = digest_of("vector_search", searched, inputs[0].rows, inputs[0].of([spec.query]))
+            return _by_position(rows, tuple(inputs[0].of(spec.columns)), len(node.schema))
         case specs.LookupJoinSpec() as spec:
             return _lookup_join(spec, inputs[0], time_zone)
         case specs.ModelPredictSpec() as spec:

@@ -181,7 +181,7 @@ def looked_up_table(node: LookupJoin, connectors: Mapping[str, ConnectorDescript
 
     UserError SS3030 without a column to look up by, and SS3031 for a right side that cannot be looked up. SS4002, SS4003 and
     SS4005 are for options that do not fit each other or the hint."""
-    dimension = _dimension(node)
+    dimension = dimension_of(node.right, node.span)
     scan = dimension.scan
     options = dict(scan.options)
     name = scan.table.path.name
@@ -206,8 +206,11 @@ def looked_up_table(node: LookupJoin, connectors: Mapping[str, ConnectorDescript
     return LookedUpTable(descriptor, dimension, keys, lookup)
 
 
-def _dimension(node: LookupJoin) -> Dimension:
-    right: RelationalNode = node.right
+def dimension_of(
+    right: RelationalNode, span: Span | None, clause: str = "FOR SYSTEM_TIME AS OF"
+) -> Dimension:
+    """A table with filters and projections as one scan. UserError SS3031 for anything else, which calls what asks for it by
+    `clause`."""
     projections, parts = identity(right.schema), list[Expression]()
     while not isinstance(right, TableScan):
         match right:
@@ -223,8 +226,8 @@ def _dimension(node: LookupJoin) -> Dimension:
             case _:
                 raise UserError(
                     "SS3031",
-                    f"the right side of FOR SYSTEM_TIME AS OF is one table, and this one needs its {type(right).__name__}",
-                    span=right.span or node.span,
+                    f"the right side of {clause} is one table, and this one needs its {type(right).__name__}",
+                    span=right.span or span,
                     hint="join a table, or a view that only filters and projects one",
                 )
     return Dimension(right, projections, conjunction(parts))

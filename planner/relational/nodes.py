@@ -45,6 +45,7 @@ from sqlstream.planner.relational.train_model import TrainModel
 from sqlstream.planner.relational.union import Union
 from sqlstream.planner.relational.unnest import Unnest
 from sqlstream.planner.relational.values import Values
+from sqlstream.planner.relational.vector_search import VectorSearch
 from sqlstream.planner.relational.watermark import LateRows, Watermark
 from sqlstream.planner.relational.window import Window
 from sqlstream.planner.relational.window_tvf import WindowTvf
@@ -85,6 +86,7 @@ __all__ = [
     "Unnest",
     "Unroll",
     "Values",
+    "VectorSearch",
     "Watermark",
     "Window",
     "WindowTvf",

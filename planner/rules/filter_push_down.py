@@ -54,7 +54,11 @@ def push_filters_down(node: plan.RelationalNode) -> plan.RelationalNode:
             window = window_columns(aggregate.input)
             mapping = {i: k for i, k in enumerate(aggregate.keys) if k not in window}
             return _split(node, aggregate, parts, _over(parts, frozenset(mapping)), mapping)
-        case plan.Unnest(columns=columns) | plan.ModelPredict(columns=columns) as widened:
+        case (
+            plan.Unnest(columns=columns)
+            | plan.ModelPredict(columns=columns)
+            | plan.VectorSearch(columns=columns) as widened
+        ):
             mapping = dict(enumerate(columns))
             return _split(node, widened, parts, _over(parts, frozenset(mapping)), mapping)
         case plan.Expand(grouped=grouped) as expand:

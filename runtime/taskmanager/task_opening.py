@@ -55,6 +55,7 @@ from sqlstream.specs import (
     RemotePredictSpec,
     SinkSpec,
     SourceSpec,
+    VectorSearchSpec,
 )
 from sqlstream.spi.committable import writer_name
 from sqlstream.spi.connector import (
@@ -417,6 +418,11 @@ class TaskOpening:
         from sqlstream.runtime.connectors import connector
         from sqlstream.runtime.operators.join.lookup_join import LookupJoin
 
+        if isinstance(spec, VectorSearchSpec):
+            from sqlstream.runtime.lookup.whole_table import WholeTable
+            from sqlstream.runtime.operators.join.vector_search import VectorSearch
+
+            return VectorSearch(spec, context, WholeTable(spec.source, self._connector_context(chained)))
         read = connector(spec.source.connector)
         assert isinstance(read, LooksUp)
         keys = tuple(spec.source.columns[k] for k in spec.source_keys)

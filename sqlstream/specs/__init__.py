@@ -36,6 +36,7 @@ from sqlstream.specs.join import (
     RetryOnMiss,
     SnapshotJoinSpec,
     TemporalJoinSpec,
+    VectorSearchSpec,
     WindowJoinSpec,
 )
 from sqlstream.specs.model_predict import ModelPredictSpec, RemotePredictSpec
@@ -130,6 +131,7 @@ __all__ = [
     "UnnestSpec",
     "UnrollSpec",
     "ValuesSpec",
+    "VectorSearchSpec",
     "WatermarkAssignerSpec",
     "WindowAggregateSpec",
     "WindowJoinSpec",

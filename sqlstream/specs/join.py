@@ -155,6 +155,31 @@ class LookupJoinSpec(OperatorSpec, frozen=True, tag="lookup_join"):
     retry: RetryOnMiss | None = None
 
 
+class VectorMetric(enum.Enum):
+    """What makes vectors near: the cosine of their angle or their dot product, which are larger then, or their distance."""
+
+    COSINE = "cosine"
+    DOT = "dot"
+    L2 = "l2"
+
+
+class VectorSearchSpec(LookupJoinSpec, frozen=True, tag="vector_search"):
+    """Each row with the `top_k` rows of `source` whose vectors are nearest to its own when it arrives, the nearest first (Flink:
+    StreamExecVectorSearchTableFunction). There are no keys.
+
+    Output: the input's `columns`, the `projections`, then the score as DOUBLE. The vector of a row is its column `query`, that of
+    a row of the source the projection `vector`. A row without a vector finds none. LEFT emits a row that finds none once, with
+    NULLs. `metric` is the value of a VectorMetric. The source is read whole before the first row, and again `reload_ms` after it
+    was (0: never)."""
+
+    columns: tuple[int, ...] = ()
+    query: int = 0
+    vector: int = 0
+    top_k: int = 1
+    metric: str = "cosine"
+    reload_ms: int = 0
+
+
 # What an event-time temporal join must do.
 
 

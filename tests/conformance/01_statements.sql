@@ -50,7 +50,7 @@ CREATE MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class'
 -- : ML_EVALUATE
 CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT `rows`, mae, rmse FROM ML_EVALUATE(TABLE emp, MODEL m, DESCRIPTOR(id), DESCRIPTOR(id), 'regression');
 -- : VECTOR_SEARCH
-SELECT * FROM emp, LATERAL TABLE(VECTOR_SEARCH(TABLE emp, DESCRIPTOR(id), emp.id, 2));
+SELECT e.id, d.id AS near, ROUND(score, 1) FROM emp AS e, LATERAL TABLE(VECTOR_SEARCH(TABLE (SELECT id, ARRAY[1E0 * id] AS v FROM emp), DESCRIPTOR(v), ARRAY[1E0 * e.id], 2, MAP['metric', 'l2'])) AS d (id, v, score) WHERE e.id = 1;
 -- : ML_PREDICT
 CREATE TEMPORARY MODEL m INPUT (a INT) OUTPUT (b INT) WITH ('provider' = 'python', 'class' = 'functions.Twice', 'files' = 'functions.py'); SELECT id, b FROM ML_PREDICT(TABLE emp, MODEL m, DESCRIPTOR(id)); SELECT id, b FROM ML_PREDICT(INPUT => TABLE emp, MODEL => MODEL m, ARGS => DESCRIPTOR(id), CONFIG => MAP['async', 'false']);
 -- : CREATE CONNECTION

@@ -111,6 +111,7 @@ STATELESS = {
     "NotNullEnforcer",
     "TypeLengthEnforcer",
     "LookupJoin",
+    "VectorSearch",
 }
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
 MOVED_ALONE = {"ConflictCheck", "KeptValues", "RemotePredict", "SingleRowCheck", "TrainModel"}

@@ -19,15 +19,18 @@ from sqlstream.planner.bind.relations.snapshot_join import bind_snapshot_join
 from sqlstream.planner.bind.relations.table_functions import (
     bind_join_table_function,
     bind_join_unnest,
+    bind_row_join,
     bind_table_function,
     bind_unnest,
 )
 from sqlstream.planner.bind.relations.tables import bind_file, bind_table, rename
 from sqlstream.planner.bind.relations.temporal_join import bind_lookup_join
+from sqlstream.planner.bind.relations.vector_search import bind_vector_search, without_left
 from sqlstream.planner.bind.relations.windows import bind_window_tvf
 from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, column_aliases
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import RelationalNode, Values
+from sqlstream.planner.relational.vector_search import VECTOR_SEARCH
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 
@@ -84,6 +87,10 @@ def _bind_join(
         return bind_snapshot_join(left, right, table.node.schema, join, namespace)
     if is_table_function(join.this):
         return bind_join_table_function(left, join, namespace)
+    if _is_vector_search(join.this):
+        return bind_row_join(
+            left, join, namespace, _bind_vector_search, "LATERAL TABLE", "nearest rows", _SEARCH_HINT
+        )
     if isinstance(join.this, exp.Unnest):
         return bind_join_unnest(left, join, namespace)
     right = _bind_right(left, join.this, namespace)
@@ -161,6 +168,12 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             return bind_table_function(node, row, False, namespace)
         case nodes.TableCall() if is_graph_function(node) and user_function(node, namespace) is None:
             item = bind_graph_function(node, namespace, bind_item)
+        case exp.Lateral() if _is_vector_search(node):
+            # It has read its alias.
+            row = FromItem(single_row(namespace.span(node)), Scope())
+            return _bind_vector_search(node, row, False, namespace)
+        case nodes.TableCall() if node.this == VECTOR_SEARCH:
+            raise without_left(node, namespace)
         case nodes.TableCall() if node.this == ML_PREDICT:
             item = bind_ml_predict(node, namespace, bind_item)
         case nodes.TableCall() if node.this == ML_EVALUATE:
@@ -217,6 +230,17 @@ def refuse_system_time(item: exp.Expr, namespace: Namespace) -> None:
             span=namespace.span(version),
             hint="write orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.proctime AS d ON o.k = d.k",
         )
+
+
+_SEARCH_HINT = "filter the rows behind the search, in WHERE"
+
+
+def _is_vector_search(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Lateral) and isinstance(node.this, nodes.TableCall)
+
+
+def _bind_vector_search(node: exp.Lateral, left: FromItem, is_outer: bool, namespace: Namespace) -> FromItem:
+    return bind_vector_search(node, left, is_outer, namespace, bind_item)
 
 
 def is_table_function(node: exp.Expr) -> bool:

@@ -132,6 +132,7 @@ def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
         nodes.ToChangelog,
         nodes.LateRows,
         nodes.ModelPredict,
+        nodes.VectorSearch,
         nodes.ProcessTable,
         nodes.ProcessOutput,
         nodes.TrainModel,

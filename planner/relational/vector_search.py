@@ -1,0 +1,119 @@
+"""The rows of a table whose vectors are nearest to one of each row before it (Flink: VectorSearchTableFunction)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlstream.errors import UserError
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.node import Columns, PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.relational import node as base
+from sqlstream.planner.relational.lookup_join import dimension_of
+from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.scan import find_connector, scan_spec
+from sqlstream.specs import JoinKind, VectorSearchSpec
+
+VECTOR_SEARCH = "VECTOR_SEARCH"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class VectorSearch(base.ChosenColumnsNode):
+    """The `columns` of the input with those of `table`, and a score: for each row the `top_k` rows of the table whose column
+    `vector` is nearest to the column `query` of the input, the nearest first.
+
+    `table` is no input: it is searched whole, so that no condition on the result goes below. `is_outer`: a row without any
+    occurs once, with NULLs. `reload_ms` as of its spec."""
+
+    query: int
+    table: base.RelationalNode
+    vector: int
+    top_k: int
+    metric: str
+    is_outer: bool
+    reload_ms: int = 0
+
+    def describe(self) -> str:
+        return base.join_parts(
+            f"query=[${self.query}]",
+            f"vector=[{self.table.schema.names[self.vector]}]",
+            f"topK=[{self.top_k}]",
+            f"metric=[{self.metric}]",
+            f"kind=[{'LEFT' if self.is_outer else 'INNER'}]",
+            f"columns=[{base.columns_text(self.columns)}]",
+        )
+
+    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
+        count = len(self.columns)
+        kept = tuple(p for p in range(count) if p in wanted)
+        below = frozenset(self.columns[p] for p in kept) | {self.query}
+        source, places = pruning.trim(self.input, below, time)
+        output = (*kept, *range(count, len(self.schema)))
+        made = base.over_input(
+            self,
+            source,
+            schema=self.schema.select(output),
+            columns=tuple(places[self.columns[p]] for p in kept),
+            query=places[self.query],
+        )
+        return made, {old: new for new, old in enumerate(output)}
+
+
+def plan_vector_search(planning: Planning, inputs: Inputs, node: VectorSearch) -> PhysicalNode:
+    """Searched where the rows are. UserError SS3011 for rows that change, SS3031 for more than a table,
+    SS3528 for one that cannot be read whole."""
+    source = inputs[0]
+    hint = "search before the rows are aggregated or joined"
+    require_insert_only(source, VECTOR_SEARCH, node.span, hint)
+    dimension = dimension_of(node.table, node.span, VECTOR_SEARCH)
+    scan = dimension.scan
+    name = scan.table.path.name
+    if not scan.is_bounded or not scan.mode.is_insert_only:
+        why = "it never ends" if not scan.is_bounded else "its rows are changes"
+        hint = "search a table of files, or bound the table (DESCRIBE CONNECTOR shows how)"
+        raise UserError("SS3528", f'table "{name}" cannot be read whole: {why}', span=scan.span, hint=hint)
+    descriptor = find_connector(planning.connectors, scan.table, dict(scan.options), scan.span)
+    spec = VectorSearchSpec(
+        kind=JoinKind.LEFT if node.is_outer else JoinKind.INNER,
+        left_keys=(),
+        source_keys=(),
+        right_keys=(),
+        source=scan_spec(scan, descriptor),
+        projections=dimension.projections,
+        right_schema=node.table.schema,
+        source_condition=dimension.condition,
+        columns=node.columns,
+        query=node.query,
+        vector=node.vector,
+        top_k=node.top_k,
+        metric=node.metric,
+        reload_ms=node.reload_ms,
+    )
+    where = "" if spec.source_condition is None else describe_expression(spec.source_condition, scan.schema)
+    return planning.node(
+        "VectorSearchTableFunction",
+        spec,
+        over(source),
+        node.schema,
+        dataclasses.replace(
+            source.traits.projected(node.places),
+            row_watermark_column=-1,
+            keys=frozenset(),
+            moving_keys=frozenset(),
+            is_single_row_per_window=False,
+        ),
+        describe(
+            "VectorSearchTableFunction",
+            table=f"[{spec.source.table}]",
+            connector=spec.source.connector,
+            joinType=f"[{spec.kind.value}]",
+            columnToSearch=f"[{node.table.schema.names[node.vector]}]",
+            columnToQuery=describe_columns((node.query,), source.schema),
+            topK=f"[{node.top_k}]",
+            metric=f"[{node.metric}]",
+            where=f"[{where}]",
+            reload=f"[{node.reload_ms} ms]" if node.reload_ms else "",
+        ),
+        node.span,
+    )
