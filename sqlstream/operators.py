@@ -106,7 +106,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("iterate:IterateInputSpec", planner="iterate:plan_iterate_input"),
     OperatorEntry(
         "iterate:MutualIterateSpec",
-        "mutual_iterate:MutualIterate",
+        "mutual_iterate:make_mutual_iterate",
         "mutual_recursion:plan_mutual_iterate",
     ),
     OperatorEntry("iterate:UnrollSpec", "unroll:Unroll", "mutual_recursion:plan_unroll"),

@@ -164,7 +164,15 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
         case specs.MutualIterateSpec():
             below = [[i.rows, i.columns] for i in inputs]
             limit = (spec.rounds_max, spec.is_error)
-            rows = digest_of("mutual_iterate", _steps(spec.operators), spec.results, spec.read, limit, below)
+            rows = digest_of(
+                "mutual_iterate",
+                _steps(spec.operators),
+                spec.results,
+                spec.read,
+                limit,
+                spec.is_distinct,
+                below,
+            )
             return _by_position(rows, (), width)
         case specs.TrainModelSpec():
             # What is learned goes on with other rates and mini-batches.

@@ -1,33 +1,11 @@
-"""WITH MUTUALLY RECURSIVE: the queries over rows that come and go in rounds.
-
-The rows of a query differ from round to round. Within the operator each row has two further columns: a turn (see
-specs.MutualIterateSpec), and 1 if it comes in that turn or -1 if it goes. What is there in a turn is what came until then, less
-what went. A projection, a filter and a union of such rows are those of what comes and what goes. A join of two comes or goes in
-the later turn of both, with the product of the signs. What depends on all rows of a group at once, such as an aggregate, is
-computed of the rows that there are between two turns in which a row of the group comes or goes (Unroll): it comes in the first
-and goes in the second.
-
-These are the differences of "Differential dataflow" (McSherry, Murray, Isaacs, Isard; CIDR 2013), over rounds alone: the changes
-of the tables are those of the changelog.
-"""
+"""WITH MUTUALLY RECURSIVE: one operator, in one subtask, with the operators of its queries inside it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
 
-import msgspec
-
-from sqlstream.errors import Span, UserError
 from sqlstream.expressions import (
-    AggregateCall,
-    Call,
-    Expression,
     InputRef,
-    Literal,
-    conjunction,
-    conjuncts,
-    remap,
 )
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe
@@ -37,34 +15,128 @@ from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.iterate import inner_operators, inner_planning
 from sqlstream.planner.relational.planner import Inputs, plan_parts
 from sqlstream.planner.relational.recursive_query import (
-    Iterate,
     IterateInput,
     MutualIterate,
     RecursiveScan,
     Unroll,
     free_levels,
 )
-from sqlstream.planner.relational.recursive_step import ROUND, in_order, time_refusal, turned_semi_join
-from sqlstream.schema import Field, Schema
-from sqlstream.specs.iterate import ROUND_MAX, SIGN_COLUMN, MutualIterateSpec, UnrollSpec
+from sqlstream.planner.relational.recursive_step import in_order
+from sqlstream.planner.relational.round_differences import EXTRA, Differences, refused
+from sqlstream.schema import Schema
+from sqlstream.specs.iterate import (
+    InnerOperator,
+    MutualIterateSpec,
+    UnrollSpec,
+)
 from sqlstream.specs.join import JoinKind
-from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
-
-_WHOLE = BIGINT.not_null()
-SIGN = Field(SIGN_COLUMN, _WHOLE)
-_EXTRA = (ROUND, SIGN)
-_BETWEEN = (Field("$from", _WHOLE), Field("$to", _WHOLE))
 
 
 def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate) -> PhysicalNode:
+    """Without rounds where no row ever goes."""
+    steps = None if node.rounds_max else _growing(planning, inputs, node)
+    has_rounds = steps is None
+    if steps is None:
+        steps = _planned(planning, inputs, node, has_rounds=True)
+    spec = MutualIterateSpec(
+        names=node.names,
+        columns=node.columns,
+        operators=steps.operators,
+        results=steps.results,
+        read=node.read,
+        rounds_max=node.rounds_max,
+        is_error=node.is_error,
+        has_rounds=has_rounds,
+        is_distinct=steps.is_distinct,
+    )
+    action = "error" if node.is_error else "return"
+    limit = {f"{action}At": str(node.rounds_max)} if node.rounds_max else {}
+    return planning.node(
+        "MutualIterate",
+        spec,
+        tuple(PhysicalInput(table, SINGLETON) for table in steps.tables),
+        node.schema,
+        Traits(
+            is_insert_only=not has_rounds,
+            is_bounded=all(table.traits.is_bounded for table in steps.tables),
+            keys=frozenset(frozenset(key) for key in node.result_keys()),
+        ),
+        describe(
+            "MutualIterate",
+            queries=f"[{', '.join(node.names)}]",
+            **limit,
+            rounds="[kept]" if has_rounds else "",
+            steps=f"[{', '.join(o.description for o in walk_plan(steps.roots))}]",
+        ),
+        node.span,
+        parallelism=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Steps:
+    """The planned queries: their `roots` with their operators, and the `tables` that they read."""
+
+    roots: tuple[PhysicalNode, ...]
+    tables: tuple[PhysicalNode, ...]
+    operators: tuple[InnerOperator, ...]
+    results: tuple[tuple[int, ...], ...]
+    is_distinct: tuple[bool, ...] = ()
+
+
+def _growing(planning: Planning, inputs: Inputs, node: MutualIterate) -> _Steps | None:
+    """The queries over rows that only come; None where one may go."""
+    bodies = [_as_distinct(body) for body in node.bodies]
+    if not all(_only_grows(body, frozenset(node.levels)) for body, _ in bodies):
+        return None
+    growing = dataclasses.replace(node, bodies=tuple(body for body, _ in bodies))
+    steps = _planned(planning, inputs, growing, has_rounds=False)
+    if not all(each.traits.is_insert_only for each in (*steps.tables, *steps.roots)):
+        return None
+    return dataclasses.replace(steps, is_distinct=tuple(is_distinct for _, is_distinct in bodies))
+
+
+def _as_distinct(body: plan.RelationalNode) -> tuple[plan.RelationalNode, bool]:
+    """What makes the rows of a query, and whether each of them counts once."""
+    below = body.input if isinstance(body, plan.Project) else body
+    if not isinstance(below, plan.Aggregate) or below.calls or not below.keys:
+        return body, False
+    rows = in_order(below.input, list(below.keys))
+    if not isinstance(body, plan.Project):
+        return rows, True
+    columns = [e.index for e in body.expressions if isinstance(e, InputRef)]
+    if len(columns) < len(body.expressions) or sorted(columns) != [*range(len(rows.schema))]:
+        return body, False
+    return dataclasses.replace(body, input=rows), True
+
+
+def _only_grows(node: plan.RelationalNode, levels: frozenset[int]) -> bool:
+    """Whether each row that comes adds rows alone, whatever else there is."""
+    if isinstance(node, RecursiveScan) or not levels & free_levels(node):
+        return True
+    if not is_deterministic(*node.scalar_expressions()):
+        return False
+    match node:
+        case plan.Join(kind=JoinKind.INNER | JoinKind.SEMI) if node.ttls_ms == (None, None):
+            return all(_only_grows(each, levels) for each in node.inputs)
+        case plan.Filter() | plan.Project() | plan.Union() | plan.Unnest() | plan.Expand():
+            return all(_only_grows(each, levels) for each in node.inputs)
+    return False
+
+
+def _planned(planning: Planning, inputs: Inputs, node: MutualIterate, *, has_rounds: bool) -> _Steps:
     tables: dict[plan.RelationalNode, PhysicalNode] = {}
     count = len(node.bodies)
+    levels = frozenset(node.levels)
 
     def input_of(below: plan.RelationalNode) -> plan.RelationalNode:
-        if isinstance(below, RecursiveScan):
-            schema = Schema((*node.columns[below.level - node.level].fields, *_EXTRA))
+        if isinstance(below, RecursiveScan) and below.level in levels:
+            fields = node.columns[below.level - node.level].fields
             return IterateInput(
-                ordinal=below.level - node.level, is_insert_only=False, schema=schema, span=below.span
+                ordinal=below.level - node.level,
+                is_insert_only=not has_rounds,
+                schema=Schema((*fields, *EXTRA) if has_rounds else fields),
+                span=below.span,
             )
         table = tables.setdefault(below, inputs.of(below, False))
         return IterateInput(
@@ -74,40 +146,19 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
             span=below.span,
         )
 
-    lifting = _Lifting(frozenset(node.levels), input_of)
-    lifted = tuple(lifting.of_rounds(body) for body in node.bodies)
+    def as_it_is(below: plan.RelationalNode) -> plan.RelationalNode:
+        if id(below) not in made:
+            is_input = isinstance(below, RecursiveScan) or not levels & free_levels(below)
+            inner = input_of(below) if is_input else below.with_inputs(tuple(map(as_it_is, below.inputs)))
+            made[id(below)] = inner
+        return made[id(below)]
+
+    made: dict[int, plan.RelationalNode] = {}
+    lifting = Differences(levels, input_of).of_rounds if has_rounds else as_it_is
+    lifted = tuple(lifting(body) for body in node.bodies)
     roots = plan_parts(inner_planning(planning, lifted), lifted)
     operators, results = inner_operators(roots, count + len(tables), refused)
-    spec = MutualIterateSpec(
-        names=node.names,
-        columns=node.columns,
-        operators=operators,
-        results=results,
-        read=node.read,
-        rounds_max=node.rounds_max,
-        is_error=node.is_error,
-    )
-    action = "error" if node.is_error else "return"
-    limit = {f"{action}At": str(node.rounds_max)} if node.rounds_max else {}
-    return planning.node(
-        "MutualIterate",
-        spec,
-        tuple(PhysicalInput(table, SINGLETON) for table in tables.values()),
-        node.schema,
-        Traits(
-            is_insert_only=False,
-            is_bounded=all(table.traits.is_bounded for table in tables.values()),
-            keys=frozenset(frozenset(key) for key in node.result_keys()),
-        ),
-        describe(
-            "MutualIterate",
-            queries=f"[{', '.join(node.names)}]",
-            **limit,
-            steps=f"[{', '.join(o.description for o in walk_plan(roots))}]",
-        ),
-        node.span,
-        parallelism=1,
-    )
+    return _Steps(roots, tuple(tables.values()), operators, results)
 
 
 def plan_unroll(planning: Planning, inputs: Inputs, node: Unroll) -> PhysicalNode:
@@ -128,312 +179,3 @@ def plan_unroll(planning: Planning, inputs: Inputs, node: Unroll) -> PhysicalNod
         ),
         node.span,
     )
-
-
-def refused(what: str, span: Span | None, hint: str = "") -> UserError:
-    message = f"{what} not possible over the rows of a query of WITH MUTUALLY RECURSIVE"
-    return UserError("SS3512", message, span=span, hint=hint)
-
-
-class _Lifting:
-    """Puts the two columns behind those of every node that reads a query of `levels`.
-
-    State: the nodes so far, so that what is read twice is one node."""
-
-    def __init__(
-        self, levels: frozenset[int], input_of: Callable[[plan.RelationalNode], plan.RelationalNode]
-    ) -> None:
-        self._levels = levels
-        self._input_of = input_of
-        self._lifted: dict[int, plan.RelationalNode] = {}
-        self._kept: list[plan.RelationalNode] = []
-
-    def reads(self, node: plan.RelationalNode) -> bool:
-        return bool(self._levels & free_levels(node))
-
-    def of_rounds(self, node: plan.RelationalNode) -> plan.RelationalNode:
-        """The rows of the node with the two columns. What reads no query is there before the first round."""
-        lifted = self.lift(node)
-        if self.reads(node):
-            return lifted
-        return _computed(lifted, [*_columns(lifted), _number(0), _number(1)], (*node.schema.fields, *_EXTRA))
-
-    def lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
-        """The same for a node that reads a query; any other as it is."""
-        if id(node) not in self._lifted:
-            self._lifted[id(node)] = self._lift(node)
-            self._kept.append(node)
-        return self._lifted[id(node)]
-
-    def _lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
-        if isinstance(node, RecursiveScan) or not self.reads(node):
-            return self._input_of(node)
-        if not is_deterministic(*node.scalar_expressions()):
-            hint = "a row must be made again as it was: leave out RAND(), UUID(), PROCTIME() and the like"
-            raise refused("a value that differs each time is", node.span, hint)
-        if getattr(node, "ttl_ms", None) is not None or getattr(node, "ttls_ms", (None,))[0] is not None:
-            hint = "remove the hint: later rows are made of all that recursive queries keep"
-            raise refused("STATE_TTL is", node.span, hint)
-        match node:
-            case plan.Filter():
-                below = self.lift(node.input)
-                return dataclasses.replace(node, input=below, schema=below.schema)
-            case plan.Project():
-                below = self.lift(node.input)
-                return _computed(below, [*node.expressions, *_extras(below)], _wider(node.schema))
-            case plan.Union():
-                branches = tuple(map(self.of_rounds, node.branches))
-                return dataclasses.replace(node, branches=branches, schema=Schema(_wider(node.schema)))
-            case plan.Join():
-                return self._join(node)
-            case plan.Aggregate():
-                return self._aggregate(node)
-            case plan.Rank() | plan.Window():
-                return self._of_partitions(node)
-            case plan.Expand() | plan.Unnest():
-                return self._with_more_columns(node)
-            case plan.Sort() if node.fetch < 0 and not node.offset:
-                return self.lift(node.input)
-            case plan.Sort():
-                hint = "number the rows with ROW_NUMBER() and filter by the number"
-                raise refused("LIMIT is", node.span, hint)
-            case Iterate() | MutualIterate():
-                hint = "write its queries into the outer WITH MUTUALLY RECURSIVE"
-                raise refused("another recursive query is", node.span, hint)
-        raise refused(*time_refusal(node))
-
-    # -- rows by themselves ------------------------------------------------------------------------
-
-    def _with_more_columns(self, node: plan.Expand | plan.Unnest) -> plan.RelationalNode:
-        """Of a node that passes on columns of its input, and has its own behind them."""
-        below = self.lift(node.input)
-        width = len(below.schema) - 2
-        if isinstance(node, plan.Unnest):
-            count = len(node.columns)
-            own = node.schema.fields[count:]
-            fields = (*node.schema.fields[:count], *_EXTRA, *own)
-            columns = (*node.columns, width, width + 1)
-            made: plan.RelationalNode = dataclasses.replace(
-                node, input=below, columns=columns, schema=Schema(fields)
-            )
-        else:
-            count, own = width, node.schema.fields[width:]
-            made = dataclasses.replace(node, input=below, schema=Schema((*below.schema.fields, *own)))
-        return in_order(made, [*range(count), *range(count + 2, len(made.schema)), count, count + 1])
-
-    # -- rows by group -----------------------------------------------------------------------------
-
-    def _between(self, below: plan.RelationalNode, keys: tuple[int, ...]) -> Unroll:
-        fields = (*below.schema.fields[:-2], *_BETWEEN)
-        return Unroll(input=below, keys=keys, schema=Schema(fields), span=below.span)
-
-    def _aggregate(self, node: plan.Aggregate) -> plan.RelationalNode:
-        if not node.calls:
-            below = self.lift(node.input)
-            width = len(below.schema) - 2
-            keys = in_order(below, [*node.keys, width, width + 1])
-            every = tuple(range(len(node.keys)))
-            return Unroll(input=keys, keys=every, is_distinct=True, schema=keys.schema, span=node.span)
-        if not node.keys:
-            return self._aggregate_of_all(node)
-        if all(map(_is_extreme, node.calls, node.schema.types[len(node.keys) :])):
-            below = self.lift(node.input)
-            width = len(below.schema) - 2
-            columns = [*node.keys, *(call.args[0] for call in node.calls), width, width + 1]
-            return Unroll(
-                input=in_order(below, columns),
-                keys=tuple(range(len(node.keys))),
-                is_greatest=tuple(call.function == "MAX" for call in node.calls),
-                schema=Schema(_wider(node.schema)),
-                span=node.span,
-            )
-        return self._grouped(node, self.lift(node.input))
-
-    def _grouped(self, node: plan.Aggregate, input: plan.RelationalNode) -> plan.RelationalNode:
-        below = self._between(input, node.keys)
-        width, keys = len(below.schema) - 2, len(node.keys)
-        fields = (*node.schema.fields[:keys], *_BETWEEN, *node.schema.fields[keys:])
-        made = dataclasses.replace(
-            node, input=below, keys=(*node.keys, width, width + 1), schema=Schema(fields)
-        )
-        return _comes_and_goes(made, [*range(keys), *range(keys + 2, len(fields))], keys)
-
-    def _aggregate_of_all(self, node: plan.Aggregate) -> plan.RelationalNode:
-        """With a row that is always there, and counts for no call: also without any other row there is a result."""
-        below = self.lift(node.input)
-        *own, round_, sign = _columns(below)
-        filters = [own[c.filter] if c.filter >= 0 else Literal(True, BOOLEAN.not_null()) for c in node.calls]
-        fields = (
-            *(Field(f.name, f.type.with_nullable(True)) for f in node.input.schema.fields),
-            *(Field(f"$filter{i}", BOOLEAN) for i in range(len(filters))),
-            *_EXTRA,
-        )
-        rows = _computed(below, [*own, *filters, round_, sign], fields)
-        always = plan.Values(
-            rows=((*[None] * len(own), *[False] * len(filters), 0, 1),), schema=rows.schema, span=node.span
-        )
-        calls = (msgspec.structs.replace(c, filter=len(own) + i) for i, c in enumerate(node.calls))
-        counted = dataclasses.replace(node, calls=tuple(calls))
-        return self._grouped(counted, _union((rows, self._input_of(always))))
-
-    def _of_partitions(self, node: plan.Rank | plan.Window) -> plan.RelationalNode:
-        below = self._between(self.lift(node.input), node.partition_keys)
-        width = len(node.input.schema)
-        own = node.schema.fields[width:]
-        made = dataclasses.replace(
-            node,
-            input=below,
-            partition_keys=(*node.partition_keys, width, width + 1),
-            schema=Schema((*below.schema.fields, *own)),
-        )
-        return _comes_and_goes(made, [*range(width), *range(width + 2, len(made.schema))], width)
-
-    # -- joins -------------------------------------------------------------------------------------
-
-    def _join(self, node: plan.Join) -> plan.RelationalNode:
-        of_left, of_right = map(self.reads, node.inputs)
-        match node.kind:
-            case JoinKind.INNER:
-                return self._inner(node)
-            case JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI if not of_right:
-                return self._one_sided(node)
-            case JoinKind.RIGHT if not of_left:
-                return self._one_sided(node)
-        if node.kind is JoinKind.LEFT and node.condition is None and _has_one_row(node.right):
-            return self._inner(dataclasses.replace(node, kind=JoinKind.INNER))
-        partners = _rows_with_partners(node) if node.kind in _WITH_PARTNERS else None
-        if partners is None:
-            return self._refuse_join(node)
-        if node.kind is JoinKind.SEMI:
-            return self.lift(partners)
-        # Rows without a partner: all of the left side, and those that have one go.
-        left, paired = self.of_rounds(node.left), self.lift(partners)
-        *kept, sign = _columns(paired)
-        gone = _computed(paired, [*kept, Call("*", (sign, _number(-1)), _WHOLE)], left.schema.fields)
-        alone = _union((left, gone))
-        if node.kind is JoinKind.ANTI:
-            return alone
-        width = len(node.left.schema)
-        padding = [Literal(None, t) for t in node.schema.types[width:]]
-        *own, round_, sign = _columns(alone)
-        padded = _computed(alone, [*own, *padding, round_, sign], _wider(node.schema))
-        inner = self._inner(dataclasses.replace(node, kind=JoinKind.INNER))
-        matched = _computed(inner, _columns(inner), padded.schema.fields)
-        return _union((matched, padded))
-
-    def _refuse_join(self, node: plan.Join) -> plan.RelationalNode:
-        hint = "compare columns by = alone there, or let the recursive query be the left side of LEFT JOIN"
-        what = "a row that is kept because the recursive query has no partner for it, unless by equal columns, is"
-        raise refused(what, node.span, hint)
-
-    def _one_sided(self, node: plan.Join) -> plan.RelationalNode:
-        """A join in which every row of the result is made of one of the side that reads the query."""
-        left, right = self.lift(node.left), self.lift(node.right)
-        is_left = self.reads(node.left)
-        width, right_width = len(node.left.schema), len(node.right.schema)
-        first_right = len(left.schema)
-        condition = conjunction(
-            [remap(p, _moved(width, right_width, first_right)) for p in conjuncts(node.condition)]
-        )
-        fields = node.schema.fields
-        if is_left:
-            fields = (*fields[:width], *_EXTRA, *fields[width:])
-        else:
-            fields = (*fields, *_EXTRA)
-        made = dataclasses.replace(node, left=left, right=right, condition=condition, schema=Schema(fields))
-        if node.kind.is_left_only or not is_left:
-            return made
-        return in_order(made, [*range(width), *range(first_right, len(fields)), width, width + 1])
-
-    def _inner(self, node: plan.Join) -> plan.RelationalNode:
-        if not all(map(self.reads, node.inputs)):
-            return self._one_sided(node)
-        left, right = self.lift(node.left), self.lift(node.right)
-        width, right_width = len(node.left.schema), len(node.right.schema)
-        first_right = len(left.schema)
-        places = _moved(width, right_width, first_right)
-        condition = conjunction([remap(p, places) for p in conjuncts(node.condition)])
-        fields = (*node.schema.fields[:width], *_EXTRA, *node.schema.fields[width:], *_EXTRA)
-        made = dataclasses.replace(node, left=left, right=right, condition=condition, schema=Schema(fields))
-        rounds = InputRef(width, _WHOLE), InputRef(first_right + right_width, _WHOLE)
-        signs = InputRef(width + 1, _WHOLE), InputRef(first_right + right_width + 1, _WHOLE)
-        columns = [InputRef(places[i], t) for i, t in enumerate(node.schema.types)]
-        extras = Call("GREATEST", rounds, _WHOLE), Call("*", signs, _WHOLE)
-        return _computed(made, [*columns, *extras], _wider(node.schema))
-
-
-def _is_extreme(call: AggregateCall, t: LogicalType) -> bool:
-    """Whether Unroll computes the call by itself."""
-    return call.function in ("MIN", "MAX") and call.filter < 0 and t.root in _WHOLE_NUMBERS
-
-
-_WHOLE_NUMBERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
-_WITH_PARTNERS = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
-
-
-def _has_one_row(node: plan.RelationalNode) -> bool:
-    while isinstance(node, plan.Project):
-        node = node.input
-    return isinstance(node, plan.Aggregate) and not node.keys
-
-
-def _rows_with_partners(node: plan.Join) -> plan.RelationalNode | None:
-    """The rows of the left side that have a partner, each as often as it is there; None where the condition is more than
-    equalities."""
-    if node.condition is not None:
-        return turned_semi_join(node)
-    flag = Schema((Field("$any", BOOLEAN.not_null()),))
-    flags = _computed(node.right, [Literal(True, BOOLEAN.not_null())], flag.fields)
-    has_any = plan.Aggregate(input=flags, keys=(0,), calls=(), schema=flag, span=node.span)
-    joined = dataclasses.replace(
-        node, right=has_any, kind=JoinKind.INNER, schema=node.left.schema.concat(flag)
-    )
-    return in_order(joined, [*range(len(node.left.schema))])
-
-
-def _moved(width: int, right_width: int, first_right: int) -> dict[int, int]:
-    """Where the columns of a join are when its right side begins at `first_right`."""
-    return {i: i for i in range(width)} | {width + i: first_right + i for i in range(right_width)}
-
-
-def _comes_and_goes(node: plan.RelationalNode, columns: list[int], between: int) -> plan.RelationalNode:
-    """These columns of rows that there are between the turns in the columns `between` and the one behind it."""
-    kept: list[Expression] = [InputRef(c, node.schema.types[c]) for c in columns]
-    first, end = InputRef(between, _WHOLE), InputRef(between + 1, _WHOLE)
-    fields = (*node.schema.select(tuple(columns)).fields, *_EXTRA)
-    has_end = Call("<", (end, _number(ROUND_MAX)), BOOLEAN.not_null())
-    ending = plan.Filter(input=node, condition=has_end, schema=node.schema, span=node.span)
-    return _union(
-        (
-            _computed(node, [*kept, first, _number(1)], fields),
-            _computed(ending, [*kept, end, _number(-1)], fields),
-        )
-    )
-
-
-def _union(branches: tuple[plan.RelationalNode, ...]) -> plan.Union:
-    return plan.Union(branches=branches, schema=branches[0].schema, span=branches[0].span)
-
-
-def _computed(
-    node: plan.RelationalNode, expressions: Sequence[Expression], fields: tuple[Field, ...]
-) -> plan.Project:
-    return plan.Project(
-        input=node, expressions=tuple(expressions), schema=Schema(tuple(fields)), span=node.span
-    )
-
-
-def _columns(node: plan.RelationalNode) -> list[InputRef]:
-    return [InputRef(i, t) for i, t in enumerate(node.schema.types)]
-
-
-def _extras(node: plan.RelationalNode) -> list[InputRef]:
-    return _columns(node)[-2:]
-
-
-def _wider(schema: Schema) -> tuple[Field, ...]:
-    return (*schema.fields, *_EXTRA)
-
-
-def _number(value: int) -> Literal:
-    return Literal(value, _WHOLE)

@@ -126,7 +126,7 @@ class _Lifting:
             case plan.Sort():
                 hint = "number the rows with ROW_NUMBER() and filter by the number"
                 return refused("LIMIT is", node.span, hint)
-            case Iterate():
+            case Iterate() | plan.MutualIterate():
                 hint = "let the inner query read tables alone"
                 return refused("another recursive query over its own rows is", node.span, hint)
         return refused(*time_refusal(node))

@@ -250,7 +250,11 @@ class RowsOfRounds(Protocol):
 def _rows_of_rounds(spec: IterateSpec, context: OperatorContext) -> RowsOfRounds:
     if not spec.is_distinct:
         return EveryRow()
-    return RankedRows(context, is_exact=not spec.is_linear) if spec.has_rounds else NewRows(context)
+    return (
+        RankedRows(context, is_exact=not spec.is_linear)
+        if spec.has_rounds
+        else NewRows(context.output_schema, context)
+    )
 
 
 class EveryRow:
@@ -290,16 +294,20 @@ class NewRows:
     lazy_rounds = 0
     bytes = 0
 
-    def __init__(self, context: OperatorContext) -> None:
-        self._seen = context.state.add(KeyedTable("rows", _identities(context), [], context.state.scope))
+    def __init__(self, columns: Schema, context: OperatorContext, name: str = "rows") -> None:
+        self._seen = context.state.add(KeyedTable(name, _identities(columns), [], context.state.scope))
 
     def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
         assert batch is not None
-        slots, is_new = self._seen.get_or_create(identities(batch.columns))
-        self._seen.writing(np.unique(slots[is_new]))
-        new = batch if is_new.all() else batch.filter(pa.array(is_new))
+        new = self.new_of(batch)
         output.emit(new)
         return new
+
+    def new_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that there were not, each once."""
+        slots, is_new = self._seen.get_or_create(identities(batch.columns))
+        self._seen.writing(np.unique(slots[is_new]))
+        return batch if is_new.all() else batch.filter(pa.array(is_new))
 
     def emit(self, output: Output) -> None:
         return None
@@ -332,7 +340,9 @@ class RankedRows:
             )
         )
         self._rounds = NumberColumn(ROUND_COLUMN, pa.int64())
-        self._result = context.state.add(KeyedTable("result", _identities(context), [self._rounds], scope))
+        self._result = context.state.add(
+            KeyedTable("result", _identities(context.output_schema), [self._rounds], scope)
+        )
         self._memory = memory_in_force()
         # By key slot the round of the row and the row slot for it; by row slot whether the step has the row in that round.
         self._round: Array = np.empty(0, dtype=np.int64)
@@ -472,9 +482,9 @@ def emit_pieces(batch: pa.RecordBatch, output: Output) -> None:
         output.emit(batch.slice(start, PIECE_ROWS))
 
 
-def _identities(context: OperatorContext) -> pa.Schema:
+def _identities(columns: Schema) -> pa.Schema:
     """The columns of the rows, nested ones as the bytes by which they are found."""
-    schema = to_arrow_schema(context.output_schema)
+    schema = to_arrow_schema(columns)
     types = identity_types(schema)
     return pa.schema([field.with_type(t) for field, t in zip(schema, types, strict=True)])
 

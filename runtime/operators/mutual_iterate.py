@@ -17,6 +17,7 @@ from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.iterate import (
     WAIT_MS,
+    NewRows,
     PendingRounds,
     emit_pieces,
     endless,
@@ -44,23 +45,27 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
     State: that of the queries' operators, and for each query how often each row comes or goes in each turn.
     """
 
+    mode = ChangelogMode.RETRACT
+    columns_behind: tuple[Field, ...] = (_ROUND, _SIGN)
+    """What rows have within the queries."""
+
     def __init__(self, spec: MutualIterateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         self._count = len(spec.names)
-        rows = [Schema((*schema.fields, _ROUND, _SIGN)) for schema in spec.columns]
-        inputs = [(schema, ChangelogMode.RETRACT) for schema in rows]
+        rows = [Schema((*schema.fields, *self.columns_behind)) for schema in spec.columns]
+        inputs = [(schema, self.mode) for schema in rows]
         inputs += zip(context.input_schemas, context.input_modes, strict=True)
         self._readers: dict[int, list[int]] = defaultdict(list)
         for query, numbers in enumerate(spec.results):
             for number in numbers:
                 self._readers[number].append(query)
         self._chain = InnerChain(spec.operators, self._readers, context, inputs)
-        made = [Schema((*schema.fields, _SIGN)) for schema in spec.columns]
+        made = [Schema((*schema.fields, *self.columns_behind[1:])) for schema in spec.columns]
         self._pending = context.state.add(
-            PendingRounds([to_arrow_schema(schema, ChangelogMode.RETRACT) for schema in made])
+            PendingRounds([to_arrow_schema(schema, self.mode) for schema in made])
         )
-        self._rows = [RowsOfTurns(number, schema, context) for number, schema in enumerate(spec.columns)]
-        self._result = _Result(spec, context)
+        self._result = _Result(spec, context, self.mode)
+        self._declare()
         self._since_ms = 0
         self._rounds_max = spec.rounds_max or int(
             options.get(context.config, "sqlstream.recursion.max-rounds")
@@ -69,13 +74,17 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
         self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
         self._rows_min = int(options.get(context.config, "execution.batch-rows"))
 
+    def _declare(self) -> None:
+        columns = enumerate(self.spec.columns)
+        self._rows = [RowsOfTurns(number, schema, self.context) for number, schema in columns]
+
     # -- input -------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if not self._pending.rows:
             self._since_ms = self.context.now_ms()
         self._chain.feed(self._count + input_index, batch)
-        self._take()
+        self._take(0)
         if self._pending.rows >= self._rows_min:
             self.flush(output)
 
@@ -123,15 +132,15 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
             self._result.add(query, self._rows[query].columns(slots), counts)
         self._chain.feed(query, self._rows[query].changes(slots, counts))
         self._rows[query].forget()
-        self._take()
+        self._take(turn)
 
-    def _take(self) -> None:
-        """What the queries have made is theirs in their next turns."""
+    def _take(self, turn: int) -> None:
+        """What the queries have made of the rows of a turn is theirs in their next ones."""
         for number, batch in self._chain.take():
             for query in self._readers[number]:
-                self._append(query, batch)
+                self._append(query, batch, turn)
 
-    def _append(self, query: int, batch: pa.RecordBatch) -> None:
+    def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
         width = len(self.spec.columns[query])
         rounds = np.maximum((view_values(batch.column(width), np.int64) - query) // self._count + 1, 1)
         rows = batch.remove_column(width)
@@ -153,6 +162,48 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
             f'the recursive queries "{names}" still change after {self._rounds_max} rounds',
             hint="raise the limit of ERROR AT RECURSION LIMIT, or stop the queries by a WHERE or by UNION instead of UNION ALL",
         )
+
+
+class GrowingIterate(MutualIterate):
+    """Runs turns of rows that only come: a turn has those that its query has made since its last one.
+
+    State: that of the queries' operators, and the rows of each distinct query.
+    """
+
+    mode = ChangelogMode.INSERT_ONLY
+    columns_behind = ()
+
+    def _declare(self) -> None:
+        self._seen = [
+            NewRows(schema, self.context, f"rows{number + 1}") if is_distinct else None
+            for number, (schema, is_distinct) in enumerate(
+                zip(self.spec.columns, self.spec.is_distinct, strict=True)
+            )
+        ]
+
+    def _run(self, turn: int) -> None:
+        query = turn % self._count
+        rows = self._pending.take(turn)
+        assert rows is not None
+        seen = self._seen[query]
+        if seen is not None:
+            rows = seen.new_of(rows)
+        if not rows.num_rows:
+            return
+        if turn // self._count > self._rounds_max:
+            raise self._at_limit()
+        if query in self.spec.read:
+            self._result.add_rows(query, rows)
+        self._chain.feed(query, rows)
+        self._take(turn)
+
+    def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
+        round_ = max((turn - query) // self._count + 1, 1)
+        self._pending.append(round_ * self._count + query, batch)
+
+
+def make_mutual_iterate(spec: MutualIterateSpec, context: OperatorContext) -> MutualIterate:
+    return MutualIterate(spec, context) if spec.has_rounds else GrowingIterate(spec, context)
 
 
 class RowsOfTurns:
@@ -202,9 +253,10 @@ class RowsOfTurns:
 class _Result:
     """The changes of the queries that are read. State: none between two batches."""
 
-    def __init__(self, spec: MutualIterateSpec, context: OperatorContext) -> None:
+    def __init__(self, spec: MutualIterateSpec, context: OperatorContext, mode: ChangelogMode) -> None:
         self._spec = spec
-        self._schema = to_arrow_schema(context.output_schema, ChangelogMode.RETRACT)
+        self._has_kinds = not mode.is_insert_only
+        self._schema = to_arrow_schema(context.output_schema, mode)
         self._held: dict[int, list[pa.RecordBatch]] = {query: [] for query in spec.read}
         self._schemas = {
             query: to_arrow_schema(spec.columns[query], ChangelogMode.RETRACT) for query in spec.read
@@ -216,24 +268,30 @@ class _Result:
         rows = pa.RecordBatch.from_arrays([*columns, pa.array(kinds)], schema=self._schemas[query])
         if (np.abs(counts) != 1).any():
             rows = rows.take(pa.array(np.repeat(np.arange(len(counts)), np.abs(counts))))
+        self.add_rows(query, rows)
+
+    def add_rows(self, query: int, rows: pa.RecordBatch) -> None:
         self._held[query].append(rows)
         self.bytes += rows.nbytes
 
     def emit(self, output: Output) -> None:
         for query, batches in self._held.items():
             if batches:
-                changes = net_changes(pa.concat_batches(batches))
+                changes = pa.concat_batches(batches)
                 batches.clear()
+                if self._has_kinds:
+                    changes = net_changes(changes)
                 emit_pieces(self._widened(query, changes), output)
         self.bytes = 0
 
     def _widened(self, query: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-        *own, kinds = changes.columns
+        width = len(self._spec.columns[query])
+        own, kinds = changes.columns[:width], changes.columns[width:]
         if len(self._spec.read) == 1:
-            return pa.RecordBatch.from_arrays([*own, kinds], schema=self._schema)
+            return pa.RecordBatch.from_arrays(changes.columns, schema=self._schema)
         rows = changes.num_rows
         columns = [pa.array(np.full(rows, query, dtype=np.int32))]
         for each in self._spec.read:
             types = to_arrow_schema(self._spec.columns[each]).types
             columns += own if each == query else [pa.nulls(rows, t) for t in types]
-        return pa.RecordBatch.from_arrays([*columns, kinds], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*columns, *kinds], schema=self._schema)

@@ -113,6 +113,8 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     have the numbers from there on, each after what it reads. `results` are by query the numbers whose rows are its rows.
     Within the queries rows have two further columns: the turn from which on they are there (ROUND_COLUMN), and 1 or, for rows
     that are there no more, -1 (SIGN_COLUMN). Turn `len(names) * r + i` is that of query i in round r = 1, 2, ….
+    Without `has_rounds` rows only come, as those of the inputs do, and are made of rows that came: they have no more columns, and
+    those of a query `is_distinct` count once.
     After `rounds_max` rounds (0: the limit of the settings) the rows are those that there are then, or it is an error.
     The output is the rows of the queries `read`: see planner.relational.MutualIterate.
     """
@@ -124,10 +126,14 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     read: tuple[Count, ...]
     rounds_max: Count
     is_error: bool
+    has_rounds: bool = True
+    is_distinct: tuple[bool, ...] = ()
 
     def kept_state(self) -> str:
         inner = sorted({o.name for o in self.operators if o.spec.kept_state()})
         of_queries = f", the state of its queries ({', '.join(inner)})" if inner else ""
+        if not self.has_rounds:
+            return f"each distinct row{of_queries}; dropped: never"
         return f"how often each row comes and goes in each round{of_queries}; dropped: when it is retracted"
 
     def state_bound(self) -> StateBound:

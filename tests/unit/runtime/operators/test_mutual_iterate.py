@@ -17,6 +17,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.nodes import column_types, mutual_recursion
 from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.specs import MutualIterateSpec
 
 EVEN_ODD = """WITH MUTUALLY RECURSIVE
     even (a INT, b INT) AS (SELECT n, n FROM starts UNION SELECT a, d FROM odd JOIN edges ON b = s),
@@ -275,3 +276,20 @@ def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full()
     with pytest.raises(UserError, match="more than 1 MB") as caught:
         job.flush()
     assert caught.value.code == "SS5401"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "has_rounds"),
+    [
+        (EVEN_ODD, INSERT_ONLY, False),
+        (EVEN_ODD, RETRACT, True),
+        (SHORTEST, INSERT_ONLY, True),
+        (LEADING_ON["paths"], INSERT_ONLY, False),
+        (QUERIES["those left"], INSERT_ONLY, True),
+        (QUERIES["in a subquery"], INSERT_ONLY, False),
+        (LIMITED["three rounds"], INSERT_ONLY, True),
+    ],
+)
+def test_rounds_are_kept_only_where_they_matter(text: str, mode: ChangelogMode, has_rounds: bool) -> None:
+    (spec,) = (s for s in job_of(text, mode).specs if isinstance(s, MutualIterateSpec))
+    assert spec.has_rounds is has_rounds
