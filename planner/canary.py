@@ -102,6 +102,10 @@ def canary_job(old: JobGraph, new: JobGraph, comparison: JobGraph, codes: tuple[
     joined.share_sources()
     if old.python is not None and new.python is not None and old.python != new.python:
         raise UserError("SS5450", "the code of the functions in Python is another, and one job runs one")
+    files = {a.name: a.digest for a in old.artifacts}
+    for artifact in new.artifacts:
+        if files.get(artifact.name, artifact.digest) != artifact.digest:
+            raise UserError("SS5450", f'file "{artifact.name}" is another, and one job has one')
     return replace(
         new,
         python=new.python or old.python,

@@ -225,6 +225,34 @@ def test_the_statement_that_takes_over_goes_on_with_each_row_once_also_after_a_k
     assert set(changed) == {"old", "new"}
 
 
+def canary_of(server: RunningServer, job_id: str) -> str:
+    """The job of the canary, once a task of it runs."""
+    deadline_s = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline_s:
+        others = [id for id, status in server.statuses().items() if status == "RUNNING" and id != job_id]
+        if others and server.get(f"/jobs/{others[0]}")["status-counts"]["RUNNING"]:
+            return others[0]
+        time.sleep(0.05)
+    raise AssertionError(server.errors()[-3000:])
+
+
+def test_a_canary_that_is_cancelled_ends_and_leaves_the_job_and_no_savepoint(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        session, job_id = begun(server, tmp_path)
+        submitted = server.submit(session, f"CANARY JOB '{job_id}' WITH ('duration' = '1 h') AS {NEW}")
+        operation = submitted.json()["operationHandle"]
+        other = canary_of(server, job_id)
+        server.request("POST", f"/v3/sessions/{session}/operations/{operation}/cancel")
+        assert server.wait_for(other, "CANCELED") == "CANCELED"
+        assert server.statuses()[job_id] == "RUNNING"
+        deadline_s = time.monotonic() + WAIT_S
+        while list((tmp_path / "saved").rglob("*")):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
+        server.wait_for(job_id, "CANCELED")
+
+
 def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "data") as server:
         session, job_id = begun(server, tmp_path)
@@ -240,18 +268,12 @@ def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None
 
         thread = threading.Thread(target=compare)
         thread.start()
-        deadline_s = time.monotonic() + WAIT_S
-        while True:
-            others = [id for id, status in server.statuses().items() if status == "RUNNING" and id != job_id]
-            if others and server.get(f"/jobs/{others[0]}")["status-counts"]["RUNNING"]:
-                break
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
+        other = canary_of(server, job_id)
         for child in server.children():
             child.kill()
         thread.join(WAIT_S)
         (outcome,) = said
         assert isinstance(outcome, BaseException | SqlStreamError), outcome
         assert server.wait_for(job_id, "FINISHED") == "FINISHED"
-        assert server.statuses()[others[0]] == "FAILED"
+        assert server.statuses()[other] == "FAILED"
     assert written(tmp_path) == [(n, "old") for n in range(1, ROWS + 1)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from plan_harness import compile_script
 
 from sqlstream.errors import UserError
+from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph, written_tables
 from sqlstream.planner.canary import NEW_IDS, OF_KEYS, OF_ROWS, canary_job, doubled
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import foreseen_manifest
@@ -32,6 +34,22 @@ BOTH = "INSERT INTO a SELECT k, v FROM s WHERE v > 1 UNION ALL SELECT k, v FROM 
 def planned(sql: str, parallelism: int = 2) -> JobGraph:
     (plan,) = compile_script(f"{DDL}{sql};", {"parallelism.default": str(parallelism)})
     return plan.job_graph
+
+
+def with_file(graph: JobGraph, digit: str) -> JobGraph:
+    return replace(graph, artifacts=(Artifact("model.onnx", digit * 64, 1),))
+
+
+def test_one_job_has_one_file_of_a_name() -> None:
+    (compared,) = compile_script(COMPARED, {"parallelism.default": "1"})
+    same = canary_job(with_file(planned(SUM), "1"), with_file(planned(SUM), "1"), compared.job_graph, OF_KEYS)
+    assert [a.name for a in same.artifacts] == ["model.onnx"]
+    with pytest.raises(UserError) as refused:
+        canary_job(with_file(planned(SUM), "1"), with_file(planned(SUM), "2"), compared.job_graph, OF_KEYS)
+    assert (refused.value.code, refused.value.message) == (
+        "SS5450",
+        'file "model.onnx" is another, and one job has one',
+    )
 
 
 def joined(old: str, new: str) -> JobGraph:
