@@ -16,6 +16,7 @@ from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, Ve
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, Spec
 from sqlstream.specs.changelog_functions import ToChangelogSpec
+from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import STRING
 
 NEW_IDS = 1_000_000
@@ -89,7 +90,13 @@ def doubled(manifest: CheckpointManifest) -> CheckpointManifest:
     )
 
 
-def canary_job(old: JobGraph, new: JobGraph, comparison: JobGraph, codes: tuple[str | None, ...]) -> JobGraph:
+def canary_job(
+    old: JobGraph,
+    new: JobGraph,
+    comparison: JobGraph,
+    codes: tuple[str | None, ...],
+    connectors: Mapping[str, ConnectorDescriptor],
+) -> JobGraph:
     """`comparison` is a job of two sources, "old_rows" and "new_rows", which are fed by what the two statements would write; its
     ids begin behind those of both. UserError SS5451 when the statements read a table in ways that cannot be one."""
     joined = _Joined(
@@ -99,7 +106,7 @@ def canary_job(old: JobGraph, new: JobGraph, comparison: JobGraph, codes: tuple[
     for reader in joined.sources(2 * NEW_IDS, 3 * NEW_IDS):
         side = 0 if _table(reader) == "old_rows" else NEW_IDS
         joined.feed_rows(joined.cut_sink(side, side + NEW_IDS), reader, codes)
-    joined.share_sources()
+    joined.share_sources(connectors)
     if old.python is not None and new.python is not None and old.python != new.python:
         raise UserError("SS5450", "the code of the functions in Python is another, and one job runs one")
     files = {a.name: a.digest for a in old.artifacts}
@@ -190,7 +197,7 @@ class _Joined:
         self._vertices[vertex.id] = vertex
         return vertex
 
-    def share_sources(self) -> None:
+    def share_sources(self, connectors: Mapping[str, ConnectorDescriptor]) -> None:
         """Each table is read once: both statements see the same rows up to each place."""
         olds, news = self.sources(0, NEW_IDS), self.sources(NEW_IDS, 2 * NEW_IDS)
         for new in news:
@@ -202,13 +209,15 @@ class _Joined:
             if old is None:
                 raise UserError("SS5451", f'the job reads table "{_table(new)}" in another way')
             olds.remove(old)
-            self._share(old, new)
+            self._share(old, new, connectors)
 
-    def _share(self, old: ChainedOperator, new: ChainedOperator) -> None:
+    def _share(
+        self, old: ChainedOperator, new: ChainedOperator, connectors: Mapping[str, ConnectorDescriptor]
+    ) -> None:
         vertex = self._vertex_of(old.id)
         if self._vertex_of(new.id).parallelism != vertex.parallelism:
             raise UserError("SS5451", f'table "{_table(new)}" is read at another parallelism')
-        whole, spec = _union(old, new)
+        whole, spec = _union(old, new, connectors)
         id = hashlib.sha256(f"shared:{vertex.id}".encode()).hexdigest()[:32]
         source = replace(old, id=self._new_id(), uid=f"shared:{old.uid}", spec=spec, output_schema=whole)
         self._vertices[id] = replace(vertex, id=id, name=source.name, operators=(source,))
@@ -251,16 +260,25 @@ def _is_same_table(old: ChainedOperator, new: ChainedOperator) -> bool:
     return one == other and old.output_mode == new.output_mode
 
 
-def _union(old: ChainedOperator, new: ChainedOperator) -> tuple[Schema, Spec]:
-    """The columns that either reads, and what reads them."""
+def _union(
+    old: ChainedOperator, new: ChainedOperator, connectors: Mapping[str, ConnectorDescriptor]
+) -> tuple[Schema, Spec]:
+    """The columns that either reads, and what reads them. Filters with which a connector skips some of the rows that the plan
+    drops anyway are left out where they differ."""
     if old.spec == new.spec:
         return old.output_schema, old.spec
     assert isinstance(old.spec, SourceSpec)
     assert isinstance(new.spec, SourceSpec)
-    if old.spec.watermark is not None or old.spec.filters != new.spec.filters:
+    reading = connectors[old.spec.connector].reading
+    is_filtered = old.spec.filters != new.spec.filters
+    if old.spec.watermark is not None or (is_filtered and (reading.filters_exactly or reading.counts_rows)):
         raise UserError("SS5451", f'the statements read other parts of table "{_table(old)}"')
+    # The places of columns in filters are those of one statement.
+    filters = old.spec.filters if not is_filtered and old.spec.columns == new.spec.columns else ()
+    if reading.filters_exactly and filters != old.spec.filters:
+        raise UserError("SS5451", f'the statements read other columns of table "{_table(old)}"')
     more = tuple(c for c in new.spec.columns if c not in old.spec.columns)
     types: Mapping[str, Field] = {f.name: f for f in (*old.output_schema.fields, *new.output_schema.fields)}
     columns = (*old.spec.columns, *more)
     names = (*columns, *(f for f in old.output_schema.names if f not in columns))
-    return Schema(tuple(types[n] for n in names)), replace(old.spec, columns=columns)
+    return Schema(tuple(types[n] for n in names)), replace(old.spec, columns=columns, filters=filters)

@@ -207,7 +207,8 @@ def _canary_graph(
 ) -> JobGraph:
     """The job of both statements. What it goes on with is written into the savepoint, of which nobody else knows."""
     comparison = _comparison(sink, session)
-    graph = canary_job(old, new, comparison, OF_KEYS if sink.primary_key else OF_ROWS)
+    codes = OF_KEYS if sink.primary_key else OF_ROWS
+    graph = canary_job(old, new, comparison, codes, session.bind_context().connectors)
     files = checkpoint_files(saved.path, session.config)
     CheckpointDirectory(files, saved.path).store(doubled(saved.manifest))
     config = {key: value for key, value in new.config.items() if key != "execution.checkpointing.interval"}

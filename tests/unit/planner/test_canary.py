@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from plan_harness import compile_script
+from plan_harness import CONNECTORS, compile_script
 
 from sqlstream.errors import UserError
 from sqlstream.graph.artifacts import Artifact
@@ -18,6 +18,8 @@ DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT, name STRING, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'stream');
 CREATE TABLE d (k BIGINT, label STRING) WITH ('connector' = 'stream');
 CREATE TABLE a (k BIGINT, c BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
+CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'filtering');
+CREATE TABLE e (k BIGINT, v BIGINT) WITH ('connector' = 'exact');
 CREATE TABLE n (k STRING, c BIGINT) WITH ('connector' = 'blackhole');
 """
 COMPARED = """
@@ -42,10 +44,18 @@ def with_file(graph: JobGraph, digit: str) -> JobGraph:
 
 def test_one_job_has_one_file_of_a_name() -> None:
     (compared,) = compile_script(COMPARED, {"parallelism.default": "1"})
-    same = canary_job(with_file(planned(SUM), "1"), with_file(planned(SUM), "1"), compared.job_graph, OF_KEYS)
+    same = canary_job(
+        with_file(planned(SUM), "1"), with_file(planned(SUM), "1"), compared.job_graph, OF_KEYS, CONNECTORS
+    )
     assert [a.name for a in same.artifacts] == ["model.onnx"]
     with pytest.raises(UserError) as refused:
-        canary_job(with_file(planned(SUM), "1"), with_file(planned(SUM), "2"), compared.job_graph, OF_KEYS)
+        canary_job(
+            with_file(planned(SUM), "1"),
+            with_file(planned(SUM), "2"),
+            compared.job_graph,
+            OF_KEYS,
+            CONNECTORS,
+        )
     assert (refused.value.code, refused.value.message) == (
         "SS5450",
         'file "model.onnx" is another, and one job has one',
@@ -54,7 +64,7 @@ def test_one_job_has_one_file_of_a_name() -> None:
 
 def joined(old: str, new: str) -> JobGraph:
     (compared,) = compile_script(COMPARED, {"parallelism.default": "1"})
-    return canary_job(planned(old), planned(new), compared.job_graph, OF_KEYS)
+    return canary_job(planned(old), planned(new), compared.job_graph, OF_KEYS, CONNECTORS)
 
 
 def readers(graph: JobGraph) -> list[SourceSpec]:
@@ -133,5 +143,25 @@ def test_columns_that_either_statement_reads_are_read() -> None:
 def test_tables_that_are_read_in_two_ways_are_refused(old: str, new: JobGraph) -> None:
     (compared,) = compile_script(COMPARED, {"parallelism.default": "1"})
     with pytest.raises(UserError) as refused:
-        canary_job(planned(old), new, compared.job_graph, OF_ROWS)
+        canary_job(planned(old), new, compared.job_graph, OF_ROWS, CONNECTORS)
     assert refused.value.code == "SS5451"
+
+
+def test_filters_that_only_help_a_connector_are_left_out_where_they_differ() -> None:
+    old, new = (f"INSERT INTO a SELECT k, v FROM f WHERE v > {bound}" for bound in (1, 2))
+    assert [bool(spec.filters) for spec in readers(planned(old))] == [True]
+    (apart,) = readers(joined(old, new))
+    assert apart.filters == ()
+    (same,) = readers(joined(old, old))
+    assert same == readers(planned(old))[0]
+
+
+def test_filters_that_a_connector_applies_itself_cannot_differ() -> None:
+    old, new = (f"INSERT INTO a SELECT k, v FROM e WHERE v > {bound}" for bound in (1, 2))
+    assert joined(old, old)
+    with pytest.raises(UserError) as refused:
+        joined(old, new)
+    assert (refused.value.code, refused.value.message) == (
+        "SS5451",
+        'the statements read other parts of table "e"',
+    )
