@@ -422,7 +422,8 @@ class TaskOpening:
             from sqlstream.runtime.lookup.whole_table import WholeTable
             from sqlstream.runtime.operators.join.vector_search import VectorSearch
 
-            return VectorSearch(spec, context, WholeTable(spec.source, self._connector_context(chained)))
+            table = WholeTable(spec.source, self._connector_context(chained), self._context.pause_ms)
+            return VectorSearch(spec, context, table)
         read = connector(spec.source.connector)
         assert isinstance(read, LooksUp)
         keys = tuple(spec.source.columns[k] for k in spec.source_keys)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import skl2onnx
 from command_harness import TIMEOUT_S
 from http_harness import Asked, Reply, http_server
@@ -113,3 +115,31 @@ def test_checkpoints_do_not_wait_for_a_server_and_a_killed_job_asks_again_for_th
     assert texts_in(tmp_path / "out") == [(n, answer_to(f"text {n}")) for n in range(WAITING_ROWS)]
     # What was answered and committed before a kill is not asked again.
     assert WAITING_ROWS <= asked < 3 * WAITING_ROWS
+
+
+def test_a_killed_job_goes_on_to_search_the_vectors_of_its_table(tmp_path: Path) -> None:
+    vectors = pa.array([[float(i), 1.0] for i in range(7)], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": pa.array(range(7), pa.int64()), "v": vectors}), tmp_path / "docs.parquet")
+    rows = 900
+    search = "VECTOR_SEARCH(TABLE docs, DESCRIPTOR(v), ARRAY[1E0 * MOD(n, 7), 1E0], 1, MAP['metric', 'l2'])"
+    with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
+        session = server.open_session()
+        for statement in (
+            "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', "
+            f"'fields.n.start' = '1', 'fields.n.end' = '{rows}', 'rows-per-second' = '300')",
+            "CREATE TABLE docs (id BIGINT, v ARRAY<FLOAT>) WITH ('connector' = 'filesystem', "
+            f"'path' = '{tmp_path}/docs.parquet', 'format' = 'parquet')",
+            "CREATE TABLE out (n BIGINT, id DOUBLE) WITH ('connector' = 'filesystem', "
+            f"'path' = '{tmp_path}/out', 'format' = 'csv')",
+            "SET 'execution.checkpointing.interval' = '200 ms'",
+        ):
+            server.execute(session, statement)
+        insert = f"INSERT INTO out SELECT n, CAST(id AS DOUBLE) FROM numbers, LATERAL TABLE({search}) AS d (id, v, score)"
+        job_id = server.insert(session, insert)
+        wait_until(lambda: len(rows_in(tmp_path / "out")) > 100)
+        children = server.children()
+        server.signal(signal.SIGKILL)
+        psutil.wait_procs(children, TIMEOUT_S)
+        server.start()
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+    assert rows_in(tmp_path / "out") == [(n, n % 7) for n in range(1, rows + 1)]
