@@ -56,6 +56,11 @@ def begin(server: RunningServer, directory: Path, backfill: str, query: str = QU
     return server.insert(session, f"INSERT INTO out {query} WITH BACKFILL {backfill}")
 
 
+def histories(query: str, directory: Path) -> str:
+    found = f"numbers FROM '{directory}/history.parquet' HAND OVER AT n > {HISTORY}"
+    return f"{found}, doubled FROM '{directory}/old.parquet'" if "doubled" in query else found
+
+
 def check_table(directory: Path, query: str = QUERY) -> None:
     with duckdb.connect(f"{directory}/out.duckdb", read_only=True) as connection:
         found = connection.execute("SELECT * FROM t ORDER BY k").fetchall()
@@ -73,9 +78,7 @@ def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
     name: str, seed: int, kills: int, tmp_path: Path
 ) -> None:
     random_, query = random.Random(f"{name} {seed}"), QUERIES[name]
-    files = f"numbers FROM '{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
-    if "doubled" in query:
-        files += f", doubled FROM '{tmp_path}/old.parquet'"
+    files = histories(query, tmp_path)
     with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
         job_id = begin(server, tmp_path, files, query)
         server.wait_for(job_id, "RUNNING", "FINISHED")
@@ -94,13 +97,16 @@ def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
     check_table(tmp_path, query)
 
 
-def test_the_statement_goes_on_from_its_savepoint_without_reading_the_history_again(tmp_path: Path) -> None:
-    files = f"numbers FROM '{tmp_path}/history.parquet' HAND OVER AT n > {HISTORY}"
+# The groups behind their history, and the joined rows while it is read.
+@pytest.mark.parametrize(("name", "read"), [("groups", KEYS + 200), ("joined rows", 1_000)])
+def test_the_statement_goes_on_from_its_savepoint(name: str, read: int, tmp_path: Path) -> None:
+    query = QUERIES[name]
+    files = histories(query, tmp_path)
     with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
-        job_id = begin(server, tmp_path, files)
+        job_id = begin(server, tmp_path, files, query)
         server.wait_for(job_id, "RUNNING")
         deadline_s = time.monotonic() + TIMEOUT_S
-        while server.get(f"/jobs/{job_id}/totals")["total"].get("numRecordsRead", 0) < KEYS + 200:
+        while server.get(f"/jobs/{job_id}/totals")["total"].get("numRecordsRead", 0) < read:
             assert time.monotonic() < deadline_s, server.errors()
             time.sleep(0.05)
         stopped = sqlstream("stop", job_id[:8], "--server", server.gateway)
@@ -109,6 +115,6 @@ def test_the_statement_goes_on_from_its_savepoint_without_reading_the_history_ag
         session = server.open_session()
         server.execute(session, "SET 'execution.runtime-mode' = 'STREAMING'")
         server.execute(session, f"SET 'execution.state-recovery.path' = '{savepoint}'")
-        job_id = server.insert(session, f"INSERT INTO out {QUERY} WITH BACKFILL {files}")
+        job_id = server.insert(session, f"INSERT INTO out {query} WITH BACKFILL {files}")
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
-    check_table(tmp_path)
+    check_table(tmp_path, query)
