@@ -307,6 +307,10 @@ def split_rows(items: list[Any], ref: FunctionRef, made: LogicalType | None = No
     return columns
 
 
+_OF_NO_ROW = ("__init__", "open", "close")
+"""Methods that are called once for all rows."""
+
+
 def failed(ref: FunctionRef, error: BaseException, row: list[Any], method: str = "") -> UserError:
     """SS5130, to be raised, for an exception of the user's code, of whatever class."""
     raise_interrupt(error)
@@ -318,7 +322,12 @@ def failed(ref: FunctionRef, error: BaseException, row: list[Any], method: str =
         f"Python function {called} failed{arguments}: {type(error).__name__}{': ' if said else ''}{said}",
         detail=user_traceback(error),
         hint=install_hint(error)
-        or f"correct {ref.module}.{ref.attribute}, or keep such rows from it with WHERE or CASE",
+        or f"correct {ref.module}.{ref.attribute}"
+        + (
+            ", or what it is given"
+            if method in _OF_NO_ROW
+            else ", or keep such rows from it with WHERE or CASE"
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from sqlstream.client.gateway.kept_sessions import go_on, kept_session
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.statements.explain import explain_plan_of
 from sqlstream.effects import Permit, Right
+from sqlstream.errors import SqlStreamError
 from sqlstream.graph.artifacts import Artifact
 from sqlstream.models import MODEL_FILE
 from sqlstream.planner.dialect.parser import parse_statement
@@ -268,6 +269,15 @@ def test_what_a_class_does_wrong_is_said(
     found = refused(session, "SELECT total FROM ML_PREDICT(TABLE t, MODEL bad, DESCRIPTOR(x, y))")
     assert found[0] == code
     assert said in found[1]
+
+
+def test_a_failure_before_the_first_row_is_not_said_to_be_one_of_rows(
+    session: Session, directory: Path
+) -> None:
+    run(session, f"CREATE MODEL bad {COLUMNS} {python(directory, 'Wrong')}")
+    with pytest.raises(SqlStreamError, match=r"bad\.open failed: KeyError: 'what'") as caught:
+        run(session, "SELECT total FROM ML_PREDICT(TABLE t, MODEL bad, DESCRIPTOR(x, y))")
+    assert caught.value.hint == "correct model_classes.Wrong, or what it is given"
 
 
 ROWS = st.lists(
