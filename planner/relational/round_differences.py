@@ -193,11 +193,11 @@ class Differences:
         )
         rows = _computed(below, [*own, *filters, round_, sign], fields)
         always = plan.Values(
-            rows=((*[None] * len(own), *[False] * len(filters), 0, 1),), schema=rows.schema, span=node.span
+            rows=((*[None] * len(own), *[False] * len(filters)),), schema=Schema(fields[:-2]), span=node.span
         )
         calls = (msgspec.structs.replace(c, filter=len(own) + i) for i, c in enumerate(node.calls))
         counted = dataclasses.replace(node, calls=tuple(calls))
-        return self._grouped(counted, _union((rows, self._input_of(always))))
+        return self._grouped(counted, _union((rows, self.of_rounds(always))))
 
     def _of_partitions(self, node: plan.Rank | plan.Window) -> plan.RelationalNode:
         below = self._between(self.lift(node.input), node.partition_keys)
