@@ -17,8 +17,8 @@ from sqlstream.spi.lookup import FULL_ROWS_MAX_DEFAULT, MAX_RETRIES_DEFAULT
 _PRODUCTS_MAX = 1 << 24
 """Scores that are computed at once, of some rows with all vectors of the table."""
 _ROWS_MAX = 65_536
-_CANDIDATES_MORE = 16
-"""So many more than asked for are scored in DOUBLE where vectors are FLOAT, in which near ones may change places."""
+_VALUES_MAX = 1 << 22
+"""Values of vectors that are made DOUBLE at once, to be scored exactly."""
 
 
 class VectorSearch(Operator[VectorSearchSpec]):
@@ -115,33 +115,63 @@ class VectorTable:
     def nearest(self, queries: Array, top_k: int) -> tuple[Array, Array]:
         """For each of these vectors (float64[n, length]) the numbers of its nearest rows and their scores, the nearest first, of
         equal ones the first of the table; -1 where there are fewer."""
-        count, vectors = len(self.vectors), self.vectors
+        count = len(self.vectors)
         found = np.full((len(queries), top_k), -1, dtype=np.int64)
         scores = np.zeros((len(queries), top_k))
         if not count or not len(queries):
             return found, scores
-        rough = queries.astype(vectors.dtype) @ vectors.T
-        if self._metric is VectorMetric.COSINE:
-            rough /= np.sqrt(self._squares).astype(vectors.dtype)
-        elif self._metric is VectorMetric.L2:
-            rough = 2 * rough - self._squares.astype(vectors.dtype)
-        wanted = min(count, top_k + (_CANDIDATES_MORE if vectors.dtype == np.float32 else 0))
-        if wanted < count:
-            chosen = np.argpartition(rough, count - wanted, axis=1)[:, count - wanted :]
-            chosen.sort(axis=1)
-        else:
-            chosen = np.broadcast_to(np.arange(count), (len(queries), count))
         kept = min(top_k, count)
-        for row, (query, places) in enumerate(zip(queries, chosen, strict=True)):
+        rough = self._rough(queries)
+        least = np.partition(rough, count - kept, axis=1)[:, count - kept]
+        with np.errstate(invalid="ignore"):
+            # Whatever is no number is scored.
+            is_far = rough < (least - self._slack(queries))[:, None]
+        for row, query in enumerate(queries):
             # A loop over rows, of which each scores but few vectors.
+            if self._metric is VectorMetric.COSINE and not query.any():
+                continue
+            places = np.flatnonzero(~is_far[row])
             exact = self._scores(query, places)
             order = np.argsort(exact if self._metric is VectorMetric.L2 else -exact, kind="stable")[:kept]
             found[row, :kept], scores[row, :kept] = self._numbers[places[order]], exact[order]
-        if self._metric is VectorMetric.COSINE:
-            found[~np.any(queries != 0, axis=1)] = -1
         return found, scores
 
+    def _rough(self, queries: Array) -> Array:
+        """For each query and vector what is the greater the nearer it is: computed at once, as precise as the vectors are."""
+        vectors = self.vectors
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            rough: Array = queries.astype(vectors.dtype) @ vectors.T
+            if self._metric is VectorMetric.COSINE:
+                rough /= np.sqrt(self._squares).astype(vectors.dtype)
+            elif self._metric is VectorMetric.L2:
+                rough = 2 * rough - self._squares.astype(vectors.dtype)
+        return rough
+
+    def _slack(self, queries: Array) -> Array:
+        """By how much a vector that is among the nearest may be behind the last of these in `_rough`: twice the bound of the
+        rounding errors of products of vectors (Higham, Accuracy and Stability of Numerical Algorithms, 3.1)."""
+        info = np.finfo(self.vectors.dtype)
+        lengths, squares = np.sqrt((queries**2).sum(axis=1)), self._squares
+        longest, shortest = np.sqrt(squares.max()), np.sqrt(squares.min())
+        reach, least = lengths * longest, 1 + longest
+        if self._metric is VectorMetric.L2:
+            reach = (lengths + longest) ** 2
+        relative = reach
+        if self._metric is VectorMetric.COSINE:
+            relative, least = lengths, 1 + 1 / shortest
+        slack = 2 * (queries.shape[1] + 8) * (info.eps * relative + info.smallest_subnormal * least)
+        largest = np.maximum(np.maximum(lengths, longest), reach)
+        is_in_range = largest < info.max / 4
+        if self._metric is VectorMetric.COSINE:
+            is_in_range &= shortest > info.tiny
+        return np.where(is_in_range, slack, np.inf)
+
     def _scores(self, query: Array, places: Array) -> Array:
+        step = max(_VALUES_MAX // max(len(query), 1), 1)
+        parts = [self._scored(query, places[low : low + step]) for low in range(0, len(places), step)]
+        return np.concatenate(parts)
+
+    def _scored(self, query: Array, places: Array) -> Array:
         vectors = self.vectors[places].astype(np.float64)
         if self._metric is VectorMetric.L2:
             return np.sqrt(((vectors - query) ** 2).sum(axis=1))

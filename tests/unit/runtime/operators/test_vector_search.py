@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,10 @@ from lookup_harness import ListTable
 from operator_harness import Collected, ManualClock, Row, feed, finish, operator_context
 
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef, Literal
-from sqlstream.runtime.operators.join.vector_search import VectorSearch
+from sqlstream.runtime.operators.join.vector_search import VectorSearch, VectorTable
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import JoinKind, SourceSpec, VectorSearchSpec
 from sqlstream.specs.join import VectorMetric
@@ -158,6 +160,29 @@ def test_many_vectors_are_searched_as_numpy_does_it(metric: VectorMetric, elemen
     found = np.array([row[-1] for row in output.rows]).reshape(40, 10)
     taken = np.take_along_axis(scores, best, axis=1) if wanted is None else wanted
     np.testing.assert_allclose(found, taken, rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", list(VectorMetric))
+@pytest.mark.parametrize("element", [sql.FLOAT, sql.DOUBLE])
+@pytest.mark.parametrize(("offset", "width"), [(1_000.0, 0.01), (1e8, 1e-3), (1e20, 1e19), (1e-24, 1e-25)])
+def test_the_nearest_are_exact_where_vectors_differ_by_less_than_products_of_them_are_rounded(
+    metric: VectorMetric, element: sql.LogicalType, offset: float, width: float
+) -> None:
+    fate = np.random.default_rng(7)
+    given = offset + width * fate.standard_normal((2_000, 2))
+    vectors = pa.array(given.tolist(), to_arrow_type(sql.array(element)))
+    table = VectorTable(pa.record_batch({"v": vectors}), 0, metric, "docs")
+    queries = offset + width * fate.standard_normal((8, 2))
+    _, scores = table.nearest(queries, 5)
+    exact = table.vectors.astype(np.float64)
+    for query, found in zip(queries, scores, strict=True):
+        if metric is VectorMetric.L2:
+            wanted = np.sort(np.linalg.norm(exact - query, axis=1))[:5]
+        else:
+            lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(query)
+            products = exact @ query
+            wanted = -np.sort(-(products / lengths if metric is VectorMetric.COSINE else products))[:5]
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
 
 def test_a_table_is_read_once_or_again_when_it_is_due_and_only_its_rows_that_are_wanted() -> None:
