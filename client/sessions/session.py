@@ -9,7 +9,9 @@ from sqlstream.catalog import CatalogConflict, CatalogTable, PutObject
 from sqlstream.client.sessions.effects import changes_effects, job_effects
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, Text, literal_batches
 from sqlstream.client.sessions.planning import PlanningSession, check_table
+from sqlstream.client.sessions.submission import refuse_shared_weights
 from sqlstream.errors import ErrorsAt, ExternalError, UserError
+from sqlstream.models import WEIGHTS_PATH
 from sqlstream.spark import refuse_launch_key
 
 if TYPE_CHECKING:
@@ -189,6 +191,8 @@ class Session(PlanningSession):
             plan = self.compile_sinks((created.sink,), context, job_id)
             # Both, before the first of them happens.
             self.permit.require(changes_effects(created.result.changes) | job_effects(plan.job_graph))
+            at_path = next((o.value_span for o in statement.options if o.key == WEIGHTS_PATH), None)
+            refuse_shared_weights(plan.job_graph, self.cluster, at_path)
             try:
                 self._make(created.result, statement)
             except CatalogConflict:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from sqlstream import config as options
@@ -146,7 +147,8 @@ class _Digests:
             digest = self._kept.pop(before, None) if before else None
         size = before[2] if before else 0
         if digest is None:
-            digest, size = digest_of(stream, size_max, path)
+            with _reading(path):
+                digest, size = digest_of(stream, size_max, path)
         if size > size_max:
             raise too_large(path, size_max)
         if before and before == self._look(stream) and max(before[3:]) + self.SETTLED_NS < time.time_ns():
@@ -172,7 +174,8 @@ _DIGESTS = _Digests()
 def _send(artifact: Artifact, there: int, stream: object, cluster: ClusterClient, path: str) -> None:
     """ExternalError SS5089 for a file that changes meanwhile."""
     while there < artifact.size:
-        data = stream.read(PART_BYTES)  # type: ignore[attr-defined]
+        with _reading(path):
+            data = stream.read(PART_BYTES)  # type: ignore[attr-defined]
         if not data:
             raise ExternalError("SS5089", f'"{path}" has become shorter while it was sent')
         taken = cluster.add_artifact_part(artifact, there, data)
@@ -180,6 +183,17 @@ def _send(artifact: Artifact, there: int, stream: object, cluster: ClusterClient
             # Somebody else sends the same file: go on behind what is there.
             stream.seek(taken)  # type: ignore[attr-defined]
         there = taken
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """ExternalError SS5001 for a file that can be opened and not read, as some of /proc."""
+    from sqlstream.runtime.host.files import file_error
+
+    try:
+        yield
+    except OSError as error:
+        raise file_error("read", path, error) from error
 
 
 def _missing(name: str, path: str, hint: str) -> UserError:

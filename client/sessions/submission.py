@@ -13,7 +13,7 @@ from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.client.following.lost_rows import RejectedRowsPlace
 from sqlstream.client.sessions.outcomes import Job, LiteralJob, literal_batches
 from sqlstream.client.sessions.shipped_files import CACHED_FILES, shipped_files
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import Span, SqlStreamError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.options.checkpointing_options import is_at_least_once, takes_checkpoints
@@ -256,6 +256,31 @@ def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...
 LOOKED_AT_MAX = 100
 """How many of the cluster's newest jobs are looked at."""
 NAMED_MAX = 3
+
+
+def refuse_shared_weights(graph: JobGraph, cluster: ClusterClient, span: Span | None) -> None:
+    """UserError SS3533 for a training whose weights another job of the cluster would replace, and it those."""
+    own = {_weights_of(spec) for _, spec in written_tables(graph) if spec.connector == WEIGHTS}
+    for entry in cluster.jobs() if own else ():
+        if entry.status.is_terminal:
+            continue
+        try:
+            written = written_tables(cluster.job_graph(entry.job_id))
+        except SqlStreamError:
+            # It has been forgotten meanwhile, or is none of this user's.
+            continue
+        other = next((s for _, s in written if s.connector == WEIGHTS and _weights_of(s) in own), None)
+        if other is not None:
+            raise UserError(
+                "SS3533",
+                f'job {entry.job_id} publishes the weights of model "{other.table}" to this file',
+                span=span,
+                hint=f"name another file in 'weights.path', or stop that job first: STOP JOB '{entry.job_id}'",
+            )
+
+
+def _weights_of(spec: SinkSpec) -> str:
+    return os.path.realpath(spec.options["path"])
 
 
 def notes_of_followers(graph: JobGraph, path: str, cluster: ClusterClient) -> list[str]:

@@ -33,7 +33,7 @@ class TrainedModel:
         outputs = self._ref.outputs.fields
         if self._weights is None:
             return [pa.nulls(batch.num_rows, to_arrow_type(field.type)) for field in outputs]
-        x = np.column_stack([column.to_numpy().astype(np.float64) for column in batch.columns])
+        x = np.column_stack([column.cast(pa.float64(), safe=False).to_numpy() for column in batch.columns])
         return [
             pa.array(values).cast(to_arrow_type(field.type))
             for field, values in zip(outputs, self._outputs(x, self._weights), strict=False)

@@ -190,6 +190,7 @@ def test_models_are_made_shown_and_dropped_as_flink_has_it(session: Session, dir
         ("CREATE MODEL n {columns} WITH ('provider' = 'sagemaker')", "SS4004", "'sagemaker'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx')", "SS4005", "'provider' = 'onnx'"),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx', 'path' = 'nix')", "SS5088", "'nix'"),
+        ("CREATE MODEL n {columns} WITH ('provider' = 'onnx', 'path' = '/proc/self/mem')", "SS5001", ""),
         ("CREATE MODEL n {columns} WITH ('provider' = 'onnx', 'pth' = 'nix')", "SS4003", "'pth'"),
         ("ALTER MODEL m SET ('batch-size' = '0')", "SS4002", "'0'"),
         ("ALTER MODEL m RESET ('batch')", "SS4003", "'batch'"),

@@ -169,6 +169,32 @@ def test_weights_take_no_directory(session: Session, tmp_path: Path) -> None:
     assert found[:2] == ("SS3533", 'model "m" cannot be published: "w.json" is a directory')
 
 
+def test_two_running_jobs_publish_to_no_file_in_common(session: Session) -> None:
+    run(session, "CREATE TABLE e (a DOUBLE) WITH ('connector' = 'datagen')")
+    create = "CREATE MODEL {} WITH ('algorithm' = 'k-means', 'weights.path' = '{}') AS SELECT a FROM e"
+    job = session.execute(parse_statement(create.format("m", "w.json")))
+    assert isinstance(job, Job)
+    again = create.format("n", "./w.json")
+    code, message, underlined = refused(session, again)
+    assert (code, underlined) == ("SS3533", "'./w.json'")
+    assert message == f'job {job.id} publishes the weights of model "m" to this file'
+    assert run(session, "SHOW MODELS") == [("m",)]
+    job.cancel()
+    job.wait(60)
+    other = session.execute(parse_statement(again))
+    assert isinstance(other, Job)
+    other.cancel()
+    other.wait(60)
+
+
+def test_features_may_be_decimals_and_large_numbers(session: Session) -> None:
+    features = "INPUT (x DECIMAL(10, 2), z BIGINT) OUTPUT (y DOUBLE)"
+    run(session, f"CREATE MODEL m {features} WITH ({LINEAR}) AS SELECT x, z, y FROM t")
+    given = "SELECT CAST(1 AS DECIMAL(10, 2)) AS x, 9007199254740993 AS z"
+    [(predicted,)] = run(session, f"SELECT y FROM ML_PREDICT(TABLE ({given}), MODEL m, DESCRIPTOR(x, z))")
+    assert predicted is not None
+
+
 def test_in_batch_mode_a_model_is_trained_once(session: Session) -> None:
     run(
         session,
