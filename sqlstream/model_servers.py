@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -353,7 +354,7 @@ def default_of(text: str | None, outputs: Schema) -> Any:
         return text
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     values = value if wanted.root is TypeRoot.ARRAY else [value]
     element = wanted.element if wanted.root is TypeRoot.ARRAY else wanted
@@ -361,7 +362,9 @@ def default_of(text: str | None, outputs: Schema) -> Any:
         message = f'option "default-value" is no {wanted.with_nullable(True)}: "{text}"'
         hint = "write such as '-1', '[0.0, 0.0]' or 'null'"
         raise UserError("SS4002", message, option="default-value", hint=hint)
-    return value
+    if element is not None and element.root in _FLOATS:
+        values = [float(v) for v in values]
+    return values if wanted.root is TypeRoot.ARRAY else values[0]
 
 
 def _is_of(value: object, wanted: sql.LogicalType | None) -> bool:
@@ -371,7 +374,9 @@ def _is_of(value: object, wanted: sql.LogicalType | None) -> bool:
     if wanted.root is TypeRoot.BOOLEAN:
         return isinstance(value, bool)
     if wanted.root in _FLOATS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int):
+            return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+        return isinstance(value, float)
     bits = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INTEGER: 31}.get(wanted.root, 63)
     return isinstance(value, int) and not isinstance(value, bool) and -(2**bits) <= value < 2**bits
 

@@ -221,6 +221,7 @@ def test_a_model_with_other_tensors_is_told_apart(inputs: str, outputs: str, sai
         ("x FLOAT, y FLOAT", {"default_value": "1"}, "SS4002", "the model has 2"),
         ("x FLOAT", {"default_value": "one"}, "SS4002", "is no FLOAT"),
         ("x TINYINT", {"default_value": "128"}, "SS4002", "is no TINYINT"),
+        ("x FLOAT", {"default_value": "9" * 400}, "SS4002", "is no FLOAT"),
         ("x ARRAY<FLOAT>", {"default_value": "1"}, "SS4002", "is no ARRAY"),
     ],
 )
