@@ -205,18 +205,21 @@ class SliceAggregate(ClosingOperator):
     def _fire_slices(self, last_end: int, output: Output) -> None:
         """Emit and forget windows of one slice each, in the order in which they close. Slices of many rows are grouped alone:
         the table of the keys of each is small, and in the caches."""
-        together: list[SliceChunk] = []
+        chunks = self._log.take_chunks_until(last_end)
+        together: list[int] = []
         rows, latest = 0, WATERMARK_MIN
-        for chunk in sorted(self._log.take_chunks_until(last_end), key=lambda chunk: chunk.first_end):
+        for place in sorted(range(len(chunks)), key=lambda place: chunks[place].first_end):
+            chunk = chunks[place]
             if rows >= _ROWS_ALONE_MIN and chunk.first_end > latest:
-                self._fire_together(together, output)
+                self._fire_together([chunks[place] for place in sorted(together)], output)
                 together, rows = [], 0
-            together.append(chunk)
+            together.append(place)
             rows, latest = rows + chunk.rows, max(latest, chunk.last_end)
         if together:
-            self._fire_together(together, output)
+            self._fire_together([chunks[place] for place in sorted(together)], output)
 
     def _fire_together(self, chunks: list[SliceChunk], output: Output) -> None:
+        """`chunks` are in order of arrival, which calls such as LAST_VALUE follow."""
         columns = concat(chunks)
         ends = self._log.ends(columns)
         if not np.all(ends[:-1] <= ends[1:]):

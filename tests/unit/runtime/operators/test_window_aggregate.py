@@ -374,6 +374,15 @@ def test_distinct_and_ordered_calls_work_in_every_window_kind() -> None:
             assert run_operator(spec, operator_context([ROWS], result), cut(rows, cuts)).rows == rows_out
 
 
+def test_ordered_calls_see_the_order_of_arrival_where_later_batches_have_earlier_rows() -> None:
+    calls = (AggregateCall("LAST_VALUE", (1,), sql.BIGINT), AggregateCall("LISTAGG", (0,), sql.STRING))
+    result = Schema.of(("f", sql.BIGINT), ("l", sql.STRING), *BOUNDS)
+    spec = WindowAggregateSpec((), calls, TUMBLE, time_column=2)
+    batches = [[("a", 1, 12)], [("b", 2, 3), ("c", 3, 14)], [("d", 4, 21), ("e", 5, 2)]]
+    expected = [(5, "b,e", 0, 10, 9), (3, "a,c", 10, 20, 19), (4, "d", 20, 30, 29)]
+    assert run_operator(spec, operator_context([ROWS], result), batches).rows == expected
+
+
 def test_local_hands_on_when_a_window_can_close_and_keeps_its_partials_in_a_snapshot() -> None:
     accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
     partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
