@@ -108,8 +108,11 @@ class LatencyControl:
             said = _figure(subtask, subtask.vertex.operators[0].id, BATCH_LIMIT)
             return bool(said) and said != rows
         bounds = DEBLOATED in subtask.execution.metrics.task
+        # A task without channels, such as that of VALUES or of a history, bounds nothing, and its reports never say that it does.
+        has_channels = bool(subtask.vertex.operators[0].input_schemas)
         return (
             self._bounds_waits
+            and has_channels
             and subtask.execution.state is ExecutionState.RUNNING
             and bounds != is_debloating
         )

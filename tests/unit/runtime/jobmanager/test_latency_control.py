@@ -237,8 +237,8 @@ CREATE TABLE console (k BIGINT, c BIGINT) WITH ('connector' = 'print');
 """
 
 
-def planned(parallelism: int = 2, **settings: str) -> JobGraph:
-    statement = "INSERT INTO console SELECT k, count(*) FROM s GROUP BY k"
+def planned(parallelism: int = 2, source: str = "s", **settings: str) -> JobGraph:
+    statement = f"INSERT INTO console SELECT k, count(*) FROM {source} GROUP BY k"
     (plan,) = compile_script(DDL + statement, settings | {"parallelism.default": str(parallelism)})
     return replace(plan.job_graph, job_id="j1")
 
@@ -367,6 +367,16 @@ def test_tasks_are_told_when_waits_between_them_are_bounded_no_longer() -> None:
     while describe_job(job.master).latency.mode is LatencyMode.THROUGHPUT:  # type: ignore[union-attr]
         told = job.report_all(40.0, limits)
     assert [(m.rows, m.is_debloating) for m in told] == [(65_536, True)] * 2
+
+
+def test_tasks_without_channels_are_told_nothing_of_waits() -> None:
+    job = Running(planned(1, "(SELECT k FROM s UNION ALL SELECT * FROM (VALUES (1)) AS t (k))", **TARGET))
+    assert {len(s.vertex.operators[0].input_schemas) for s in job.master.graph.subtasks()} == {0, 1}
+    assert job.report_all(50.0, {0: 4096}, markers=0) == []
+    job.is_debloating = False
+    told = {m.execution_id for m in job.report_all(50.0, {0: 4096}, markers=0)}
+    reading = [s for s in job.master.graph.subtasks() if s.vertex.operators[0].input_schemas]
+    assert told == {subtask.execution.execution_id for subtask in reading}
 
 
 def test_waits_that_are_set_are_left() -> None:
