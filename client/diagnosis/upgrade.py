@@ -16,7 +16,22 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
 from sqlstream.runtime.jobmanager.checkpoints.lineage import Claim
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.state_claims import claims_of, unclaimed, without_state
-from sqlstream.specs import BackfillSpec, SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
+from sqlstream.specs import (
+    AggregatePhase,
+    BackfillSpec,
+    DeduplicateSpec,
+    GroupAggregateSpec,
+    JoinSpec,
+    RankSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    ValuesSpec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowKind,
+    WindowRankSpec,
+)
 
 IGNORES = "execution.state-recovery.ignore-unclaimed-state"
 TTL = "table.exec.state.ttl"
@@ -324,8 +339,19 @@ def _advice(empty: Iterable[ChainedOperator], pairs: Mapping[int, OperatorIdenti
         if differs == {"calls"}:
             beside = "in a statement set, an INSERT of its own for the new calls begins empty"
             found[f"{beside}, while the one of before keeps its state"] = None
-        names = {a.name for a in state.aspects}
-        if "calls" in names and "windows" not in names:
+        if _is_built_from_history(operator.spec):
             found["INSERT … WITH BACKFILL FROM a history of the table begins with the rows of before"] = None
         found["without the savepoint the statement begins with the first rows of its tables"] = None
     yield from found
+
+
+def _is_built_from_history(spec: Spec | None) -> bool:
+    """Whether WITH BACKFILL can build the state of such an operator."""
+    match spec:
+        case WindowAggregateSpec() if spec.window.kind is WindowKind.SESSION:
+            return False
+        case GroupAggregateSpec() | WindowAggregateSpec():
+            return spec.phase is AggregatePhase.GLOBAL
+        case RankSpec() | WindowRankSpec() | DeduplicateSpec() | JoinSpec():
+            return True
+    return False

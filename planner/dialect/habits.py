@@ -81,6 +81,7 @@ def hint_here(tokens: Tokens, expected: str) -> str:
         or _operator_hint(tokens)
         or _literal_hint(tokens, expected)
         or _target_hint(tokens, text, expected, previous)
+        or _backfill_hint(tokens, text, expected)
         or _hint("words before what is expected", f"{previous} then {expected}")
         or (_end_hint(tokens, text, two, previous) if expected.startswith(_ENDS) else "")
         or _place_hint(tokens, text, two, expected, previous)
@@ -101,6 +102,19 @@ def _target_hint(tokens: Tokens, text: str, expected: str, previous: str) -> str
         is_ignored = word(tokens.peek(1)) == "IGNORE"
         return "write INSERT INTO … ON CONFLICT DO NOTHING" if is_ignored else _hint("statements", "UPSERT")
     return "write SELECT * FROM …" if text == "FROM" and expected == "a query" else ""
+
+
+def _backfill_hint(tokens: Tokens, text: str, expected: str) -> str:
+    """The hint for WITH BACKFILL that is misspelled, or is not at the end of an INSERT."""
+    name: Token | None = None
+    if text == "WITH" and expected.startswith(_ENDS):
+        name = tokens.peek(1)
+    elif expected == '"AS"' and (first := _before(tokens, 2)) is not None and word(first) == "WITH":
+        name = _before(tokens, 1)
+    meant = "BACKFILL"
+    if name is None or not (word(name) == meant or did_you_mean(word(name), (meant,))):
+        return ""
+    return "write it at the end of an INSERT: INSERT INTO t SELECT … WITH BACKFILL FROM history"
 
 
 def _end_hint(tokens: Tokens, text: str, two: str, previous: str) -> str:

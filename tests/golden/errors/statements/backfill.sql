@@ -26,3 +26,6 @@ INSERT INTO keyed SELECT qty, COUNT(*) FROM TUMBLE(TABLE orders, DESCRIPTOR(ts),
 INSERT INTO keyed SELECT qty, COUNT(*) FROM TUMBLE(TABLE orders, DESCRIPTOR(p), INTERVAL '1' MINUTE) GROUP BY qty, window_start, window_end WITH BACKFILL FROM orders HAND OVER AT id > 5
 INSERT INTO keyed SELECT qty, COUNT(*) FROM SESSION(TABLE orders PARTITION BY qty, DESCRIPTOR(ts), INTERVAL '1' MINUTE) GROUP BY qty, window_start, window_end WITH BACKFILL FROM orders HAND OVER AT ts > TIMESTAMP '2026-01-01 00:00:00'
 INSERT INTO keyed SELECT qty, COUNT(*) FROM orders /*+ OPTIONS('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 s') */ GROUP BY qty WITH BACKFILL orders FROM orders
+INSERT INTO keyed SELECT qty, COUNT(*) FROM orders GROUP BY qty WITH BACKFIL FROM orders
+INSERT INTO keyed WITH BACKFIL FROM orders SELECT qty, COUNT(*) FROM orders GROUP BY qty
+SELECT qty, COUNT(*) FROM orders GROUP BY qty WITH BACKFILL FROM orders
