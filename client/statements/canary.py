@@ -19,8 +19,9 @@ from sqlstream.client.diagnosis.finding import seconds_text
 from sqlstream.client.diagnosis.upgrade import Upgrade, upgrade_of
 from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.effects import job_effects
-from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, known_job, stop_with_savepoint
+from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, stop_with_savepoint
 from sqlstream.client.statements.short_job import GIVEN_UP_CHECK_S, JobEnd
+from sqlstream.client.statements.upgrade import planned_job, running_job
 from sqlstream.client.verification.canary import Differences, comparing_query, differences_text
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.client.sessions.outcomes import Job, Text
     from sqlstream.client.sessions.planning import PlanningSession
-    from sqlstream.planner.dialect.statements import Canary, Insert, Option
+    from sqlstream.planner.dialect.statements import Canary, Option
     from sqlstream.runtime.net.results import JobResults
 
 RECOVERY, IGNORES = "execution.state-recovery.path", "execution.state-recovery.ignore-unclaimed-state"
@@ -70,10 +71,10 @@ def execute_canary(statement: Canary, session: PlanningSession) -> Text:
     from sqlstream.client.sessions.outcomes import Text
 
     chosen = canary_options(statement.options)
-    new = _planned(statement.target, session)
+    new = planned_job(statement.target, session, secrets.token_hex(16))
     session.permit.require(job_effects(new), statement.target.span)
     session.permit.require(Effects(jobs=frozenset({statement.job_id})), statement.id_span)
-    old = _running(statement, session)
+    old = running_job(statement.job_id, statement.id_span, session.cluster)
     sink = _common_sink(old, new, statement)
     directory = with_absolute_places(session.config).get(SAVEPOINT_DIRECTORY, "")
     with _saved(statement.job_id, directory, session) as saved:
@@ -85,14 +86,18 @@ def execute_canary(statement: Canary, session: PlanningSession) -> Text:
             graph = _canary_graph(old, new, sink, saved, session)
         time_zone = str(options_of.get(session.config, "table.local-time-zone"))
         differences = Differences(sink, time_zone)
-        read = _run(session, graph, differences, chosen.duration_ms, directory)
+        read, is_stopped = _run(session, graph, differences, chosen.duration_ms, directory)
     is_equal = differences.count <= chosen.differences_max
-    what = f"after {seconds_text(chosen.duration_ms)} on the same {read:,} rows"
+    lasted = f"after {seconds_text(chosen.duration_ms)} on the same" if is_stopped else "after all"
+    what = f"{lasted} {read:,} rows"
     lines = differences_text(differences, chosen.shown, what)
     if differences.count:
         lines += ["", *_reasons(found)]
     is_promoted = chosen.promote == ALWAYS or (chosen.promote == IF_EQUAL and is_equal)
-    if is_promoted:
+    if is_promoted and _has_ended(statement.job_id, session.cluster):
+        is_promoted = False
+        lines.append(f"not promoted: job {statement.job_id} has ended meanwhile")
+    elif is_promoted:
         lines.append(_promoted(statement, session, directory))
     elif chosen.promote != NEVER:
         lines.append(f"not promoted: job {statement.job_id} runs on as it is")
@@ -128,29 +133,6 @@ def _within(value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError
     return value
-
-
-def _planned(target: Insert, session: PlanningSession) -> JobGraph:
-    from sqlstream.planner.compile import CompiledPlan
-
-    plan = session.compile(target, job_id=secrets.token_hex(16))
-    if isinstance(plan, CompiledPlan):
-        return plan.job_graph
-    raise UserError("SS3541", "a batch statement goes on from no state", span=target.span)
-
-
-def _running(statement: Canary, session: PlanningSession) -> JobGraph:
-    status = known_job(statement.job_id, statement.id_span, session.cluster).status
-    graph = session.cluster.job_graph(statement.job_id)
-    if status.is_terminal or graph.is_batch:
-        is_what = "runs in batch" if graph.is_batch else f"is {status.value}"
-        raise UserError(
-            "SS3540",
-            f'job "{statement.job_id}" {is_what}, and has no state to go on with',
-            span=statement.id_span,
-            hint="name one that runs (SHOW JOBS)",
-        )
-    return graph
 
 
 def _common_sink(old: JobGraph, new: JobGraph, statement: Canary) -> SinkSpec:
@@ -253,8 +235,9 @@ def _comparison(sink: SinkSpec, session: PlanningSession) -> JobGraph:
 
 def _run(
     session: PlanningSession, graph: JobGraph, differences: Differences, duration_ms: int, directory: str
-) -> int:
-    """How many rows were read. JobError when the job fails or the statement is given up; the job is cancelled then."""
+) -> tuple[int, bool]:
+    """How many rows were read, and whether that ended with the duration, not with the tables. JobError when the job fails or the
+    statement is given up; the job is cancelled then."""
     job = session.submit_graph(graph)
     end = JobEnd()
     job.when_ended(end.tell)
@@ -274,7 +257,7 @@ def _run(
     if path:
         with contextlib.suppress(SqlStreamError):
             session.cluster.dispose_savepoint(path)
-    return int(job.metrics().total.get("numRecordsRead", 0))
+    return int(job.metrics().total.get("numRecordsRead", 0)), bool(path)
 
 
 def _followed(
@@ -296,20 +279,42 @@ def _followed(
             if not deadline_s and _runs(job.id, cluster):
                 deadline_s = now_s + duration_ms / 1000
             elif is_stopping and not path:
-                status = cluster.savepoint_status(job.id, trigger_id)
-                if status.error is not None:
-                    raise status.error.to_error()
-                path = status.path
+                with _unless_ended(job.id, cluster):
+                    path = _savepoint_of(job.id, trigger_id, cluster)
         if deadline_s and now_s >= deadline_s and not is_stopping:
             is_stopping = True
-            cluster.stop_with_savepoint(job.id, trigger_id, directory)
+            with _unless_ended(job.id, cluster):
+                cluster.stop_with_savepoint(job.id, trigger_id, directory)
         if batch is None and not rows.is_ended:
             is_ready = threading.Event()
             rows.when_ready(is_ready.set)
             is_ready.wait(GIVEN_UP_CHECK_S)
     if is_stopping and not path:
-        path = cluster.savepoint_status(job.id, trigger_id).path
+        with _unless_ended(job.id, cluster):
+            path = _savepoint_of(job.id, trigger_id, cluster)
     return path
+
+
+def _savepoint_of(job_id: str, trigger_id: str, cluster: ClusterClient) -> str:
+    """Empty while it is not complete."""
+    status = cluster.savepoint_status(job_id, trigger_id)
+    if status.error is not None:
+        raise status.error.to_error()
+    return status.path
+
+
+@contextlib.contextmanager
+def _unless_ended(job_id: str, cluster: ClusterClient) -> Iterator[None]:
+    """Drops the error of a savepoint for a job that has ended by itself: its tables have, and all rows are compared."""
+    try:
+        yield
+    except SqlStreamError:
+        if not _has_ended(job_id, cluster):
+            raise
+
+
+def _has_ended(job_id: str, cluster: ClusterClient) -> bool:
+    return cluster.status(job_id).status.is_terminal
 
 
 def _runs(job_id: str, cluster: ClusterClient) -> bool:

@@ -23,7 +23,7 @@ from sqlstream.client.diagnosis.upgrade import (
 )
 from sqlstream.client.following.progress import size_text
 from sqlstream.effects import Effects
-from sqlstream.errors import ErrorsAt, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint, load_checkpoint
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.checkpoint.places import absolute_place, check_place
@@ -31,6 +31,7 @@ from sqlstream.runtime.jobmanager.checkpoints.build_manifest import foreseen_man
 from sqlstream.terminal_text import shown_lines
 
 if TYPE_CHECKING:
+    from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.graph.job_graph import JobGraph
     from sqlstream.planner.dialect.statements import ExplainUpgrade, WritingStatement
@@ -42,7 +43,7 @@ def explain_upgrade(statement: ExplainUpgrade, session: PlanningSession) -> str:
     if statement.is_savepoint:
         span = statement.place_span
         session.permit.require(Effects(files=frozenset({statement.place})), span)
-        graph = _planned(statement.target, session)
+        graph = planned_job(statement.target, session)
         with ErrorsAt(span):
             return upgrade_text(_upgrade_from(statement.place, graph, session))
     return upgrade_text(_upgrade_of_job(statement, session))
@@ -50,7 +51,7 @@ def explain_upgrade(statement: ExplainUpgrade, session: PlanningSession) -> str:
 
 def upgrade_from_savepoint(path: str, statement: WritingStatement, session: PlanningSession) -> Upgrade:
     """What the statement would go on with of a savepoint or checkpoint."""
-    return _upgrade_from(path, _planned(statement, session), session)
+    return _upgrade_from(path, planned_job(statement, session), session)
 
 
 def _upgrade_from(path: str, graph: JobGraph, session: PlanningSession) -> Upgrade:
@@ -64,30 +65,38 @@ def _upgrade_from(path: str, graph: JobGraph, session: PlanningSession) -> Upgra
     return upgrade_of(saved, graph, f'savepoint "{saved.path}" of job "{saved.manifest.job_name}"', sizes)
 
 
-def _planned(statement: WritingStatement, session: PlanningSession) -> JobGraph:
+def planned_job(statement: WritingStatement, session: PlanningSession, job_id: str = "") -> JobGraph:
+    """What the statement would run. UserError SS3541 for one in batch."""
     from sqlstream.planner.compile import CompiledPlan
 
-    plan = session.compile(statement)
+    plan = session.compile(statement, job_id=job_id)
     if isinstance(plan, CompiledPlan):
         return plan.job_graph
     raise UserError("SS3541", "a batch statement goes on from no state", span=statement.span)
 
 
-def _upgrade_of_job(statement: ExplainUpgrade, session: PlanningSession) -> Upgrade:
+def running_job(job_id: str, span: Span, cluster: ClusterClient, instead: str = "") -> JobGraph:
+    """The graph of a job with a state to go on with. UserError SS3540 for one that has none; `instead` is what else can be
+    named."""
     from sqlstream.client.statements.jobs import known_job
 
-    cluster, job_id = session.cluster, statement.place
-    status = known_job(job_id, statement.place_span, cluster).status
-    before = cluster.job_graph(job_id)
-    if status.is_terminal or before.is_batch:
-        is_what = "runs in batch" if before.is_batch else f"is {status.value}"
+    status = known_job(job_id, span, cluster).status
+    graph = cluster.job_graph(job_id)
+    if status.is_terminal or graph.is_batch:
+        is_what = "runs in batch" if graph.is_batch else f"is {status.value}"
         raise UserError(
             "SS3540",
             f'job "{job_id}" {is_what}, and has no state to go on with',
-            span=statement.place_span,
-            hint="name one that runs (SHOW JOBS), or what it has left: FOR SAVEPOINT 'path'",
+            span=span,
+            hint=f"name one that runs (SHOW JOBS){instead}",
         )
-    graph = _planned(statement.target, session)
+    return graph
+
+
+def _upgrade_of_job(statement: ExplainUpgrade, session: PlanningSession) -> Upgrade:
+    cluster, job_id = session.cluster, statement.place
+    before = running_job(job_id, statement.place_span, cluster, ", or what it has left: FOR SAVEPOINT 'path'")
+    graph = planned_job(statement.target, session)
     # Asked first: then TaskManagers report fresh sizes.
     cluster.metrics(job_id)
     growth = cluster.details(job_id).state_growth

@@ -18,14 +18,16 @@ from sqlstream.specs import SinkSpec
 KEYS_HELD_MAX = 10_000
 """How many differing keys are held while the canary runs, of which the first are shown."""
 
-OLD_LAST, NEW_LAST = "old_op", "new_op"
+_NAN = float("nan")
+
 OLD_COUNT, NEW_COUNT = "old_count", "new_count"
 
 
 def comparing_query(sink: SinkSpec) -> str:
     """The query over the tables `old_rows` and `new_rows`, of changes with their kind `op`, whose rows are the differences.
 
-    With a primary key: the last change of each key on both sides, where they are not the same. Without: each row with how often
+    With a primary key: the last change of each key on both sides, where they are not the same; a key that both have deleted is,
+    whatever was in the row. Without: each row with how often
     either side has it, where that is not equal."""
     columns = [f"c{place}" for place in range(len(sink.schema))]
     if not sink.primary_key:
@@ -48,7 +50,8 @@ def comparing_query(sink: SinkSpec) -> str:
         for side in ("old", "new")
     )
     on = " AND ".join(f"old.{key} = new.{key}" for key in keys)
-    differ = " OR ".join(f"old.{name} IS DISTINCT FROM new.{name}" for name in names)
+    others = " OR ".join(f"old.{name} IS DISTINCT FROM new.{name}" for name in columns)
+    differ = f"old.op IS DISTINCT FROM new.op OR (old.op = 'I' AND ({others}))"
     return f"SELECT {selected} FROM {sides} ON {on} WHERE {differ}"
 
 
@@ -95,7 +98,8 @@ class Differences:
             self.causes[cause] += weight * rows
             if not self.causes[cause]:
                 del self.causes[cause]
-            if row in self._held or len(self._held) < KEYS_HELD_MAX:
+            # The end of a row that came while the place was used up is not held, either.
+            if row in self._held or (weight > 0 and len(self._held) < KEYS_HELD_MAX):
                 self._held[row] += weight
                 if not self._held[row]:
                     del self._held[row]
@@ -111,7 +115,8 @@ class Differences:
             )
         old, new = row[: width + 1], row[width + 1 :]
         if old[0] == new[0]:
-            names = [n for n, a, b in zip(self._schema.names, old[1:], new[1:], strict=True) if a != b]
+            values = zip(self._schema.names, old[1:], new[1:], strict=True)
+            names = [n for n, a, b in values if a is not b and a != b]
             return f"other values of {', '.join(names)}", 1
         if old[0] is None or new[0] is None:
             side, op = ("new", new[0]) if old[0] is None else ("old", old[0])
@@ -147,7 +152,9 @@ class Differences:
 
 
 def _hashable(column: pa.Array) -> list[Any]:
-    """Nested values as pairs of their own, which `_value` undoes."""
+    """Nested values as pairs of their own, which `_value` undoes; each NaN as the same one, which is itself in a tuple."""
+    if pa.types.is_floating(column.type):
+        return [v if v == v else _NAN for v in column.to_pylist()]
     if not pa.types.is_nested(column.type):
         return list(column.to_pylist())
     return [None if v is None else _Nested(v) for v in column.to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -10,7 +11,8 @@ from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.statements.canary import CanaryOptions, _common_sink, canary_options
-from sqlstream.client.verification.canary import Differences, differences_text
+from sqlstream.client.verification import canary
+from sqlstream.client.verification.canary import Differences, comparing_query, differences_text
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Canary, Option
@@ -80,6 +82,43 @@ def test_rows_without_a_key_count_as_often_as_one_side_has_them_more() -> None:
         "written by the new statement alone": 1,
     }
     assert "difference 2: written by the old statement alone (2 times)" in differences_text(found, 5, "")
+
+
+def test_keys_that_both_have_deleted_are_equal_whatever_was_in_their_rows() -> None:
+    with duckdb.connect() as database:
+        for table, rows in (
+            (
+                "old_rows",
+                "('I', 1, 5, 'a', 1), ('D', 1, 5, 'a', 2), ('I', 2, 5, NULL, 1), ('I', 3, 5, 'a', 1)",
+            ),
+            (
+                "new_rows",
+                "('I', 1, 6, 'a', 1), ('D', 1, 6, 'a', 2), ('I', 2, 5, NULL, 1), ('I', 3, 5, 'b', 1)",
+            ),
+        ):
+            database.sql(f"CREATE TABLE {table} AS SELECT * FROM (VALUES {rows}) AS t (op, c0, c1, c2, t)")
+        assert database.sql(comparing_query(KEYED)).fetchall() == [("I", 3, 5, "a", "I", 3, 5, "b")]
+
+
+def test_nan_is_one_value() -> None:
+    nan = float("nan")
+    schema = Schema.of(("k", sql.BIGINT), ("x", sql.DOUBLE), ("s", sql.STRING))
+    found = Differences(SinkSpec("t", "blackhole", {}, schema, primary_key=(0,)), "UTC")
+    row = ("I", 1, nan, "a", "I", 1, nan, "b")
+    found.add(changes((0, row)))
+    assert dict(found.causes) == {"other values of s": 1}
+    found.add(changes((3, row)))
+    assert list(found.shown(10)) == []
+
+
+def test_of_more_keys_than_are_held_those_that_are_shown_still_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(canary, "KEYS_HELD_MAX", 1)
+    found = Differences(KEYED, "UTC")
+    first, second = (("I", key, 5, "a", "I", key, 6, "a") for key in (1, 2))
+    found.add(changes((0, first), (0, second), (3, first), (3, second), (0, second)))
+    assert (found.count, [each.key["k"] for each in found.shown(10)]) == (1, ["2"])
 
 
 def option(key: str, value: str) -> Option:
