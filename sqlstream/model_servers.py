@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.secrets import masked
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.table_options import option, parse_options
+from sqlstream.spi.table_options import FRAMING_HEADERS, HEADER_NAME, option, parse_options
 from sqlstream.types import TypeRoot
 
 REQUESTS_PER_SECOND, TOKENS_PER_MINUTE = "limit.requests-per-second", "limit.tokens-per-minute"
@@ -307,7 +306,10 @@ _NUMBERS = frozenset(
         *(TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT),
     }
 )
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = FRAMING_HEADERS | {
+    *("accept-encoding", "content-encoding", "content-type", "host"),
+    "inference-header-content-length",
+}
 
 
 def check_triton(inputs: Schema, outputs: Schema, options: Mapping[str, str]) -> None:
@@ -325,7 +327,12 @@ def check_triton(inputs: Schema, outputs: Schema, options: Mapping[str, str]) ->
     for name, value in given.headers.items():
         key = "auth-token" if name == "authorization" and given.auth_token is not None else "custom-headers"
         check_header(key, value)
-        if _HEADER.fullmatch(name) is None or not value:
+        if name.lower() in _OWN_HEADERS:
+            message = (
+                f'option "custom-headers" cannot set "{name}": how a request is sent is up to the provider'
+            )
+            raise UserError("SS4002", message, option=key, hint="leave it out")
+        if HEADER_NAME.fullmatch(name) is None or not value:
             message = 'option "custom-headers" is a list of names and values'
             raise UserError("SS4002", message, option=key, hint="write 'X-Team:a,X-Cost-Centre:b'")
     if given.priority is not None and given.priority > 255:

@@ -84,6 +84,11 @@ class ModelServer:
         except (ExternalError, UserError) as error:
             raise self._named(error) from error
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether requests fail because their job has ended: no row may get anything else instead."""
+        return self._is_cancelled.is_set()
+
     def used(self, tokens: int, expected: int) -> None:
         """A request has used so many tokens."""
         if self._tokens is not None:

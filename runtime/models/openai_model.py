@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -22,10 +22,12 @@ logger = logging.getLogger(__name__)
 
 _CHARACTERS_OF_TOKEN = 4
 """What a token has about, in a text that nobody has counted."""
+_TOKENS_MAX = 1 << 31
+"""More than any request uses: a wait for the pace of so many would not end."""
 
 
 class _Usage(msgspec.Struct):
-    total_tokens: int = 0
+    total_tokens: Annotated[int, msgspec.Meta(le=_TOKENS_MAX)] = 0
 
 
 class _Message(msgspec.Struct):
@@ -86,7 +88,7 @@ class OpenAiModel:
             answer = self._server.ask(self._request(texts), expected)
             column, tokens = self._read(answer.body, len(texts))
         except (ExternalError, UserError) as error:
-            if not self._ignores:
+            if not self._ignores or self._server.is_cancelled:
                 raise
             logger.warning("%d rows get NULL: %s", len(texts), error.message)
             return Answered([pa.nulls(len(texts), self._output)], failed=len(texts))

@@ -103,7 +103,7 @@ class TritonModel:
         try:
             parts = [self._asked(part) for part in _even_parts(batch)]
         except (ExternalError, UserError) as error:
-            if self._options.default_value is None:
+            if self._options.default_value is None or self._server.is_cancelled:
                 raise
             logger.warning("%d rows get the default value: %s", batch.num_rows, error.message)
             return Answered(self._defaults(batch.num_rows), failed=batch.num_rows)

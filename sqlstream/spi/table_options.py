@@ -11,6 +11,7 @@ options = parse_options(NumbersOptions, spec.options)     # options.count is an 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +20,14 @@ from sqlstream.spi.connector import OptionDescriptor, OptionType
 Options = TypeVar("Options")
 
 _DESCRIPTOR = "option"
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What names of headers of HTTP consist of."""
+
+FRAMING_HEADERS = frozenset(
+    {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that say where a request ends, or what becomes of its connection: no option may set them."""
 
 
 def option(

@@ -18,12 +18,17 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS, CacheKind, LookupOptions
-from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.spi.table_options import (
+    FRAMING_HEADERS,
+    HEADER_NAME,
+    descriptors_of,
+    option,
+    parse_options,
+)
 
 EARLIER_PREFIX = "gid.connector."
 """Stands before `http.` in the options of the connector that Flink's has been made from."""
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STATUS = re.compile(r"(!?)([1-5])(\d\d|XX)", re.IGNORECASE)
 CERTIFICATE_OPTIONS = ("http.security.cert.server", "http.security.cert.client", "http.security.key.client")
 
@@ -334,23 +339,17 @@ def check_certificates(given: SharedOptions) -> None:
         )
 
 
-_FRAMING = frozenset(
-    {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
-)
-"""Headers that say where a request ends, or what becomes of its connection."""
-
-
 def check_headers(options: Mapping[str, str]) -> None:
     """UserError SS4002 for headers that no request can have."""
     for key, value in options.items():
         name = key.partition(".header.")[2]
         if ".header." not in key:
             continue
-        if not _HEADER_NAME.fullmatch(name):
+        if not HEADER_NAME.fullmatch(name):
             raise UserError(
                 "SS4002", f'option "{key}" names no header', option=key, hint="write such as 'X-Api-Key'"
             )
-        if name.lower() in _FRAMING:
+        if name.lower() in FRAMING_HEADERS:
             raise UserError(
                 "SS4002",
                 f'option "{key}" cannot be set: how a request is sent is up to the connector',

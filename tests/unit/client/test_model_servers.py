@@ -83,6 +83,7 @@ def slow(asked: Asked) -> Reply:
 
 
 BROKEN = Reply(b'{"choices": [')
+ENDLESS = Reply.json({"choices": [{"message": {"content": "a"}}], "usage": {"total_tokens": 1 << 63}})
 FEW = Reply.json({"data": [{"index": 0, "embedding": [1.0]}]})
 TWICE = Reply.json({"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]})
 SHORT = Reply.json({"data": [{"index": i, "embedding": [1.0]} for i in range(2)]})
@@ -98,6 +99,7 @@ NO_NUMBER = Reply.json({"data": [{"index": i, "embedding": ["a"]} for i in range
         (embeddings, Reply(b"no such model", 404), "SS5442", "answers POST with status 404"),
         (chat, BROKEN, "SS5443", "what is no answer of this protocol"),
         (chat, Reply.json({"choices": []}), "SS5443", "no choice"),
+        (chat, ENDLESS, "SS5443", "what is no answer of this protocol"),
         (chat, Reply.json({"choices": [{"message": {"content": 1}}]}), "SS5443", "Expected `str | null`"),
         (embeddings, FEW, "SS5443", "1 embeddings for 2 texts"),
         (embeddings, TWICE, "SS5443", "or others than asked"),

@@ -214,6 +214,7 @@ def test_a_model_with_other_tensors_is_told_apart(inputs: str, outputs: str, sai
         ("x FLOAT", {"priority": "256"}, "SS4002", "at most 255"),
         ("x FLOAT", {"compression": "zstd"}, "SS4002", "cannot be"),
         ("x FLOAT", {"custom_headers": "nothing"}, "SS4002", "names and values"),
+        ("x FLOAT", {"custom_headers": "Content-Length:5"}, "SS4002", "cannot set"),
         ("x FLOAT", {"custom_headers": "X A:b"}, "SS4002", "names and values"),
         ("x FLOAT", {"flatten_batch_dim": "true", "batch_size": "3"}, "SS4003", "no use"),
         ("x FLOAT", {"retry_max_backoff": "1 s"}, "SS4003", "no use"),

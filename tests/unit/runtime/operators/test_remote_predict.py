@@ -18,7 +18,7 @@ from operator_harness import Collected, Row, feed, operator_context, restore, sh
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.models import ModelRef
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.operators.remote_predict import RemotePredict
@@ -189,6 +189,23 @@ def test_the_task_takes_no_input_while_many_rows_wait_and_is_woken_by_answers() 
         assert output.elements[-2:] == [Watermark(7), WatermarkStatus(True)]
         assert (operator.has_room(), operator.is_settled(), operator.held_rows()) == (True, True, 0)
         operator.close()
+
+
+def test_rows_of_a_cancelled_task_get_no_null_for_an_answer_that_it_does_not_wait_for() -> None:
+    gate, woken, output = Gate(), threading.Semaphore(0), Collected()
+    with http_server(gate) as server:
+        ignoring = model_of(server, "chat/completions", error_handling_strategy="IGNORE")
+        operator = made(ignoring, wake=woken.release)
+        feed(operator, [[(0, "a")]], output)
+        assert gate.came.acquire(timeout=WAIT_S)
+        assert operator._model is not None
+        operator._model.abort()
+        assert woken.acquire(timeout=WAIT_S)
+        gate.may_pass.release()
+        with pytest.raises(ExternalError):
+            operator.on_processing_time(0, output)
+        operator.close()
+    assert output.rows == []
 
 
 def test_small_batches_go_into_one_request_while_the_server_is_busy() -> None:
