@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
 from sqlstream.runtime.connectors import connector
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
-from sqlstream.spi.lookup import too_many_rows
 
 _PAUSE_MS = 100
 
@@ -35,7 +35,7 @@ class WholeTable:
         raise AssertionError("a whole table has no keys")
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        """All rows. UserError SS5064 for more than `rows_max`."""
+        """All rows. UserError SS5446 for more than `rows_max`, and for more than a column in memory holds."""
         reader = connector(self._spec.connector).source(self._spec, self._context, None)
         parts, rows = [], 0
         try:
@@ -46,15 +46,11 @@ class WholeTable:
                 self._pause_ms(0)
                 rows += polled.num_rows
                 if rows > rows_max:
-                    raise too_many_rows(self._spec.table, rows_max)
+                    raise _too_large(self._spec.table, f"{rows_max} rows")
                 parts.append(pa.RecordBatch.from_arrays(polled.columns, schema=self._schema))
         finally:
             reader.close()
-        if not parts:
-            return pa.RecordBatch.from_arrays(
-                [pa.nulls(0, f.type) for f in self._schema], schema=self._schema
-            )
-        return pa.concat_batches(parts)
+        return one_batch(parts, self._schema, self._spec.table)
 
     def _wait_ms(self, reader: SourceReader) -> int:
         """Until the reader may have something."""
@@ -63,3 +59,18 @@ class WholeTable:
 
     def close(self) -> None:
         return None
+
+
+def one_batch(parts: list[pa.RecordBatch], schema: pa.Schema, table: str) -> pa.RecordBatch:
+    """The rows of all parts. UserError SS5446."""
+    if not parts:
+        return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+    try:
+        return pa.concat_batches(parts)
+    except pa.ArrowInvalid as error:
+        # Values of ARRAYs and bytes of texts are counted in 32 bits.
+        raise _too_large(table, f"{2**31 - 1} values or bytes in one column") from error
+
+
+def _too_large(table: str, most: str) -> UserError:
+    return UserError("SS5446", f'table "{table}" is read into memory and has more than {most}')
