@@ -108,11 +108,17 @@ class TableOfFiles:
         return f"CREATE TEMPORARY TABLE {path_text(self.name)} ({', '.join(parts)}) WITH ({options})"
 
     def fitted(self, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-        """The rows in the types of the table. DataError where they do not fit."""
+        """The rows in the types of the table. DataError where they do not fit, and for columns that would be lost."""
         _check_batch(batch)
+        names = [name for name, _ in self.columns]
+        if more := [name for name in batch.schema.names if name not in names]:
+            raise DataError(
+                f"a batch does not fit the table, which has no columns {', '.join(more)}",
+                hint=f"leave them out: batch.select({names})",
+            )
         try:
             rows = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-            return rows.select([name for name, _ in self.columns]).cast(self.schema)
+            return rows.select(names).cast(self.schema)
         except (
             pa.ArrowInvalid,
             pa.ArrowNotImplementedError,

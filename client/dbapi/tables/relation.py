@@ -25,7 +25,7 @@ from sqlstream.client.dbapi.tables.query import (
     Side,
     WindowedTable,
 )
-from sqlstream.client.dbapi.tables.text import Writer, path_text
+from sqlstream.client.dbapi.tables.text import Writer, path_text, two_connections
 
 if TYPE_CHECKING:
     from sqlstream.client.dbapi.connection import Connection, Cursor
@@ -58,19 +58,15 @@ class Relation:
     __iter__ = None
 
     def _refuse_foreign(self, *others: Relation) -> None:
-        """ProgrammingError SS3447 for tables of another connection, whose names mean other tables here."""
-        for other in others:
-            if other._connection is not self._connection:
-                raise ProgrammingError(
-                    "the tables are of two connections",
-                    code="SS3447",
-                    hint="make both of one connection; from_batches(other.arrow()) brings rows to this one",
-                )
+        """ProgrammingError SS3447 for tables of another connection. Those of expressions are refused as the SQL is written."""
+        if any(other._connection is not self._connection for other in others):
+            raise two_connections()
 
     # -- the SQL -----------------------------------------------------------------------------------
 
     def write(self, writer: Writer, names: Names | None = None, *, is_operand: bool = False) -> None:
         """Add the query in parentheses, as a subquery; `is_operand`: of a set operation, where a plain SELECT needs none."""
+        writer.read_from(self._connection)
         body, outer = self._body, names if isinstance(names, Scope) else None
         if (
             is_operand
@@ -88,6 +84,7 @@ class Relation:
         writer.add(")")
 
     def _write(self, writer: Writer) -> None:
+        writer.read_from(self._connection)
         self._body.write(writer)
 
     def _statement(self, prefix: str = "") -> PlacedText:

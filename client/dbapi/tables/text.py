@@ -24,13 +24,20 @@ _UNITS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND
 
 
 class Writer:
-    """Collects a statement. State: its text so far, its marks, and how deep in subqueries it is."""
+    """Collects a statement. State: its text so far, its marks, how deep in subqueries it is, and whose tables it reads."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._marks: list[tuple[int, int, Place]] = []
         self._depth = 0
+        self._connection: object = None
         self.length = 0
+
+    def read_from(self, connection: object) -> None:
+        """A table of this connection follows. ProgrammingError SS3447 behind one of another."""
+        if self._connection not in (None, connection):
+            raise two_connections()
+        self._connection = connection
 
     def add(self, text: str) -> None:
         self._parts.append(text)
@@ -52,6 +59,15 @@ class Writer:
         made = PlacedText("".join(self._parts))
         made.marks = tuple(self._marks)
         return made
+
+
+def two_connections() -> ProgrammingError:
+    """For tables of another connection, whose names mean other tables here."""
+    return ProgrammingError(
+        "the tables are of two connections",
+        code="SS3447",
+        hint="make both of one connection; from_batches(other.arrow()) brings rows to this one",
+    )
 
 
 def quoted(name: str) -> str:

@@ -181,9 +181,24 @@ def test_tables_of_two_connections_do_not_meet(bid: Table) -> None:
             lambda: bid.union(there),
             lambda: bid.join(there, "auction"),
             lambda: bid.iterate(lambda _: there),
+            lambda: bid.filter(bid.auction.is_in(there.select("auction"))).to_sql(),
+            lambda: bid.filter(sqlstream.exists(there)).to_sql(),
+            lambda: bid.select(sqlstream.scalar(there.agg(n=f.count()))).to_sql(),
         ):
             with pytest.raises(sqlstream.ProgrammingError, match="of two connections"):
                 make()
+
+
+def test_columns_that_a_table_of_batches_has_not_are_named(connection: Connection, tmp_path: Path) -> None:
+    feed = connection.feed("narrow", pa.schema([("n", pa.int64())]), directory=str(tmp_path / "feed"))
+    wide = pa.record_batch({"n": [1], "more": [2], "most": [3]})
+    for make in (
+        lambda: feed.write(wide),
+        lambda: connection.from_batches([wide.select(["n"]), wide], directory=str(tmp_path / "batches")),
+    ):
+        with pytest.raises(sqlstream.DataError, match="does not fit the table, which has no columns more, most") as refused:
+            make()
+        assert "hint: leave them out: batch.select(['n'])" in str(refused.value)
 
 
 def test_writers_of_one_feed_lose_no_rows(connection: Connection, tmp_path: Path) -> None:
