@@ -33,7 +33,8 @@ def with_latency_target(job: JobGraph) -> JobGraph:
     """With the settings that follow from the target of a streaming job; those that were given stay as they are."""
     if not target_ms_of(job.config) or job.is_batch:
         return job
-    free = [choice for choice in choices(job.config, exchanges(job)) if choice[0] not in job.config]
+    found = choices(job.config, exchanges(job), has_tasks_apart=bool(job.edges))
+    free = [choice for choice in found if choice[0] not in job.config]
     return replace(
         job,
         config=job.config | {key: value for key, value, _ in free},
@@ -47,8 +48,9 @@ def target_ms_of(config: Mapping[str, str]) -> int:
     return 0 if options.get(config, "execution.runtime-mode") == "BATCH" else target_ms
 
 
-def choices(config: Mapping[str, str], exchanges: int) -> Iterator[Choice]:
-    """What a job of so many exchanges between a source and a sink begins with. A pure function."""
+def choices(config: Mapping[str, str], exchanges: int, *, has_tasks_apart: bool = True) -> Iterator[Choice]:
+    """What a job of so many exchanges between a source and a sink begins with. Without tasks apart it has none of them before it
+    is rescaled. A pure function."""
     target_ms = target_ms_of(config)
     rows = first_batch_rows(target_ms)
     yield (
@@ -66,6 +68,7 @@ def choices(config: Mapping[str, str], exchanges: int) -> Iterator[Choice]:
         return
     waits_ms = max(1, target_ms // 2 // exchanges)
     between = "the only exchange" if exchanges == 1 else f"each of {exchanges} exchanges"
+    between += "" if has_tasks_apart else " that the job has with more subtasks"
     yield DEBLOATING, "true", "no more may wait between tasks than they take in time"
     yield f"{_DEBLOAT}.target", f"{waits_ms} ms", f"half of the target may be spent in {between}"
     yield (

@@ -287,6 +287,13 @@ def test_several_exchanges_share_what_may_wait() -> None:
     assert exchanges(planned(1)) == exchanges(planned(4)) == 1
 
 
+def test_exchanges_that_a_job_would_have_with_more_subtasks_are_told_as_such() -> None:
+    key = "taskmanager.network.memory.buffer-debloat.target"
+    apart, alone = planned(2, **TARGET).chosen[key], planned(1, **TARGET).chosen[key]
+    assert apart == "half of the target may be spent in the only exchange"
+    assert alone == f"{apart} that the job has with more subtasks"
+
+
 def test_a_job_of_checkpoints_that_block_nobody_has_no_choice_of_alignment() -> None:
     for settings in ({}, {**ALIGNMENT, "execution.checkpointing.mode": "AT_LEAST_ONCE"}):
         assert not any("checkpointing" in key for key, _, _ in choices({**TARGET, **settings}, 1))
