@@ -183,11 +183,16 @@ class Join(Operator[JoinSpec]):
 
     def _append(self, rows: pa.RecordBatch, side: int) -> None:
         kept = self._matchable(rows, side)
-        self._sides[side].append(rows if kept is None else take_batch(rows, kept.astype(np.int32)))
+        if kept is None:
+            self._sides[side].append(rows)
+        elif len(kept):
+            self._sides[side].append(take_batch(rows, kept.astype(np.int32)))
 
     def _keep(self, rows: pa.RecordBatch, signs: Array, matches: Array, side: int) -> None:
         kept = self._matchable(rows, side)
         if kept is not None:
+            if not len(kept):
+                return
             rows, signs, matches = rows.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
         if gone := self._sides[side].apply(rows, signs, matches):
             self.context.count(of_side(RETRACTED, side), gone)

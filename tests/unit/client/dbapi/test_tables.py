@@ -196,7 +196,9 @@ def test_columns_that_a_table_of_batches_has_not_are_named(connection: Connectio
         lambda: feed.write(wide),
         lambda: connection.from_batches([wide.select(["n"]), wide], directory=str(tmp_path / "batches")),
     ):
-        with pytest.raises(sqlstream.DataError, match="does not fit the table, which has no columns more, most") as refused:
+        with pytest.raises(
+            sqlstream.DataError, match="does not fit the table, which has no columns more, most"
+        ) as refused:
             make()
         assert "hint: leave them out: batch.select(['n'])" in str(refused.value)
 
