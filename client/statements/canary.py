@@ -167,17 +167,20 @@ def _saved(job_id: str, directory: str, session: PlanningSession) -> Iterator[St
     """A savepoint of the job, which runs on; it is removed behind."""
     cluster, trigger_id = session.cluster, secrets.token_hex(16)
     cluster.trigger_savepoint(job_id, trigger_id, directory)
-    path = _awaited_savepoint(cluster, job_id, trigger_id)
+    path = ""
     try:
+        path = _awaited_savepoint(cluster, job_id, trigger_id)
         yield load_checkpoint(checkpoint_files(path, session.config), path)
     finally:
         with contextlib.suppress(SqlStreamError):
-            cluster.dispose_savepoint(path)
+            # Who gives up while it is taken waits for it, as it would stay.
+            cluster.dispose_savepoint(path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False))
 
 
-def _awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str) -> str:
+def _awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str, *, gives_up: bool = True) -> str:
     while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
-        check_not_given_up()
+        if gives_up:
+            check_not_given_up()
         time.sleep(GIVEN_UP_CHECK_S)
     if status.error is not None:
         raise status.error.to_error()

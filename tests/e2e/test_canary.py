@@ -16,6 +16,7 @@ from server_harness import RunningServer
 
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements import canary as canary_statement
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_statements
@@ -136,6 +137,28 @@ def test_rows_that_one_statement_alone_writes_are_counted_exactly(session: Sessi
     shown = [int(n) for n in re.findall(r"\| old \| (\d+) +\|", answer.text)]
     assert len(shown) == min(differ, 1000)
     assert {n % 6 for n in shown} == {3}
+
+
+def test_a_canary_that_is_given_up_while_its_savepoint_is_taken_leaves_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given_up() -> None:
+        raise KeyboardInterrupt
+
+    job = started(session, TOTALS)
+    monkeypatch.setattr(canary_statement, "check_not_given_up", given_up)
+    with pytest.raises(KeyboardInterrupt):
+        canary(session, job, TOTALS)
+    # One that follows is complete when the first one is, or is gone.
+    session.cluster.trigger_savepoint(job.id, "following")
+    deadline_s = time.monotonic() + WAIT_S
+    while not (status := session.cluster.savepoint_status(job.id, "following")).is_done:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    left = [str(path.parent) for path in Path(status.path).parent.glob("*/_metadata")]
+    session.cluster.dispose_savepoint(status.path)
+    ended(session, job)
+    assert left == [status.path]
 
 
 def test_what_cannot_be_compared_is_refused_and_the_job_runs_on(session: Session) -> None:
