@@ -42,7 +42,7 @@ def time_refusal(node: plan.RelationalNode) -> tuple[str, Span | None, str]:
         case plan.LookupJoin() | plan.TemporalJoin() | plan.SnapshotJoin():
             hint = "join a table that the job reads as a whole, without FOR SYSTEM_TIME AS OF"
             return "a join with the rows of one moment is", node.span, hint
-        case plan.GraphFunction() | plan.ProcessTable() | plan.ModelPredict():
+        case plan.GraphFunction() | plan.ProcessTable() | plan.ModelPredict() | plan.VectorSearch():
             hint = "call it for tables, or for the result of the recursive query"
             return "a table function over its rows is", node.span, hint
     hint = "use it in what the recursive query reads, or over its result"
@@ -83,6 +83,8 @@ class _Lifting:
         self._has_rounds = has_rounds
         self._input_of = input_of
         self._lifted: dict[int, plan.RelationalNode] = {}
+        # A node that was made for the lifting alone would leave its id to another one.
+        self._kept: list[plan.RelationalNode] = []
 
     def reads(self, node: plan.RelationalNode) -> bool:
         return self._level in free_levels(node)
@@ -90,6 +92,7 @@ class _Lifting:
     def lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
         if id(node) not in self._lifted:
             self._lifted[id(node)] = self._lift(node)
+            self._kept.append(node)
         return self._lifted[id(node)]
 
     def _lift(self, node: plan.RelationalNode) -> plan.RelationalNode:

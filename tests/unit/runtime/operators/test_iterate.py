@@ -36,6 +36,10 @@ CIRCULAR = {
         SELECT * FROM r""",
     "in a subquery": """WITH RECURSIVE r (n) AS (
         SELECT n FROM starts UNION SELECT d FROM edges WHERE s IN (SELECT n FROM r) AND w > 1) SELECT * FROM r""",
+    "in several subqueries": """WITH RECURSIVE r (n) AS (
+        SELECT n FROM starts UNION /*(*/ SELECT d FROM edges WHERE s IN (SELECT n + 1 FROM r)
+        UNION SELECT n FROM starts WHERE n IN (SELECT n FROM r)
+        UNION SELECT s FROM edges WHERE d IN (SELECT n - 1 FROM r) AND w > 1 /*)*/) SELECT * FROM r""",
     "without another way": """WITH RECURSIVE r (n) AS (
         SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s
         WHERE NOT EXISTS (SELECT 1 FROM starts t WHERE t.n = d + 1)) SELECT * FROM r""",
