@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.messages.ledger import DONE, FILTERED
+from sqlstream.models import K_MEANS
 from sqlstream.runtime.models.training import Array, training_of
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
@@ -64,7 +65,9 @@ class TrainModel(Operator[TrainModelSpec]):
             raise UserError(
                 "SS3530",
                 f'the training of model "{self.spec.model}" has left the range of numbers after {learner.rows} rows',
-                hint="lower 'learning-rate', or leave 'standardize' at 'true'",
+                hint="divide large columns in the query: squares of distances must be numbers of DOUBLE"
+                if self.spec.algorithm == K_MEANS
+                else "lower 'learning-rate', or leave 'standardize' at 'true'",
             )
         learner.version += 1
         learner.published = learner.batches

@@ -256,4 +256,10 @@ def test_weights_that_are_no_numbers_are_never_published() -> None:
         run_operator(
             diverging, operator_context([schema_of(label)], PUBLISHED), [batch(schema_of(label), rows)]
         )
-    assert raised.value.code == "SS3530"
+    assert (raised.value.code, "learning-rate" in raised.value.hint) == ("SS3530", True)
+    clusters = spec(K_MEANS, clusters=2, mini_batch_size=2)
+    features = schema_of(None)
+    far = [tuple(x for _ in features.names) for x in (-1e300, 1e300, 1e299)]
+    with pytest.raises(UserError) as raised:
+        run_operator(clusters, operator_context([features], PUBLISHED), [batch(features, far)])
+    assert (raised.value.code, "divide" in raised.value.hint) == ("SS3530", True)
