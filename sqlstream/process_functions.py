@@ -505,21 +505,6 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         raise DeclarationError("on_timer and on_late are for tables with SET_SEMANTIC_TABLE")
     if "on_timer" in methods and any(PASS_COLUMNS_THROUGH in t.traits for t in tables):
         raise DeclarationError("PASS_COLUMNS_THROUGH is for functions without timers, which have no row")
-    mode = cls.changelog_mode
-    if not isinstance(mode, ChangelogMode):
-        raise DeclarationError(
-            f"changelog_mode is one of {', '.join(f'ChangelogMode.{m.name}' for m in ChangelogMode)}"
-        )
-    if cls.deletes_rows and mode is ChangelogMode.UPSERT:
-        raise DeclarationError("deletes_rows is RETRACT, and changelog_mode UPSERT: leave one of them out")
-    if mode is ChangelogMode.UPSERT and not all(is_set):
-        raise DeclarationError("with UPSERT rows have keys: declare the table as SET_SEMANTIC_TABLE")
-    if (cls.deletes_rows or not mode.is_insert_only) and any(
-        PASS_COLUMNS_THROUGH in t.traits for t in tables
-    ):
-        raise DeclarationError(
-            "PASS_COLUMNS_THROUGH is for functions that only add rows: what is deleted came of another row"
-        )
     required = [isinstance(a, TableArgument) or not a.is_optional for a in arguments]
     if sorted(required, reverse=True) != required:
         raise DeclarationError("arguments with a default stand behind the others")
@@ -528,7 +513,7 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         tuple(DeclaredState(s.name, s.shape, s.type, s.ttl_ms) for s in states),
         bool(cls.deletes_rows),
         tuple(DeclaredOutput(o.name, o.type) for o in outputs),
-        mode,
+        _declared_mode(cls, tables),
     )
     declared = InspectedFunction(
         FunctionKind.PROCESS_TABLE,
@@ -543,6 +528,25 @@ def declared_function(cls: type[ProcessTableFunction]) -> UserFunction:
         process=process,
     )
     return UserFunction(cls, declared)
+
+
+def _declared_mode(cls: type[ProcessTableFunction], tables: list[TableArgument]) -> ChangelogMode:
+    mode = cls.changelog_mode
+    if not isinstance(mode, ChangelogMode):
+        raise DeclarationError(
+            f"changelog_mode is one of {', '.join(f'ChangelogMode.{m.name}' for m in ChangelogMode)}"
+        )
+    if cls.deletes_rows and mode is ChangelogMode.UPSERT:
+        raise DeclarationError("deletes_rows is RETRACT, and changelog_mode UPSERT: leave one of them out")
+    if mode is ChangelogMode.UPSERT and not all(SET_SEMANTIC_TABLE in t.traits for t in tables):
+        raise DeclarationError("with UPSERT rows have keys: declare the table as SET_SEMANTIC_TABLE")
+    if (cls.deletes_rows or not mode.is_insert_only) and any(
+        PASS_COLUMNS_THROUGH in t.traits for t in tables
+    ):
+        raise DeclarationError(
+            "PASS_COLUMNS_THROUGH is for functions that only add rows: what is deleted came of another row"
+        )
+    return mode
 
 
 def _members(cls: type) -> list[Any]:
