@@ -9,7 +9,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.latency_choice import BATCH_ROWS, DEBLOATING, target_ms_of
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.latency import DECISIONS_REMEMBERED_MAX, BatchDecision, LatencyMode, LatencyStatus
-from sqlstream.messages.rpc import BATCH_LIMIT, DEBLOATED, LARGEST_BATCH, LimitBatches
+from sqlstream.messages.rpc import BATCH_LIMIT, DEBLOATED, LARGEST_BATCH, LimitBatches, TaskMetrics
 from sqlstream.runtime.jobmanager import events
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
@@ -26,9 +26,9 @@ class LatencyControl:
     come, and its other tasks whether time bounds what is under way to them. A task that says another limit than that in its
     report is told again.
 
-    State: the sizing, the last measurement, how many markers there were at the last decision, which tasks they were of and what
-    the sources had read by then, and the last DECISIONS_REMEMBERED_MAX decisions. Nothing of it is saved: another JobManager
-    begins with the choice of the plan."""
+    State: the sizing, what each task was told since its last report, the last measurement, how many markers there were at the
+    last decision, which tasks they were of and what the sources had read by then, and the last DECISIONS_REMEMBERED_MAX
+    decisions. Nothing of it is saved: another JobManager begins with the choice of the plan."""
 
     def __init__(self, parts: JobParts, target_ms: int) -> None:
         self._parts = parts
@@ -43,6 +43,7 @@ class LatencyControl:
         self._measured_tasks: frozenset[str] = frozenset()
         self._read: Mapping[str, _Read] = {}
         self._decisions: tuple[BatchDecision, ...] = ()
+        self._told: dict[str, tuple[LimitBatches, TaskMetrics | None]] = {}
 
     def status(self) -> LatencyStatus:
         """Newest decision first."""
@@ -94,10 +95,16 @@ class LatencyControl:
 
     def _tell_tasks(self) -> None:
         rows, is_debloating = self._sizing.rows, self._sizing.mode is not LatencyMode.THROUGHPUT
+        before, self._told = self._told, {}
         for subtask in self._parts.graph.subtasks():
-            if not subtask.execution.is_terminal and self._is_to_be_told(subtask, rows, is_debloating):
-                execution = subtask.execution
-                message = LimitBatches(execution.task_manager_id, execution.execution_id, rows, is_debloating)
+            execution = subtask.execution
+            if execution.is_terminal or not self._is_to_be_told(subtask, rows, is_debloating):
+                continue
+            message = LimitBatches(execution.task_manager_id, execution.execution_id, rows, is_debloating)
+            last = before.get(execution.execution_id)
+            self._told[execution.execution_id] = (message, execution.metrics)
+            # Events come far more often than reports, of which the next one says whether the message has come.
+            if last is None or last[0] != message or last[1] is not execution.metrics:
                 self._parts.tasks.send(execution.address, message)
 
     def _is_to_be_told(self, subtask: ExecutionVertex, rows: int, is_debloating: bool) -> bool:

@@ -344,6 +344,10 @@ def test_sources_are_told_a_new_size_until_their_reports_have_it() -> None:
     told = [job.report_all(400.0, limits) for _ in range(3)]
     assert [len(messages) for messages in told] == [0, 0, 2]
     assert {message.rows for message in told[-1]} == {512}
+    # Nothing is sent again before the next report, however often the job looks.
+    job.out = []
+    job.tick(10)
+    assert job.taken(LimitBatches) == []
     # One message is lost.
     assert len(job.report_all(50.0, {0: 512, 1: 4096}, markers=0)) == 1
     assert job.report_all(50.0, {0: 512, 1: 512}, markers=0) == []
