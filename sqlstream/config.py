@@ -163,8 +163,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      "The most rounds of a WITH RECURSIVE: with more, as for rows that go in a circle, the job fails.",
                      minimum=1, maximum=1_000_000),
         ConfigOption("sqlstream.recursion.max-pending-bytes", _M, "1 gb",
-                     "Memory for rows of a WITH RECURSIVE that wait for their round: with more, as of a step that doubles its "
-                     "rows in every round, the job fails.", minimum=2**20),
+                     "Memory for rows of a WITH RECURSIVE that wait for their round, and for those of one group in all rounds: "
+                     "with more, as of a step that doubles its rows in every round, the job fails.", minimum=2**20),
         ConfigOption("table.exec.arithmetic-overflow", _E, "WRAP",
                      "What becomes of whole numbers beyond their type, in sums, +, -, * and casts: they keep their low bits, as "
                      "in Flink, and are counted, or fail the job.", choices=("WRAP", "FAIL")),

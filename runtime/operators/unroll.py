@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
+from sqlstream import config as options
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.errors import UserError
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate.nested_keys import identities
 from sqlstream.runtime.kernels.buffers import to_array, view_values
@@ -22,6 +26,10 @@ from sqlstream.schema import Schema
 from sqlstream.specs.iterate import ROUND_MAX, UnrollSpec
 
 _INSERT, _DELETE = int(RowKind.INSERT), int(RowKind.DELETE)
+
+CELLS_AT_ONCE = 1 << 20
+"""About how many rows of groups, times the rounds of each group, are computed at once."""
+_CELL_BYTES = 32
 
 
 class Unroll(Operator[UnrollSpec]):
@@ -43,6 +51,7 @@ class Unroll(Operator[UnrollSpec]):
         )
         self._schema = to_arrow_schema(context.output_schema, ChangelogMode.RETRACT)
         self._held: list[pa.RecordBatch] = []
+        self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         kinds = pa.array(signed_kinds(batch, self._width + 1))
@@ -59,10 +68,10 @@ class Unroll(Operator[UnrollSpec]):
             entries = self._entries(changed, counts)
             if self.spec.is_distinct:
                 self._emit_distinct(entries, output)
-            elif self.spec.is_greatest:
-                self._emit_extremes(entries, output)
             else:
-                self._emit_between(entries, output)
+                emit = self._emit_extremes if self.spec.is_greatest else self._emit_between
+                for part in entries.parts(CELLS_AT_ONCE):
+                    emit(part, output)
         self._rows.sweep(slots)
 
     def _entries(self, changed: Array, counts: Array) -> _Entries:
@@ -93,7 +102,7 @@ class Unroll(Operator[UnrollSpec]):
 
     def _emit_between(self, entries: _Entries, output: Output) -> None:
         columns = self._rows.rows.columns(entries.slots, range(self._width))
-        cells = _Cells(entries, columns)
+        cells = _Cells(entries, columns, self._bytes_max)
         grid, places = cells.grid, cells.places
         before = np.where(grid.was_start[places], cells.before, 0)
         after = np.where(grid.is_start[places], cells.after, 0)
@@ -113,7 +122,7 @@ class Unroll(Operator[UnrollSpec]):
     def _emit_extremes(self, entries: _Entries, output: Output) -> None:
         """A group's row comes in a round in which its values are others than before, and goes in the next such one."""
         columns = self._rows.rows.columns(entries.slots, range(self._width))
-        cells = _Cells(entries, columns)
+        cells = _Cells(entries, columns, self._bytes_max)
         keys, values = columns[: len(self.spec.keys)], columns[len(self.spec.keys) :]
         before, after = (
             _Extremes(cells.grid, cells.places[c > 0], cells.rows[c > 0], values, self.spec.is_greatest)
@@ -153,16 +162,39 @@ class _Entries:
     before: Array
     after: Array
 
+    def parts(self, cells_max: int) -> Iterator[_Entries]:
+        """Groups that follow each other, of about so many cells; a larger group is alone."""
+        starts = _starts(self.groups)
+        if not len(starts):
+            return
+        is_new = np.ones(len(self.groups), dtype=bool)
+        is_new[1:] = (self.groups[1:] != self.groups[:-1]) | (self.rounds[1:] != self.rounds[:-1])
+        sizes = np.diff(np.append(starts, len(self.groups)))
+        cells = sizes * np.add.reduceat(is_new.astype(np.int64), starts)
+        part = (np.cumsum(cells) - cells) // cells_max
+        bounds = [*starts[np.flatnonzero(np.diff(part, prepend=-1))].tolist(), len(self.groups)]
+        for low, high in itertools.pairwise(bounds):
+            own = (getattr(self, field.name)[low:high] for field in dataclasses.fields(self))
+            groups, *others = own
+            yield _Entries(groups - groups[0], *others)
+
 
 class _Cells:
     """A cell for each row and each round of its group: `rows` says which of the entries has the columns of the row, `places`
-    which round of the grid; `before` and `after`, how often the row is there. Those of a row stand together."""
+    which round of the grid; `before` and `after`, how often the row is there. Those of a row stand together. UserError SS5401 for
+    more than `bytes_max` of them."""
 
-    def __init__(self, entries: _Entries, columns: list[pa.Array]) -> None:
+    def __init__(self, entries: _Entries, columns: list[pa.Array], bytes_max: int) -> None:
         self.grid = grid = _Grid(entries)
         rows, first = batch_groups(identities(columns), len(entries.slots))
         groups = entries.groups[first]
         widths = grid.widths[groups]
+        if (count := int(widths.sum())) * _CELL_BYTES > bytes_max:
+            raise UserError(
+                "SS5401",
+                f"a group of a recursive query has {count} rows in all of its rounds, which take more than {bytes_max >> 20} MB",
+                hint="group by more columns, or raise 'sqlstream.recursion.max-pending-bytes'",
+            )
         starts = np.cumsum(widths) - widths
         self.rows = np.repeat(first, widths)
         self.places = np.arange(len(self.rows)) + np.repeat(grid.starts[groups] - starts, widths)

@@ -17,6 +17,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.nodes import column_types, mutual_recursion
 from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.runtime.operators import unroll
 from sqlstream.specs import MutualIterateSpec
 
 EVEN_ODD = """WITH MUTUALLY RECURSIVE
@@ -192,7 +193,9 @@ def test_rows_are_those_of_rounds_from_the_beginning_whatever_came_and_went(
     name: str, data: st.DataObject
 ) -> None:
     script = data.draw(scripts(leads_on=False))
-    run(QUERIES[name], script, ends_before=data.draw(st.integers(-1, len(script))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unroll, "CELLS_AT_ONCE", data.draw(st.sampled_from([1, 9, 1 << 20])))
+        run(QUERIES[name], script, ends_before=data.draw(st.integers(-1, len(script))))
 
 
 @pytest.mark.parametrize("name", LEADING_ON)
@@ -265,6 +268,17 @@ def test_queries_that_change_after_the_last_round_stop_the_job(limit: str, code:
     with pytest.raises(UserError, match="5 rounds") as caught:
         job.flush()
     assert caught.value.code == code
+
+
+def test_a_group_of_many_rows_in_many_rounds_stops_the_job_before_the_memory_is_full() -> None:
+    text = """WITH MUTUALLY RECURSIVE
+        r (n INT) AS (SELECT n FROM starts UNION SELECT n + 1 FROM r WHERE n < 300),
+        c (k BIGINT) AS (SELECT COUNT(*) FROM r) SELECT * FROM c"""
+    job = job_of(text, **{"sqlstream.recursion.max-pending-bytes": "1 mb"})
+    job.change("starts", [("+I", 1)])
+    with pytest.raises(UserError, match="which take more than 1 MB") as caught:
+        job.flush()
+    assert (caught.value.code, "group by more columns" in caught.value.hint) == ("SS5401", True)
 
 
 def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full() -> None:
