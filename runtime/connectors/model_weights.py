@@ -50,6 +50,9 @@ class ModelWeights(SinkOnlyConnector):
             message = f'model "{spec.table}" cannot be published: "{path}" is a directory'
             hint = "name a file in 'weights.path'; each version takes the place of the one before"
             raise UserError("SS3533", message, hint=hint)
+        if status is not None:
+            # No pipe or device: the first version would take its place.
+            files.open_read(path).close()
         files.require_writable(os.path.dirname(path) or ".")
         return WeightsWriter(context)
 

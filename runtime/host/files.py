@@ -3,6 +3,7 @@ it fail."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import glob
@@ -217,6 +218,7 @@ class LocalFiles(Files):
 
     def publish(self, staged: str, final: str) -> None:
         try:
+            require_replaceable(final)
             _in_its_directory(final, lambda: os.replace(staged, final))
         except OSError as error:
             raise file_error("rename", staged, error) from error
@@ -263,6 +265,14 @@ def require_regular(action: str, path: str, mode: int) -> None:
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
         raise UserError("SS5017", f'could not {action} "{path}": it is {kind}, not a file')
+
+
+def require_replaceable(path: str) -> None:
+    """UserError SS5017 for a pipe, socket or device, which a file would take the place of. A link is replaced itself."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISLNK(mode):
+            require_regular("write", path, mode)
 
 
 def list_if_there(directory: str, files: Files) -> list[FileStatus]:

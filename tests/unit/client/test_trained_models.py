@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -193,6 +194,13 @@ def test_features_may_be_decimals_and_large_numbers(session: Session) -> None:
     given = "SELECT CAST(1 AS DECIMAL(10, 2)) AS x, 9007199254740993 AS z"
     [(predicted,)] = run(session, f"SELECT y FROM ML_PREDICT(TABLE ({given}), MODEL m, DESCRIPTOR(x, z))")
     assert predicted is not None
+
+
+def test_weights_take_the_place_of_no_pipe(session: Session, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "w.json")
+    found = refused(session, f"CREATE MODEL m WITH ({LINEAR}) AS SELECT x, z, y FROM t")
+    assert (found[0], "it is a named pipe, not a file" in found[1]) == ("SS5017", True), found
+    assert stat.S_ISFIFO(os.stat(tmp_path / "w.json").st_mode)
 
 
 def test_in_batch_mode_a_model_is_trained_once(session: Session) -> None:

@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import socket
+import stat
+from pathlib import Path
 
 import pytest
 
@@ -292,3 +294,15 @@ def test_a_store_that_refuses_the_keys_is_told_from_one_that_fails(said: str, is
     assert (error.code, error.retry, error.detail) == ("SS5001", Retry.NEVER, said)
     assert (error.reason is FailureReason.ACCESS_REFUSED) is is_refused
     assert ("'s3.access-key' and 's3.secret-key'" in error.hint) is is_refused
+
+
+def test_a_file_takes_the_place_of_no_pipe_and_of_a_link_itself(tmp_path: Path) -> None:
+    staged, pipe, link = (str(tmp_path / name) for name in ("staged", "pipe", "link"))
+    os.mkfifo(pipe)
+    os.symlink(pipe, link)
+    (tmp_path / "staged").write_text("a")
+    with pytest.raises(UserError) as raised:
+        LocalFiles().publish(staged, pipe)
+    assert raised.value.code == "SS5017"
+    LocalFiles().publish(staged, link)
+    assert (stat.S_ISFIFO(os.stat(pipe).st_mode), (tmp_path / "link").read_text()) == (True, "a")
