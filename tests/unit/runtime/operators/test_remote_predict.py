@@ -64,7 +64,7 @@ def made(
         max_parallelism=KEY_GROUPS,
         pause_ms=lambda ms: time.sleep(ms / 10_000),
     )
-    operator = RemotePredict(RemotePredictSpec(model, (0, 1), (1,), concurrent_max), context)
+    operator = RemotePredict(RemotePredictSpec(model, (0, 1), (1,), concurrent_max=concurrent_max), context)
     operator.connect(LocalFiles(), wake)
     return operator
 
