@@ -96,13 +96,7 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _padded(inputs[0], len(node.schema))
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec() as spec:
             return _aggregate(node, spec, inputs[0])
-        case (
-            specs.JoinSpec()
-            | specs.IntervalJoinSpec()
-            | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec()
-            | specs.SnapshotJoinSpec() as spec
-        ):
+        case spec if isinstance(spec, Joining):
             return _join(spec, inputs[0], inputs[1], time_zone)
         case specs.VectorSearchSpec() as spec:
             read = without_spans(msgspec.to_builtins([spec.projections, spec.source_condition]))

@@ -99,13 +99,7 @@ def _own(
     match node.spec:
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             yield from _of_aggregate(node, inputs[0])
-        case (
-            specs.JoinSpec()
-            | specs.IntervalJoinSpec()
-            | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec()
-            | specs.SnapshotJoinSpec() as spec
-        ):
+        case spec if isinstance(spec, Joining):
             yield from _of_join(spec, inputs, [written(n) for n in below], time_zone)
         case specs.RankSpec() | specs.WindowRankSpec() as spec:
             yield _columns("keys", spec.partition_keys, inputs[0], written(below[0]))

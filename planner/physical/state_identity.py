@@ -162,13 +162,7 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("watermark", inputs[0].base, inputs[0].columns[spec.rowtime_column])
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate_id(node, inputs[0])
-        case (
-            specs.JoinSpec()
-            | specs.IntervalJoinSpec()
-            | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec()
-            | specs.SnapshotJoinSpec() as spec
-        ):
+        case spec if isinstance(spec, Joining):
             pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
             sides = [[sorted(m.columns), _is_insert_only(node, i)] for i, m in enumerate(inputs)]
             # An INNER join keeps rows, whatever pairs they make; the others also which rows have matched.
@@ -260,13 +254,7 @@ def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
 def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
     """The tables in which an operator keeps rows of its inputs whole, or one accumulator row per key."""
     match node.spec:
-        case (
-            specs.JoinSpec()
-            | specs.IntervalJoinSpec()
-            | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec()
-            | specs.SnapshotJoinSpec()
-        ):
+        case spec if isinstance(spec, Joining):
             sides = zip(("left", "right"), inputs, strict=True)
             kept = tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
             if not isinstance(node.spec, specs.SnapshotJoinSpec):
@@ -363,13 +351,7 @@ def _title(node: PhysicalNode) -> str:
             )
         case specs.GroupAggregateSpec() | specs.WindowAggregateSpec():
             return _aggregate(node)
-        case (
-            specs.JoinSpec()
-            | specs.IntervalJoinSpec()
-            | specs.WindowJoinSpec()
-            | specs.TemporalJoinSpec()
-            | specs.SnapshotJoinSpec() as spec
-        ):
+        case spec if isinstance(spec, Joining):
             return _join(node, spec)
         case specs.RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
             keys = bare(describe_columns(spec.partition_keys, node.inputs[0].node.schema))
