@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from sqlstream.models import PROVIDERS, TRAINED, WEIGHTS_PATH, ModelRef
 from sqlstream.planner.physical.description import describe, describe_columns
@@ -36,25 +37,19 @@ class ModelPredict(base.ChosenColumnsNode):
             f"features=[{base.columns_text(self.features)}]",
         )
 
+    def read_columns(self) -> Columns:
+        return frozenset(self.features)
+
+    def with_read_columns(self, places: Mapping[int, int]) -> dict[str, object]:
+        return {"features": tuple(places[f] for f in self.features)}
+
     def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
-        count = len(self.columns)
-        if all(column < count for column in wanted):
-            # Nobody reads what the model says.
-            below = frozenset(self.columns[p] for p in wanted) or base.one_column(self.input.schema)
-            source, places = pruning.trim(self.input, below, time)
-            return source, {p: places[self.columns[p]] for p in wanted}
-        kept = tuple(p for p in range(count) if p in wanted)
-        below = frozenset(self.columns[p] for p in kept) | frozenset(self.features)
+        if any(column >= len(self.columns) for column in wanted):
+            return super().trim(pruning, wanted, time)
+        # Nobody reads what the model says.
+        below = frozenset(self.columns[p] for p in wanted) or base.one_column(self.input.schema)
         source, places = pruning.trim(self.input, below, time)
-        output = (*kept, *range(count, len(self.schema)))
-        made = base.over_input(
-            self,
-            source,
-            schema=self.schema.select(output),
-            columns=tuple(places[self.columns[p]] for p in kept),
-            features=tuple(places[f] for f in self.features),
-        )
-        return made, {old: new for new, old in enumerate(output)}
+        return source, {p: places[self.columns[p]] for p in wanted}
 
 
 def _weights(model: ModelRef) -> SourceSpec | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -138,6 +138,29 @@ class ChosenColumnsNode(SingleInputNode):
 
     def origin(self, column: int) -> tuple[RelationalNode, int] | None:
         return (self.input, self.columns[column]) if column < len(self.columns) else None
+
+    def read_columns(self) -> Columns:
+        """The columns of the input that what it makes is made of."""
+        raise NotImplementedError
+
+    def with_read_columns(self, places: Mapping[int, int]) -> dict[str, object]:
+        """The fields that name those, where the columns of the input have gone to these places."""
+        raise NotImplementedError
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        count = len(self.columns)
+        kept = tuple(p for p in range(count) if p in wanted)
+        below = frozenset(self.columns[p] for p in kept) | self.read_columns()
+        source, places = pruning.trim(self.input, below, time)
+        output = (*kept, *range(count, len(self.schema)))
+        made = over_input(
+            self,
+            source,
+            schema=self.schema.select(output),
+            columns=tuple(places[self.columns[p]] for p in kept),
+            **self.with_read_columns(places),
+        )
+        return made, {old: new for new, old in enumerate(output)}
 
     @property
     def places(self) -> dict[int, Columns]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
@@ -60,20 +61,11 @@ class Unnest(base.ChosenColumnsNode):
             "ordinality=[true]" if self.has_ordinality else "",
         )
 
-    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
-        count = len(self.columns)
-        kept = tuple(p for p in range(count) if p in wanted)
-        below = frozenset(self.columns[p] for p in kept) | {self.collection}
-        source, places = pruning.trim(self.input, below, time)
-        output = (*kept, *range(count, len(self.schema)))
-        unnest = base.over_input(
-            self,
-            source,
-            schema=self.schema.select(output),
-            collection=places[self.collection],
-            columns=tuple(places[self.columns[p]] for p in kept),
-        )
-        return unnest, {old: new for new, old in enumerate(output)}
+    def read_columns(self) -> Columns:
+        return frozenset({self.collection})
+
+    def with_read_columns(self, places: Mapping[int, int]) -> dict[str, object]:
+        return {"collection": places[self.collection]}
 
 
 def element_types(collection: LogicalType) -> tuple[LogicalType, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from sqlstream.errors import UserError
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
@@ -44,20 +45,11 @@ class VectorSearch(base.ChosenColumnsNode):
             f"columns=[{base.columns_text(self.columns)}]",
         )
 
-    def trim(self, pruning: base.Pruning, wanted: Columns, time: bool) -> base.Trimmed:
-        count = len(self.columns)
-        kept = tuple(p for p in range(count) if p in wanted)
-        below = frozenset(self.columns[p] for p in kept) | {self.query}
-        source, places = pruning.trim(self.input, below, time)
-        output = (*kept, *range(count, len(self.schema)))
-        made = base.over_input(
-            self,
-            source,
-            schema=self.schema.select(output),
-            columns=tuple(places[self.columns[p]] for p in kept),
-            query=places[self.query],
-        )
-        return made, {old: new for new, old in enumerate(output)}
+    def read_columns(self) -> Columns:
+        return frozenset({self.query})
+
+    def with_read_columns(self, places: Mapping[int, int]) -> dict[str, object]:
+        return {"query": places[self.query]}
 
 
 def plan_vector_search(planning: Planning, inputs: Inputs, node: VectorSearch) -> PhysicalNode:
