@@ -72,24 +72,29 @@ def lift_step(
     """The step over what `input_of` puts in the place of the last round, whose last column is the round, and of each part that
     does not read it. Without rounds the same without the column. UserError SS3404 for what has no meaning by rounds, or depends
     on more than the rows."""
-    return _Lifting(level, has_rounds, input_of).lift(step)
+    return _StepLifting(level, has_rounds, input_of).lift(step)
 
 
-class _Lifting:
-    """State: the nodes so far, so that what is read twice is one node."""
+class Lifting:
+    """Puts columns of the rounds behind those of every node that reads one of the recursive queries of `levels`, over what
+    `input_of` puts in the place of their rows and of each part that reads none.
 
-    def __init__(self, level: int, has_rounds: bool, input_of: InputOf) -> None:
-        self._level = level
-        self._has_rounds = has_rounds
+    State: the nodes so far, so that what is read twice is one node."""
+
+    all_that_is_kept = "all that a recursive query keeps"
+
+    def __init__(self, levels: frozenset[int], input_of: InputOf) -> None:
+        self._levels = levels
         self._input_of = input_of
         self._lifted: dict[int, plan.RelationalNode] = {}
         # A node that was made for the lifting alone would leave its id to another one.
         self._kept: list[plan.RelationalNode] = []
 
     def reads(self, node: plan.RelationalNode) -> bool:
-        return self._level in free_levels(node)
+        return bool(self._levels & free_levels(node))
 
     def lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
+        """The node with the further columns; one that reads no such query as `input_of` has it."""
         if id(node) not in self._lifted:
             self._lifted[id(node)] = self._lift(node)
             self._kept.append(node)
@@ -100,14 +105,41 @@ class _Lifting:
             return self._input_of(node)
         if not is_deterministic(*node.scalar_expressions()):
             hint = "a row must be made again as it was: leave out RAND(), UUID(), PROCTIME() and the like"
-            raise refused("a value that differs each time is", node.span, hint)
+            raise self.refused("a value that differs each time is", node.span, hint)
         if getattr(node, "ttl_ms", None) is not None or getattr(node, "ttls_ms", (None,))[0] is not None:
-            hint = "remove the hint: later rows are made of all that a recursive query keeps"
-            raise refused("STATE_TTL is", node.span, hint)
+            hint = f"remove the hint: later rows are made of {self.all_that_is_kept}"
+            raise self.refused("STATE_TTL is", node.span, hint)
         match node:
             case plan.Filter():
                 below = self.lift(node.input)
                 return dataclasses.replace(node, input=below, schema=below.schema)
+            case plan.Sort() if node.fetch < 0 and not node.offset:
+                return self.lift(node.input)
+            case plan.Sort():
+                hint = "number the rows with ROW_NUMBER() and filter by the number"
+                raise self.refused("LIMIT is", node.span, hint)
+        return self._by_node(node)
+
+    def _by_node(self, node: plan.RelationalNode) -> plan.RelationalNode:
+        """Any other node. UserError for one that has no meaning by rounds."""
+        raise NotImplementedError
+
+    def refused(self, what: str, span: Span | None, hint: str = "") -> UserError:
+        raise NotImplementedError
+
+
+class _StepLifting(Lifting):
+    """The round is the last column, where there are rounds. State: that of `Lifting`."""
+
+    def __init__(self, level: int, has_rounds: bool, input_of: InputOf) -> None:
+        super().__init__(frozenset({level}), input_of)
+        self._has_rounds = has_rounds
+
+    def refused(self, what: str, span: Span | None, hint: str = "") -> UserError:
+        return refused(what, span, hint)
+
+    def _by_node(self, node: plan.RelationalNode) -> plan.RelationalNode:
+        match node:
             case plan.Project():
                 return self._project(node)
             case plan.Union():
@@ -120,19 +152,10 @@ class _Lifting:
                 return self._with_more_columns(node)
             case plan.Unnest():
                 return self._unnest(node)
-            case plan.Sort() if node.fetch < 0 and not node.offset:
-                return self.lift(node.input)
-        raise self._refusal(node)
-
-    def _refusal(self, node: plan.RelationalNode) -> UserError:
-        match node:
-            case plan.Sort():
-                hint = "number the rows with ROW_NUMBER() and filter by the number"
-                return refused("LIMIT is", node.span, hint)
             case Iterate() | plan.MutualIterate():
                 hint = "let the inner query read tables alone"
-                return refused("another recursive query over its own rows is", node.span, hint)
-        return refused(*time_refusal(node))
+                raise refused("another recursive query over its own rows is", node.span, hint)
+        raise refused(*time_refusal(node))
 
     # -- by node -----------------------------------------------------------------------------------
 

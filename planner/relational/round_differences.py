@@ -14,7 +14,7 @@ of the tables are those of the changelog.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -29,16 +29,19 @@ from sqlstream.expressions import (
     conjuncts,
     remap,
 )
-from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.recursive_query import (
     Iterate,
     MutualIterate,
-    RecursiveScan,
     Unroll,
-    free_levels,
 )
-from sqlstream.planner.relational.recursive_step import ROUND, in_order, time_refusal, turned_semi_join
+from sqlstream.planner.relational.recursive_step import (
+    ROUND,
+    Lifting,
+    in_order,
+    time_refusal,
+    turned_semi_join,
+)
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.iterate import (
     ROUND_MAX,
@@ -58,21 +61,13 @@ def refused(what: str, span: Span | None, hint: str = "") -> UserError:
     return UserError("SS3512", message, span=span, hint=hint)
 
 
-class Differences:
-    """Puts the two columns behind those of every node that reads a query of `levels`.
+class Differences(Lifting):
+    """The two columns are the last ones. State: that of `Lifting`."""
 
-    State: the nodes so far, so that what is read twice is one node."""
+    all_that_is_kept = "all that recursive queries keep"
 
-    def __init__(
-        self, levels: frozenset[int], input_of: Callable[[plan.RelationalNode], plan.RelationalNode]
-    ) -> None:
-        self._levels = levels
-        self._input_of = input_of
-        self._lifted: dict[int, plan.RelationalNode] = {}
-        self._kept: list[plan.RelationalNode] = []
-
-    def reads(self, node: plan.RelationalNode) -> bool:
-        return bool(self._levels & free_levels(node))
+    def refused(self, what: str, span: Span | None, hint: str = "") -> UserError:
+        return refused(what, span, hint)
 
     def of_rounds(self, node: plan.RelationalNode) -> plan.RelationalNode:
         """The rows of the node with the two columns. What reads no query is there before the first round."""
@@ -81,26 +76,8 @@ class Differences:
             return lifted
         return _computed(lifted, [*_columns(lifted), _number(0), _number(1)], (*node.schema.fields, *EXTRA))
 
-    def lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
-        """The same for a node that reads a query; any other as it is."""
-        if id(node) not in self._lifted:
-            self._lifted[id(node)] = self._lift(node)
-            self._kept.append(node)
-        return self._lifted[id(node)]
-
-    def _lift(self, node: plan.RelationalNode) -> plan.RelationalNode:
-        if isinstance(node, RecursiveScan) or not self.reads(node):
-            return self._input_of(node)
-        if not is_deterministic(*node.scalar_expressions()):
-            hint = "a row must be made again as it was: leave out RAND(), UUID(), PROCTIME() and the like"
-            raise refused("a value that differs each time is", node.span, hint)
-        if getattr(node, "ttl_ms", None) is not None or getattr(node, "ttls_ms", (None,))[0] is not None:
-            hint = "remove the hint: later rows are made of all that recursive queries keep"
-            raise refused("STATE_TTL is", node.span, hint)
+    def _by_node(self, node: plan.RelationalNode) -> plan.RelationalNode:
         match node:
-            case plan.Filter():
-                below = self.lift(node.input)
-                return dataclasses.replace(node, input=below, schema=below.schema)
             case plan.Project():
                 below = self.lift(node.input)
                 return _computed(below, [*node.expressions, *_extras(below)], _wider(node.schema))
@@ -115,11 +92,6 @@ class Differences:
                 return self._of_partitions(node)
             case plan.Expand() | plan.Unnest():
                 return self._with_more_columns(node)
-            case plan.Sort() if node.fetch < 0 and not node.offset:
-                return self.lift(node.input)
-            case plan.Sort():
-                hint = "number the rows with ROW_NUMBER() and filter by the number"
-                raise refused("LIMIT is", node.span, hint)
             case Iterate() | MutualIterate():
                 hint = "write its queries into the outer WITH MUTUALLY RECURSIVE"
                 raise refused("another recursive query is", node.span, hint)
