@@ -154,6 +154,8 @@ def _answer(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> cl
             return shell.status(job_id)
         case client_rpc.RequestJobDetails(job_id):
             return client_rpc.JobDetailsReply(shell.details(job_id))
+        case client_rpc.RequestDescribedJob(job_id):
+            return client_rpc.DescribedJobReply(*shell.described(job_id))
         case client_rpc.RequestJobMetrics(job_id):
             return client_rpc.JobMetricsReply(shell.metrics(job_id))
         case client_rpc.RequestJobExceptions(job_id):

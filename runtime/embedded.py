@@ -353,6 +353,9 @@ class EmbeddedCluster:
     def details(self, job_id: str) -> rpc.JobDetails:
         return self._shell.details(job_id)
 
+    def described(self, job_id: str) -> tuple[rpc.JobDetails, JobGraph]:
+        return self._shell.described(job_id)
+
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         return self._shell.exceptions(job_id)
 

@@ -52,6 +52,10 @@ class ClusterClient(Protocol):
 
     def details(self, job_id: str) -> rpc.JobDetails: ...
 
+    def described(self, job_id: str) -> tuple[rpc.JobDetails, JobGraph]:
+        """The details of a job and its graph, both of one moment: they name the same vertices, also while the job is
+        rescaled."""
+
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         """The job's failures: its cause first, then what else its tasks reported."""
 

@@ -158,6 +158,9 @@ class LocalClusterClient:
     def details(self, job_id: str) -> rpc.JobDetails:
         return self._of(job_id).details(job_id)
 
+    def described(self, job_id: str) -> tuple[rpc.JobDetails, JobGraph]:
+        return self._of(job_id).described(job_id)
+
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         return self._of(job_id).exceptions(job_id)
 

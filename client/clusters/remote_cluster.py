@@ -257,6 +257,10 @@ class RemoteClusterClient:
     def details(self, job_id: str) -> rpc.JobDetails:
         return self._request(client_rpc.RequestJobDetails(job_id), client_rpc.JobDetailsReply).details
 
+    def described(self, job_id: str) -> tuple[rpc.JobDetails, JobGraph]:
+        found = self._request(client_rpc.RequestDescribedJob(job_id), client_rpc.DescribedJobReply)
+        return found.details, found.job_graph
+
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         return self._request(client_rpc.RequestJobExceptions(job_id), client_rpc.JobExceptionsReply).errors
 

@@ -19,6 +19,7 @@ from sqlstream.client.diagnosis.durability import (
 from sqlstream.client.diagnosis.finding import Finding, JobSnapshot, figures_of, ordered, short
 from sqlstream.client.diagnosis.load import BUSY, bottlenecks, latency_text, missed_latency, skew
 from sqlstream.client.diagnosis.progress import source_lag, watermark_holder
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, SubtaskDetails
 from sqlstream.runtime.host.clock import now_ms, steady_s
@@ -63,13 +64,15 @@ class Diagnosis(msgspec.Struct, frozen=True, rename={"job_id": "jid"}):
 
 def diagnose_job(cluster: ClusterClient, job_id: str) -> Diagnosis:
     """Look at a job for a second or so. UserError SS6009 when it is not known."""
-    first = cluster.details(job_id)
+    first, graph = cluster.described(job_id)
     cluster.metrics(job_id)
-    details = first if first.status.is_terminal else _measured(cluster, job_id, first)
+    details = first
+    if not first.status.is_terminal:
+        details, graph = _measured(cluster, job_id, first)
     free_slots = sum(manager.free_slots for manager in cluster.task_managers())
     snapshot = JobSnapshot(
         details,
-        cluster.job_graph(job_id),
+        graph,
         cluster.checkpoints(job_id),
         cluster.metrics(job_id),
         now_ms(),
@@ -78,16 +81,16 @@ def diagnose_job(cluster: ClusterClient, job_id: str) -> Diagnosis:
     return diagnose(snapshot)
 
 
-def _measured(cluster: ClusterClient, job_id: str, first: JobDetails) -> JobDetails:
-    """The job once its tasks have reported again, with what their time went into meanwhile."""
+def _measured(cluster: ClusterClient, job_id: str, first: JobDetails) -> tuple[JobDetails, JobGraph]:
+    """The job and its graph once its tasks have reported again, with what their time went into meanwhile."""
     begun_s = steady_s()
     while True:
         time.sleep(POLL_S)
         cluster.metrics(job_id)
-        details = cluster.details(job_id)
+        details, graph = cluster.described(job_id)
         passed_s = steady_s() - begun_s
         if passed_s >= REPORT_WAIT_S or (passed_s >= WINDOW_S and _have_reported(first, details)):
-            return between(first, details)
+            return between(first, details), graph
 
 
 def _have_reported(first: JobDetails, later: JobDetails) -> bool:

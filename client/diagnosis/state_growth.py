@@ -28,7 +28,7 @@ def explain_job_state(cluster: ClusterClient, job_id: str, settings: Mapping[str
     """The answer of the statement. UserError SS6009 when the job is not known."""
     cluster.metrics(job_id)
     budget_bytes: int = options.get(settings, "sqlstream.state.budget")
-    return state_growth_text(cluster.details(job_id), cluster.job_graph(job_id), budget_bytes)
+    return state_growth_text(*cluster.described(job_id), budget_bytes)
 
 
 def state_growth_text(details: JobDetails, graph: JobGraph, budget_bytes: int) -> str:

@@ -185,6 +185,10 @@ class ClusterView:
     def graph(self, job_id: str) -> JobGraph:
         return self.cluster.job_graph(checked_id("jobid", job_id))
 
+    def described(self, job_id: str) -> tuple[JobDetails, JobGraph]:
+        """The job and its graph, both of one moment."""
+        return self.cluster.described(checked_id("jobid", job_id))
+
     def check_runs(self, job_id: str, what: str, ends_it: bool = False) -> None:
         """RestError 409 for a job that has ended, and 403 for a request that ends a job where that is turned off."""
         status = self.cluster.status(job_id).status
@@ -200,23 +204,26 @@ class ClusterView:
         return self.cluster.checkpoints(checked_id("jobid", job_id))
 
     def vertex(self, job_id: str, vertex_id: str) -> VertexDetails:
+        return self.planned_vertex(job_id, vertex_id)[0]
+
+    def planned_vertex(self, job_id: str, vertex_id: str) -> tuple[VertexDetails, JobVertex]:
+        """A vertex, and what the plan says of it."""
         id = checked_id("vertexid", vertex_id)
-        job = self.job(job_id)
+        job, graph = self.described(job_id)
         found = next((vertex for vertex in job.vertices if vertex.id == id), None)
         if found is None:
             raise RestError(404, f"JobVertex {id} not found")
-        return found
-
-    def planned(self, job_id: str, vertex_id: str) -> JobVertex:
-        """A vertex of the job's plan, which `vertex` has found."""
-        return self.graph(job_id).vertex(checked_id("vertexid", vertex_id))
+        return found, graph.vertex(id)
 
     def subtask(self, job_id: str, vertex_id: str, index: str) -> SubtaskDetails:
+        return self.planned_subtask(job_id, vertex_id, index)[0]
+
+    def planned_subtask(self, job_id: str, vertex_id: str, index: str) -> tuple[SubtaskDetails, JobVertex]:
         number = checked_number("subtaskindex", index)
-        vertex = self.vertex(job_id, vertex_id)
+        vertex, planned = self.planned_vertex(job_id, vertex_id)
         if number >= len(vertex.subtasks):
             raise RestError(404, f"Invalid subtask index for vertex {vertex.id}")
-        return vertex.subtasks[number]
+        return vertex.subtasks[number], planned
 
     def live_jobs(self) -> list[JobDetails]:
         """Details of all jobs that have not ended: one call each."""

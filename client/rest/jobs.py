@@ -157,7 +157,7 @@ def _add_lists(router: APIRouter, view: ClusterView) -> None:
 def _add_details(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}")
     def job(job_id: str) -> JobDetailsBody:
-        return job_details(view.job(job_id), view.graph(job_id), view.now_ms())
+        return job_details(*view.described(job_id), view.now_ms())
 
     @router.get("/jobs/{job_id}/status")
     def status(job_id: str) -> JobState:
@@ -313,7 +313,9 @@ def application_routes(view: ClusterView) -> APIRouter:
     @router.get("/{application_id}")
     def application(application_id: str) -> Application:
         job = view.job(route.checked_id("applicationid", application_id))
-        entry = next(j for j in view.cluster.jobs() if j.job_id == job.job_id)
+        entry = next((j for j in view.cluster.jobs() if j.job_id == job.job_id), None)
+        if entry is None:
+            raise RestError(404, f"Application {application_id} not found")
         found = _application(entry, view.now_ms())
         found["timestamps"] = {status.value: job.timestamps_ms.get(status.value, 0) for status in JobStatus}
         found["jobs"] = [job_summary(entry, view.now_ms())]

@@ -278,8 +278,7 @@ def _job_figures(view: ClusterView, job: JobDetails) -> Metrics:
 def _add_vertices(router: APIRouter, view: ClusterView) -> None:
     @router.get(_VERTEX + "/metrics")
     def vertex(job_id: str, vertex_id: str, get: str | None = None) -> list[Metric]:
-        found = view.vertex(job_id, vertex_id)
-        return list_metrics(vertex_metrics(found, view.planned(job_id, vertex_id)), get)
+        return list_metrics(vertex_metrics(*view.planned_vertex(job_id, vertex_id)), get)
 
     @router.get(_VERTEX + "/jm-operator-metrics")
     def operator_coordinators(job_id: str, vertex_id: str) -> list[Metric]:
@@ -289,7 +288,7 @@ def _add_vertices(router: APIRouter, view: ClusterView) -> None:
 
     @router.get(_VERTEX + "/watermarks")
     def watermarks(job_id: str, vertex_id: str) -> list[Metric]:
-        found, planned = view.vertex(job_id, vertex_id), view.planned(job_id, vertex_id)
+        found, planned = view.planned_vertex(job_id, vertex_id)
         figures = [(s.subtask, subtask_metrics(s, planned)) for s in found.subtasks]
         return [
             {"id": f"{index}.{_WATERMARK}", "value": metric_text(metrics[_WATERMARK])}
@@ -305,12 +304,11 @@ def _add_vertices(router: APIRouter, view: ClusterView) -> None:
         agg: str | None = None,
         subtasks: str | None = None,
     ) -> list[AggregatedMetric]:
-        found, planned = view.vertex(job_id, vertex_id), view.planned(job_id, vertex_id)
+        found, planned = view.planned_vertex(job_id, vertex_id)
         chosen = parse_subtasks(subtasks, len(found.subtasks))
         figures = [subtask_metrics(s, planned) for s in found.subtasks if s.subtask in chosen]
         return aggregate_metrics(figures, get, agg)
 
     @router.get(_VERTEX + "/subtasks/{index}/metrics")
     def subtask(job_id: str, vertex_id: str, index: str, get: str | None = None) -> list[Metric]:
-        found = view.subtask(job_id, vertex_id, index)
-        return list_metrics(subtask_metrics(found, view.planned(job_id, vertex_id)), get)
+        return list_metrics(subtask_metrics(*view.planned_subtask(job_id, vertex_id, index)), get)

@@ -212,7 +212,8 @@ def _add_latency(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/latency")
     def latency(job_id: str) -> Latency:
         """What follows from `latency.target`: settings with the reason for each, and the sizes of batches; times are in ms."""
-        status, graph = view.job(job_id).latency, view.graph(job_id)
+        details, graph = view.described(job_id)
+        status = details.latency
         if status is None:
             return {"enabled": False, "chosen": [], "decisions": []}
         found: Latency = {

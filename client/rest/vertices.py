@@ -276,8 +276,7 @@ def vertex_routes(view: ClusterView) -> APIRouter:
 def _add_details(router: APIRouter, view: ClusterView) -> None:
     @router.get("")
     def vertex(job_id: str, vertex_id: str) -> Vertex:
-        found = view.vertex(job_id, vertex_id)
-        return vertex_details(found, view.planned(job_id, vertex_id), view.now_ms())
+        return vertex_details(*view.planned_vertex(job_id, vertex_id), view.now_ms())
 
     @router.get("/subtasktimes")
     def subtask_times(job_id: str, vertex_id: str) -> SubtaskTimes:

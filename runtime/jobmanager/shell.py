@@ -213,8 +213,13 @@ class JobManagerShell:
 
     def details(self, job_id: str) -> rpc.JobDetails:
         """The job's vertices and subtasks, with their latest figures; requests fresh ones as `metrics` does."""
+        return self.described(job_id)[0]
+
+    def described(self, job_id: str) -> tuple[rpc.JobDetails, JobGraph]:
+        """As `details`, with the graph of the same moment."""
         self._put(events.MetricsRequested(job_id))
-        return details_at(self._ask(lambda d: d.details(job_id)), self._wall_ms)
+        details, graph = self._ask(lambda d: (d.details(job_id), d.job_graph(job_id)))
+        return details_at(details, self._wall_ms), graph
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         """The job's failures: its cause first, then the other failures that its tasks reported."""

@@ -133,7 +133,8 @@ class JobGraph(msgspec.Struct, frozen=True):
         return any(isinstance(spec, BatchQuerySpec) and spec.engine == "spark" for spec in specs)
 
     def vertex(self, id: str) -> JobVertex:
-        return next(v for v in self.vertices if v.id == id)
+        """KeyError for one that the graph does not have."""
+        return {v.id: v for v in self.vertices}[id]
 
     def inputs_of(self, vertex_id: str) -> tuple[JobEdge, ...]:
         return tuple(e for e in self.edges if e.target == vertex_id)

@@ -60,6 +60,10 @@ class RequestJobDetails(rpc.RpcMessage, frozen=True):
     job_id: str
 
 
+class RequestDescribedJob(rpc.RpcMessage, frozen=True):
+    job_id: str
+
+
 class RequestJobMetrics(rpc.RpcMessage, frozen=True):
     job_id: str
 
@@ -127,6 +131,13 @@ class JobSubmitted(rpc.RpcMessage, frozen=True):
 
 class JobDetailsReply(rpc.RpcMessage, frozen=True):
     details: rpc.JobDetails
+
+
+class DescribedJobReply(rpc.RpcMessage, frozen=True):
+    """Both of one moment."""
+
+    details: rpc.JobDetails
+    job_graph: JobGraph
 
 
 class JobMetricsReply(rpc.RpcMessage, frozen=True):
@@ -229,6 +240,7 @@ JobManagerRequest = (
     | CancelJob
     | RequestJobStatus
     | RequestJobDetails
+    | RequestDescribedJob
     | RequestJobMetrics
     | RequestJobExceptions
     | RequestJobGraph
@@ -247,6 +259,7 @@ ClientReply = (
     | ClientDetached
     | rpc.JobStatusReply
     | JobDetailsReply
+    | DescribedJobReply
     | JobMetricsReply
     | JobExceptionsReply
     | JobGraphReply

@@ -226,6 +226,9 @@ class LiteralCluster:
         self.details(job_id)
         return self.planned or graph(job_id)
 
+    def described(self, job_id):
+        return self.details(job_id), self.planned or graph(job_id)
+
     def rescale(self, graph, trigger_id):
         self.rescaled[trigger_id] = [v.parallelism for v in graph.vertices]
 

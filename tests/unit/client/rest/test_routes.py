@@ -43,6 +43,22 @@ def test_a_job_shows_its_vertices_times_and_counters(rest):
     ]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/jobs/{RUNNING}",
+        f"/jobs/{RUNNING}/diagnosis",
+        VERTEX,
+        *(f"{VERTEX}/{rest}" for rest in ("metrics", "watermarks", "subtasks/metrics", "subtasks/0/metrics")),
+    ],
+)
+def test_a_job_that_is_rescaled_is_described_as_of_one_moment(rest, cluster, path):
+    """Rescaling can give the job other vertices, between a question about its tasks and one about its plan."""
+    later = replace(cluster.job_graph(RUNNING), vertices=(), edges=())
+    cluster.job_graph = lambda job_id: later
+    assert rest.get(path).status_code == 200
+
+
 def test_names_in_a_plans_description_are_escaped(rest):
     nodes = rest.get(f"/jobs/{RUNNING}/plan").json()["plan"]["nodes"]
     assert nodes[0]["description"] == "Source: bids[1](&lt;x&gt;)<br/>"

@@ -18,6 +18,7 @@ from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.client_rpc import (
     CancelJob,
     ClusterOverviewReply,
+    DescribedJobReply,
     JobDetailsReply,
     JobExceptionsReply,
     JobGraphReply,
@@ -25,6 +26,7 @@ from sqlstream.messages.client_rpc import (
     JobOverviewReply,
     JobSubmitted,
     RequestClusterOverview,
+    RequestDescribedJob,
     RequestFailed,
     RequestJobDetails,
     RequestJobExceptions,
@@ -250,6 +252,7 @@ def test_requests_as_messages_are_answered(cluster: Cluster, make_job: MakeJob) 
     assert answer(RequestJobStatus("j1")) == JobStatusReply("j1", JobStatus.FINISHED)
     manager = cluster.job_manager
     assert answer(RequestJobDetails("j1")) == JobDetailsReply(manager.details("j1"))
+    assert answer(RequestDescribedJob("j1")) == DescribedJobReply(manager.details("j1"), make_job("j1"))
     assert answer(RequestJobMetrics("j1")) == JobMetricsReply(manager.metrics("j1"))
     assert answer(RequestJobExceptions("j1")) == JobExceptionsReply(())
     assert answer(RequestJobGraph("j1")) == JobGraphReply(make_job("j1"))
