@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
-from sqlstream.catalog.objects import CatalogTable
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, remap
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.filled_tables import LastWritten
 from sqlstream.planner.guards import refuse_depth
 from sqlstream.planner.physical.description import describe_expression
 from sqlstream.planner.relational import nodes as plan
@@ -226,7 +226,7 @@ def _refused(what: str, span: Span | None) -> UserError:
     )
 
 
-# Where rows are, and what fills a table.
+# Where rows are.
 
 
 def with_places(
@@ -247,38 +247,6 @@ def with_places(
         return plan.Project(input=scan, expressions=columns, schema=node.schema, span=node.span)
 
     return rewrite(query, placed)
-
-
-def over_queries(query: RelationalNode, filled: Mapping[CatalogTable, Sequence[plan.Sink]]) -> RelationalNode:
-    """The query with the tables that INSERTs fill replaced by the queries of these INSERTs, down to tables that nothing fills."""
-
-    def replaced(node: RelationalNode, above: frozenset[CatalogTable]) -> RelationalNode:
-        def of_scan(each: RelationalNode) -> RelationalNode:
-            if not isinstance(each, plan.TableScan):
-                return each
-            table = each.table
-            sinks = filled.get(table, ()) if table not in above else ()
-            made = tuple(_filling(each, sink, replaced(sink.input, above | {table})) for sink in sinks)
-            if len(made) > 1:
-                return plan.Union(branches=made, schema=each.schema, span=each.span)
-            return made[0] if made else each
-
-        return rewrite(node, of_scan)
-
-    return replaced(query, frozenset())
-
-
-def _filling(scan: plan.TableScan, sink: plan.Sink, query: RelationalNode) -> RelationalNode:
-    """The columns of the scan from the query of the INSERT. UserError SS3481 for metadata, which the query does not have."""
-    if scan.metadata:
-        raise UserError(
-            "SS3481",
-            f'metadata column "{scan.metadata[0].name}" of table "{scan.table.path.name}" is in no query that fills it',
-            span=scan.span,
-        )
-    names = list(sink.schema.names)
-    columns = tuple(InputRef(names.index(c), query.schema.types[names.index(c)]) for c in scan.columns)
-    return plan.Project(input=query, expressions=columns, schema=scan.schema, span=scan.span)
 
 
 # Where rows are lost that a result does not have.
@@ -339,6 +307,8 @@ def _loss(
 ) -> str:
     """The operator that has candidates and hands none of them on."""
     candidates = " and ".join(map(_rows, counts))
+    if isinstance(node, LastWritten):
+        return f"replaced: {_rows(counts[0])} came, and a later INSERT wrote the primary key of each"
     if isinstance(node, plan.Filter):
         input = _where(node.input, handed[0])
         kept = [

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream import config as options
+from sqlstream.changelog import ChangelogMode
 from sqlstream.client.verification.contributing import Tracer
 from sqlstream.client.verification.outcome import contributing_lines
 from sqlstream.errors import JobError, UserError
 from sqlstream.planner.batch import is_bounded
 from sqlstream.planner.bind.sink import bind_sinks
+from sqlstream.planner.filled_tables import over_queries
 from sqlstream.planner.lower.query import scans_of
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.relational.scan import find_connector
-from sqlstream.planner.why import contributions, lost_rows, over_queries, with_places
+from sqlstream.planner.why import contributions, lost_rows, with_places
 from sqlstream.specs.sink import SinkAction
+from sqlstream.spi.changelog_options import sink_mode_of, writes_events
 
 if TYPE_CHECKING:
     from sqlstream.catalog.objects import CatalogTable
@@ -38,7 +43,10 @@ def execute_explain_why(statement: ExplainWhy, session: PlanningSession) -> Text
     context = session.bind_context()
     (sink,) = bind_sinks(statement.target, context)
     filled = _filled(session)
-    query = over_queries(sink.input, {table: [sink for sink, _ in jobs] for table, jobs in filled.items()})
+    steps = {table: _steps(table, jobs, session, context) for table, jobs in filled.items()}
+    query = over_queries(
+        sink.input, {table: [[sink for sink, _ in step] for step in each] for table, each in steps.items()}
+    )
     _refuse_unbounded(dataclasses.replace(sink, input=query))
     tracer = Tracer(session, context, int(options.get(context.config, ROWS_MAX)) or 1)
     try:
@@ -50,6 +58,7 @@ def execute_explain_why(statement: ExplainWhy, session: PlanningSession) -> Text
             # The place may be one in another statement: an INSERT that fills a table.
             error.span = None
         raise
+    lines += _without_order(sink, steps, context)
     if not statement.is_negated:
         return Text("\n".join(lines))
     jobs = {job for scan in scans_of(sink) for _, job in filled.get(scan.table, ())}
@@ -111,6 +120,68 @@ def _filled(session: PlanningSession) -> dict[CatalogTable, list[tuple[Sink, str
         if sink.action in (None, SinkAction.OVERWRITE) and sink.table not in changed:
             found.setdefault(sink.table, []).append((sink, job_id))
     return found
+
+
+def _steps(
+    table: CatalogTable, jobs: Sequence[tuple[Sink, str]], session: PlanningSession, context: BindContext
+) -> list[list[tuple[Sink, str]]]:
+    """The INSERTs into a table that keeps one row of each primary key, in their order: those that ran at the same time are one
+    step. Of any other table all of them are."""
+    if not table.primary_key or not all(_is_by_key(sink, context) for sink, _ in jobs):
+        return [list(jobs)]
+    steps: list[list[tuple[Sink, str]]] = []
+    over_ms = 0.0
+    for sink, job in jobs:
+        start_ms, end_ms = _times(job, session)
+        if steps and (start_ms < over_ms or steps[-1][-1][1] == job):
+            steps[-1].append((sink, job))
+        else:
+            steps.append([(sink, job)])
+        over_ms = max(over_ms, end_ms)
+    return steps
+
+
+def _is_by_key(sink: Sink, context: BindContext) -> bool:
+    """Whether a row takes the place of the one with its primary key: when it is written, or when it is read."""
+    options = dict(sink.options)
+    descriptor = find_connector(context.connectors, sink.table, options, sink.span)
+    is_replacing = sink_mode_of(descriptor, options) is ChangelogMode.UPSERT
+    return is_replacing or writes_events(descriptor, options, sink.format_mode)
+
+
+def _times(job_id: str, session: PlanningSession) -> tuple[float, float]:
+    """When a job began and ended. One that runs, or is no longer known, may write after any other."""
+    try:
+        details = session.cluster.details(job_id)
+    except UserError:
+        return -math.inf, math.inf
+    return details.start_ms, details.end_ms if details.end_ms >= 0 else math.inf
+
+
+def _without_order(
+    sink: Sink, steps: Mapping[CatalogTable, list[list[tuple[Sink, str]]]], context: BindContext
+) -> list[str]:
+    """The tables below a query whose rows of one key cannot be told to be the last ones."""
+    found: dict[CatalogTable, list[str]] = {}
+    waiting, seen = [sink], {sink.table}
+    while waiting:
+        for table in dict.fromkeys(scan.table for scan in scans_of(waiting.pop())):
+            if table in seen:
+                continue
+            seen.add(table)
+            for step in steps.get(table, ()):
+                waiting += [each for each, _ in step]
+                if len(step) > 1 and table.primary_key and _is_by_key(step[0][0], context):
+                    found.setdefault(table, []).extend(dict.fromkeys(job for _, job in step))
+    return [
+        f'table "{table.path.name}": the INSERTs of {_named(jobs)} ran at the same time: the rows of each count for a primary key'
+        " that several of them wrote"
+        for table, jobs in found.items()
+    ]
+
+
+def _named(jobs: Sequence[str]) -> str:
+    return " and ".join(f'job "{job}"' for job in jobs)
 
 
 def _refuse_unbounded(sink: Sink) -> None:

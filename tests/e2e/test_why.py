@@ -127,3 +127,45 @@ def test_a_column_with_the_name_of_a_place_is_itself(cursor: sqlstream.Cursor, t
     cursor.execute(f"CREATE TABLE odd (`file.path` STRING, town STRING) WITH ({options})")
     text = said(cursor, "EXPLAIN WHY SELECT * FROM odd WHERE town = 'Rom'")
     assert [line.split() for line in text.splitlines() if "bob" in line] == [["|", "bob", "|", "Rom", "|"]]
+
+
+def test_of_inserts_into_a_table_with_a_key_the_last_one_made_the_row(
+    cursor: sqlstream.Cursor, tmp_path: Path
+) -> None:
+    cursor.execute(
+        "CREATE TABLE latest (total BIGINT, who STRING, PRIMARY KEY (who) NOT ENFORCED)"
+        f" WITH ('connector' = 'duckdb', 'path' = '{tmp_path}/latest.duckdb')"
+    )
+    cursor.execute("CREATE VIEW few AS SELECT * FROM orders WHERE id < 4")
+    cursor.execute("INSERT INTO latest SELECT 1, name FROM people")
+    cursor.execute("INSERT INTO latest SELECT SUM(amount), who FROM few WHERE who = 'ann' GROUP BY who")
+    rom = said(cursor, "EXPLAIN WHY SELECT * FROM latest WHERE who = 'bob'")
+    assert "/people/one" in rom
+    assert "/orders/one" not in rom
+    bern = said(cursor, "EXPLAIN WHY SELECT total FROM latest WHERE who = 'ann'")
+    assert "/orders/one" in bern
+    assert "/people/one" not in bern
+    lost = said(cursor, "EXPLAIN WHY NOT SELECT * FROM latest WHERE who = 'ann' AND total = 1")
+    assert lost.splitlines()[0] == "replaced: 1 row came, and a later INSERT wrote the primary key of each"
+    assert "same time" not in rom + bern + lost
+
+
+def test_inserts_into_a_table_with_a_key_that_ran_at_the_same_time_all_count(
+    cursor: sqlstream.Cursor, tmp_path: Path
+) -> None:
+    for name in ("latest", "copy"):
+        cursor.execute(
+            f"CREATE TABLE {name} (who STRING, total BIGINT, PRIMARY KEY (who) NOT ENFORCED)"
+            f" WITH ('connector' = 'duckdb', 'path' = '{tmp_path}/latest.duckdb')"
+        )
+    cursor.execute(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO latest SELECT name, 1 FROM people;"
+        " INSERT INTO latest SELECT who, SUM(amount) FROM orders GROUP BY who; END"
+    )
+    cursor.execute("INSERT INTO copy SELECT * FROM latest")
+    text = said(cursor, "EXPLAIN WHY SELECT * FROM copy WHERE who = 'bob'")
+    assert "/people/one" in text
+    assert "/orders/one" in text
+    last = text.splitlines()[-1]
+    assert last.startswith('table "latest": the INSERTs of job ')
+    assert "ran at the same time" in last
