@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 from forked_process import ROOT, Process, children_of, environment
+from spark_harness.processes import is_gone, wait_until
 
 __all__ = [
     "ROOT",
@@ -83,9 +84,9 @@ def _streams() -> set[str]:
 
 
 def wait_until_ended(processes: Iterable[psutil.Process], timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until none of these processes runs."""
-    _, alive = psutil.wait_procs(list(processes), timeout_s)
-    assert alive == []
+    """Wait until none of these processes runs: what has adopted them may take its time to wait for them."""
+    ended = list(processes)
+    wait_until(lambda: all(map(is_gone, ended)), timeout_s)
 
 
 def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.CompletedProcess[str]:
