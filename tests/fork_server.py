@@ -57,7 +57,7 @@ UNWANTED = ("pandas", "pyspark", "grpc")
 FORKING_THREAD = "jemalloc_bg_thd"
 """The one that Arrow's library starts when it is loaded, and takes care of in a fork itself."""
 
-STARTING_TASK_MANAGERS = frozenset({"run", "server", "shell", "verify"})
+STARTING_TASK_MANAGERS = frozenset({"run", "server", "shell", "taskmanager", "verify"})
 
 
 def main(descriptor: int) -> None:

@@ -205,3 +205,28 @@ class RunningServer:
         while (checkpoints := self.get(f"/jobs/{job_id}/checkpoints"))["counts"]["completed"] < count:
             assert time.monotonic() < deadline_s, f"{checkpoints}\n{self.errors()[-3000:]}"
             time.sleep(POLL_S)
+
+    def stop(self, job_id: str) -> bool:
+        """Whether the job ends with a savepoint: what it has read is written."""
+        directory = str(self.directory.parent / "savepoints")
+        body = {"drain": True, "targetDirectory": directory}
+        answer = self.request("POST", f"/jobs/{job_id}/stop", body, rest=True)
+        if answer.status_code != 202:
+            return False
+        deadline_s = time.monotonic() + JOB_TIMEOUT_S
+        while True:
+            status = self.get(f"/jobs/{job_id}/savepoints/{answer.json()['request-id']}")
+            if status["status"]["id"] == "COMPLETED":
+                return "failure-cause" not in status["operation"]
+            assert time.monotonic() < deadline_s, self.errors()[-2000:]
+            time.sleep(POLL_S)
+
+    def finish(self, job_id: str) -> int:
+        """End the sources of a job where they are; how many rows they have read. A loss of tasks on the way, of which the job may
+        not have heard yet, ends the stop alone: it is asked for again."""
+        deadline_s = time.monotonic() + JOB_TIMEOUT_S
+        while not self.stop(job_id):
+            assert time.monotonic() < deadline_s, self.errors()[-2000:]
+            time.sleep(POLL_S)
+        self.wait_for(job_id, "FINISHED")
+        return int(self.get(f"/jobs/{job_id}/totals")["total"]["numRecordsRead"])

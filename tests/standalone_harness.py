@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import socket
 import subprocess
@@ -11,13 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from command_harness import ROOT, SQLSTREAM, children_of, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, Process, children_of, environment, sqlstream, wait_until_ended
 from server_harness import RunningServer
+from spark_harness.processes import wait_until
+
+from sqlstream.runtime.connectors.generators.numbered_rows import rows_at_tick
 
 STANDALONE = (
     "-D", "execution.target=standalone", "-D", "jobmanager.join.port=0", "-D", "heartbeat.interval=500 ms",
     "-D", "heartbeat.timeout=10 min",
 )  # fmt: skip
+
+RATE = 250
+ENDLESS = 10**12
 
 
 class Worker:
@@ -26,7 +33,7 @@ class Worker:
     def __init__(self, directory: Path, address: str, *words: str, **variables: str) -> None:
         self.output = directory.with_suffix(".out")
         with open(self.output, "wb") as output:
-            self.process = subprocess.Popen(
+            self.process = Process(
                 [*SQLSTREAM, "taskmanager", "--join", address, "--slots", "1", *words],
                 cwd=ROOT, env=environment(**variables), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
@@ -86,9 +93,7 @@ def workers(
             children = children_of(worker.process.pid) if worker.process.poll() is None else []
             worker.process.kill()
             worker.process.wait()
-            for child in children:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    child.wait(60)
+            wait_until_ended(children)
 
 
 def join_address(server: RunningServer) -> str:
@@ -119,14 +124,14 @@ def free_port() -> int:
 def start_copy(
     server: RunningServer,
     directory: Path,
-    rows: int,
     *settings: str,
+    rows: int = ENDLESS,
     query: str = "SELECT n FROM g",
     parallelism: int = 2,
-    rate: int = 250,
+    rate: int = RATE,
 ) -> str:
-    """A job of two subtasks, or so many, each of which hands `rate` rows a second on by an exchange, so many in all, to one
-    writer; its id. Nothing behind the exchange would hide a row that comes twice. `settings` are further statements."""
+    """A job of two subtasks, or so many, that read `rate` rows a second together, so many in all, and hand them on by an exchange
+    to one writer; its id. Nothing behind the exchange would hide a row that comes twice. `settings` are further statements."""
     session = server.open_session()
     for text in (
         *settings,
@@ -142,6 +147,27 @@ def start_copy(
     ):
         server.execute(session, text)
     return server.insert(session, f"INSERT INTO o {query}")
+
+
+def finish_copy(server: RunningServer, job: str, directory: Path, rate: int = RATE) -> None:
+    """End a copy of two subtasks where it is: each row that they have read is written once, and they have left none out."""
+    count = server.finish(job)
+    rows = written(directory)
+    assert len(rows) == count
+    # They take turns.
+    turn = rows_at_tick(rate) // 2
+    shares: tuple[list[int], list[int]] = [], []
+    for row in rows:
+        shares[(row - 1) // turn % 2].append(row)
+    for number, share in enumerate(shares):
+        all_rows = (row for row in itertools.count(1) if (row - 1) // turn % 2 == number)
+        assert share == list(itertools.islice(all_rows, len(share)))
+
+
+def writes_on(directory: Path) -> None:
+    """Wait until more rows are there than now."""
+    count = len(written(directory))
+    wait_until(lambda: len(written(directory)) > count)
 
 
 def written(directory: Path) -> list[int]:

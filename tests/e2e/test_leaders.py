@@ -17,11 +17,19 @@ from command_harness import ROOT, SQLSTREAM, environment
 from leader_stores import Settings, free_port, shared_store
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import STANDALONE, Beginning, slots, start_copy, workers, written
+from standalone_harness import (
+    STANDALONE,
+    Beginning,
+    finish_copy,
+    slots,
+    start_copy,
+    workers,
+    writes_on,
+    written,
+)
 
 import sqlstream
 
-ROWS = 15_000
 KEPT = """
 from sqlstream import udf
 
@@ -104,7 +112,7 @@ def _take_places(place: Place, tmp_path: Path) -> None:
             module = tmp_path / "kept.py"
             module.write_text(KEPT)
             function = f"CREATE FUNCTION same AS 'kept.same' LANGUAGE PYTHON USING FILE '{module}'"
-            job = start_copy(first, tmp_path, ROWS, function, query="SELECT same(n) FROM g")
+            job = start_copy(first, tmp_path, function, query="SELECT same(n) FROM g")
             wait_until(lambda: bool(written(tmp_path)))
             # The job has a copy, which is the next server's too.
             module.unlink()
@@ -114,8 +122,7 @@ def _take_places(place: Place, tmp_path: Path) -> None:
             leader.wait_for(job, "RUNNING")
             wait_until(lambda: slots(leader) == 2)
             assert ["kept"] in leader.execute(leader.open_session(), "SHOW TABLES")
-            count = len(written(tmp_path))
-            wait_until(lambda: len(written(tmp_path)) > count)
+            writes_on(tmp_path)
 
             third = Beginning(place.server(0))
             wait_until(third.is_waiting)
@@ -127,8 +134,8 @@ def _take_places(place: Place, tmp_path: Path) -> None:
             # It finds that its place is taken, and can change nothing.
             assert leader.process.wait(60) == 1
             assert "SS6077" in leader.errors()
-            again.wait_for(job, "FINISHED")
-            assert written(tmp_path) == list(range(1, ROWS + 1))
+            writes_on(tmp_path)
+            finish_copy(again, job, tmp_path)
             assert again.signal(signal.SIGTERM) == 0
         finally:
             for server in (second.server, first):
@@ -149,12 +156,13 @@ def test_a_driver_of_spark_that_is_killed_has_another_server_run_its_jobs_in_exe
             second = Beginning(place.spark_server(1))
             try:
                 wait_until(second.is_waiting)
-                job = start_copy(first, tmp_path, ROWS)
+                job = start_copy(first, tmp_path)
                 wait_until(lambda: bool(written(tmp_path)))
                 assert first.signal(signal.SIGKILL) == -signal.SIGKILL
                 leader = second.leader()
-                leader.wait_for(job, "FINISHED")
-                assert written(tmp_path) == list(range(1, ROWS + 1))
+                leader.wait_for(job, "RUNNING")
+                writes_on(tmp_path)
+                finish_copy(leader, job, tmp_path)
                 assert leader.signal(signal.SIGTERM) == 0
             finally:
                 for server in (second.server, first):

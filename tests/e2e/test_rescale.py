@@ -76,31 +76,12 @@ def wait_for_rows(server: RunningServer, job_id: str, count: int) -> None:
         time.sleep(POLL_S)
 
 
-def stop(server: RunningServer, job_id: str) -> bool:
-    """Whether the job ends with a savepoint."""
-    answer = server.request("POST", f"/jobs/{job_id}/stop", {"drain": True}, rest=True)
-    if answer.status_code != 202:
-        return False
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while True:
-        status = server.get(f"/jobs/{job_id}/savepoints/{answer.json()['request-id']}")
-        if status["status"]["id"] == "COMPLETED":
-            return "failure-cause" not in status["operation"]
-        assert time.monotonic() < deadline_s, server.errors()[-2000:]
-        time.sleep(POLL_S)
-
-
 def finish(server: RunningServer, job_id: str, directory: Path) -> None:
-    """Ends the sources where they are, and checks the tables against what they have read. A loss of tasks on the way, of
-    which the job may not have heard yet, ends the stop alone: it is asked for again."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not stop(server, job_id):
-        assert time.monotonic() < deadline_s, server.errors()[-2000:]
-        time.sleep(POLL_S)
-    server.wait_for(job_id, "FINISHED")
+    """Ends the sources where they are, and checks the tables against what they have read."""
+    count = server.finish(job_id)
     totals = server.get(f"/jobs/{job_id}/totals")["total"]
     assert totals.get("numLateRecordsDropped", 0) == 0
-    check_tables(directory, totals["numRecordsRead"])
+    check_tables(directory, count)
 
 
 def table(directory: Path, name: str) -> list[tuple[Any, ...]]:

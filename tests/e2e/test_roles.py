@@ -14,11 +14,18 @@ import pytest
 from command_harness import sqlstream as command
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import Beginning, free_port, slots, start_copy, workers, written
+from standalone_harness import (
+    Beginning,
+    finish_copy,
+    free_port,
+    slots,
+    start_copy,
+    workers,
+    writes_on,
+    written,
+)
 
 import sqlstream
-
-ROWS = 6_000
 
 
 def job_manager(directory: Path, name: str, door: int, *words: str) -> RunningServer:
@@ -54,14 +61,14 @@ def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) ->
             assert sorted(cursor.fetchall()) == [(1, 2), (2, 1)]
             with pytest.raises(sqlstream.Error, match="zero"):
                 cursor.execute("SELECT 1 / (n - 1) FROM (VALUES (1), (2)) AS t (n)").fetchall()
-        job = start_copy(front, tmp_path, ROWS)
+        job = start_copy(front, tmp_path, rows=1_000)
         front.wait_for(job, "FINISHED")
-        assert written(tmp_path) == list(range(1, ROWS + 1))
+        assert written(tmp_path) == list(range(1, 1_001))
         # Its session has named no directory for checkpoints, and the next one does.
         user_config = manager.get(f"/jobs/{job}/config")["execution-config"]["user-config"]
         assert user_config["execution.checkpointing.dir"] == str(tmp_path / "of-manager")
         own = f"SET 'execution.checkpointing.dir' = '{tmp_path / 'of-session'}'"
-        other = start_copy(front, tmp_path / "other", 100_000, own, "DROP TABLE g", "DROP TABLE o")
+        other = start_copy(front, tmp_path / "other", own, "DROP TABLE g", "DROP TABLE o")
         front.wait_until_checkpointed(other)
         assert list((tmp_path / "of-session").glob(f"{other}/chk-*"))
         assert not (tmp_path / "of-manager" / other).exists()
@@ -165,15 +172,16 @@ def test_a_gateway_goes_on_with_the_jobmanager_that_leads_next(tmp_path: Path) -
             wait_until(lambda: slots(first) == 2)
             session = front.open_session()
             front.execute(session, "CREATE TEMPORARY VIEW v AS SELECT 42 AS n")
-            job = start_copy(front, tmp_path, ROWS)
+            job = start_copy(front, tmp_path)
             wait_until(lambda: bool(written(tmp_path)))
             assert first.signal(signal.SIGKILL) == -signal.SIGKILL
             # Of the same session, and answered once the next one leads.
             leader = second.leader()
             wait_until(lambda: slots(leader) == 2)
             assert front.execute(session, "SELECT n + 1 FROM v WHERE n > 0") == [[43]]
-            front.wait_for(job, "FINISHED")
-            assert written(tmp_path) == list(range(1, ROWS + 1))
+            front.wait_for(job, "RUNNING")
+            writes_on(tmp_path)
+            finish_copy(front, job, tmp_path)
             other = front.insert(front.open_session(), "INSERT INTO o SELECT n FROM (VALUES (7)) AS t (n)")
             front.wait_for(other, "FINISHED")
             assert front.signal(signal.SIGTERM) == 0

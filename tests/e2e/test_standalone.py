@@ -13,23 +13,23 @@ import psutil
 import pytest
 import trustme
 from certificate_files import TLS, certificates, settings
-from command_harness import SQLSTREAM, environment, sqlstream
+from command_harness import SQLSTREAM, environment, sqlstream, wait_until_ended
 from server_harness import RunningServer
-from spark_harness.processes import wait_until
+from spark_harness.processes import is_gone, wait_until
 from standalone_harness import (
     STANDALONE,
     Worker,
+    finish_copy,
     free_port,
     join_address,
     slots,
     start_copy,
     workers,
+    writes_on,
     written,
 )
 
 from sqlstream.runtime.net.endpoint import TlsFiles
-
-ROWS = 10_000
 
 
 @pytest.mark.timeout(300)
@@ -39,8 +39,8 @@ def test_task_managers_of_the_servers_own_host_stand_beside_those_that_join(tmp_
         wait_until(lambda: slots(server) == 1)
         with workers(tmp_path, join_address(server), 1) as (other,):
             wait_until(lambda: slots(server) == 2)
-            rows = 2_000
-            job = start_copy(server, tmp_path, rows)
+            rows = 1_000
+            job = start_copy(server, tmp_path, rows=rows)
             wait_until(lambda: bool(written(tmp_path)))
             (own,) = server.children()
             own.kill()
@@ -50,7 +50,7 @@ def test_task_managers_of_the_servers_own_host_stand_beside_those_that_join(tmp_
             assert written(tmp_path) == list(range(1, rows + 1))
             children = server.children()
             assert server.signal(signal.SIGTERM) == 0
-            wait_until(lambda: not any(child.is_running() for child in children))
+            wait_until_ended(children)
             assert other.process.poll() is None
 
 
@@ -63,7 +63,7 @@ def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_ki
         workers(tmp_path, join_address(server), 2) as joined,
     ):
         wait_until(lambda: slots(server) == 2)
-        job = start_copy(server, tmp_path, ROWS)
+        job = start_copy(server, tmp_path)
         server.wait_for(job, "RUNNING")
         wait_until(lambda: bool(written(tmp_path)))
         first = joined[0].child
@@ -73,18 +73,18 @@ def test_task_managers_join_and_no_row_is_lost_or_doubled_when_either_side_is_ki
         wait_until(lambda: server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"] != [])
         wait_until(lambda: slots(server) == 2)
         server.wait_for(job, "RUNNING")
-        count = len(written(tmp_path))
-        wait_until(lambda: len(written(tmp_path)) > count)
+        writes_on(tmp_path)
 
         children = [worker.child for worker in joined]
         assert server.signal(signal.SIGKILL) == -signal.SIGKILL
         server.start()
         wait_until(lambda: slots(server) == 2)
-        server.wait_for(job, "FINISHED")
+        server.wait_for(job, "RUNNING")
+        writes_on(tmp_path)
+        finish_copy(server, job, tmp_path)
         assert [worker.child for worker in joined] == children, "they have registered with the next server"
-        assert written(tmp_path) == list(range(1, ROWS + 1))
         assert [worker.end() for worker in joined] == [0, 0]
-        wait_until(lambda: all(child is not None and not child.is_running() for child in children))
+        wait_until_ended(child for child in children if child is not None)
 
 
 def shares_memory(process: psutil.Process | None) -> bool:
@@ -100,7 +100,6 @@ def shares_memory(process: psutil.Process | None) -> bool:
 def test_those_of_one_machine_share_memory_of_which_nothing_is_left_when_they_are_killed(
     tmp_path: Path,
 ) -> None:
-    rows = 600_000
     with (
         # Where the path of a socket is short enough.
         tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as short,
@@ -109,7 +108,7 @@ def test_those_of_one_machine_share_memory_of_which_nothing_is_left_when_they_ar
     ):
         wait_until(lambda: slots(server) == 2)
         unaligned = "SET 'execution.checkpointing.unaligned.enabled' = 'true'"
-        job = start_copy(server, tmp_path, rows, unaligned, rate=20_000)
+        job = start_copy(server, tmp_path, unaligned, rate=20_000)
         for _ in range(2):
             wait_until(lambda: all(shares_memory(w.child) for w in joined))
             killed = joined[0].child
@@ -117,8 +116,8 @@ def test_those_of_one_machine_share_memory_of_which_nothing_is_left_when_they_ar
             killed.kill()
             wait_until(lambda old=killed: joined[0].child not in (None, old) and slots(server) == 2)
             server.wait_for(job, "RUNNING")
-        server.wait_for(job, "FINISHED")
-        assert written(tmp_path) == list(range(1, rows + 1))
+            writes_on(tmp_path)
+        finish_copy(server, job, tmp_path, rate=20_000)
         # Those of the killed ones are swept by who takes their place.
         assert len([name for name in os.listdir(short) if re.fullmatch("sqlstream-[a-z0-9_]{8}", name)]) == 2
         assert [worker.end() for worker in joined] == [0, 0]
@@ -133,11 +132,10 @@ def test_the_tasks_of_one_that_is_stopped_in_order_go_on_elsewhere_at_once(tmp_p
         workers(tmp_path, join_address(server), 4) as joined,
     ):
         wait_until(lambda: slots(server) == 4)
-        job = start_copy(server, tmp_path, ROWS)
+        job = start_copy(server, tmp_path)
         for number, left in ((signal.SIGTERM, 3), (signal.SIGINT, 2)):
             server.wait_for(job, "RUNNING")
-            count = len(written(tmp_path))
-            wait_until(lambda count=count: len(written(tmp_path)) > count)
+            writes_on(tmp_path)
             found = server.get("/taskmanagers")["taskmanagers"]
             (busy, *_) = (t["id"] for t in found if t["freeSlots"] == 0)
             (stopped,) = (w for w in joined if busy.rpartition("-")[0] in w.output.read_text())
@@ -147,8 +145,9 @@ def test_the_tasks_of_one_that_is_stopped_in_order_go_on_elsewhere_at_once(tmp_p
             wait_until(lambda left=left: slots(server) == left)
             (newest, *_) = server.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
             assert newest["exceptionName"] == "SS6165", newest
-        server.wait_for(job, "FINISHED")
-        assert written(tmp_path) == list(range(1, ROWS + 1))
+        server.wait_for(job, "RUNNING")
+        writes_on(tmp_path)
+        finish_copy(server, job, tmp_path)
         assert "gets no tasks" not in server.errors()
 
 
@@ -239,7 +238,7 @@ def test_a_task_manager_that_hangs_is_killed_and_a_key_is_no_table(tmp_path: Pat
         assert child is not None
         child.suspend()
         assert worker.end() == 0
-        assert not child.is_running()
+        assert is_gone(child)
 
 
 def test_a_host_on_which_task_managers_die_gets_no_tasks_while_another_has_room(tmp_path: Path) -> None:
@@ -266,7 +265,7 @@ def test_a_host_on_which_task_managers_die_gets_no_tasks_while_another_has_room(
             wait_until(lambda old=dying: all(t["id"] != old["id"] for t in of_host("localhost")))
         wait_until(lambda: [t["blocked"] for t in of_host("localhost")] == [True])
         assert "host localhost gets no tasks for 600 s unless no other is free" in server.errors()
-        job = start_copy(server, tmp_path, ROWS, parallelism=1)
+        job = start_copy(server, tmp_path, parallelism=1)
         server.wait_for(job, "RUNNING")
         wait_until(lambda: bool(written(tmp_path)))
         assert [t["freeSlots"] for t in (*of_host("localhost"), *of_host("127.0.0.1"))] == [1, 0]
