@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -160,3 +164,66 @@ def test_a_table_that_can_be_read_once_alone_stays_with_its_job() -> None:
         "SS5452",
         'rows of table "lines" can be read once alone',
     )
+
+
+def cause(row: tuple[Any, ...], names: tuple[str, ...]) -> str:
+    """In what one row of the comparison of a table with a key differs."""
+    old, new = row[: len(names) + 1], row[len(names) + 1 :]
+    if old[0] == new[0]:
+        pairs = zip(names, old[1:], new[1:], strict=True)
+        return f"other values of {', '.join(n for n, a, b in pairs if repr(a) != repr(b))}"
+    if None in (old[0], new[0]):
+        side, op = ("new", new[0]) if old[0] is None else ("old", old[0])
+        return f"{'written' if op == 'I' else 'deleted'} by the {side} statement alone"
+    return f"deleted by the {'old' if old[0] == 'D' else 'new'} statement, written by the other"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_changes_in_any_batches_count_as_row_at_a_time(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fate = random.Random(seed)
+    monkeypatch.setattr(canary, "WAITING_ROWS_MAX", fate.choice([1, 10, 10_000]))
+    monkeypatch.setattr(canary, "KEYS_HELD_MAX", fate.choice([3, 10_000]))
+    schema = Schema.of(
+        ("k", sql.BIGINT), ("x", sql.DOUBLE), ("s", sql.STRING), ("a", sql.array(sql.INT))
+    )  # fmt: skip
+    types = [pa.string(), pa.int64(), pa.float64(), pa.string(), pa.list_(pa.int32())] * 2
+    found = Differences(SinkSpec("t", "blackhole", {}, schema, primary_key=(0,)), "UTC")
+    there: dict[int, tuple[Any, ...]] = {}
+
+    def side(key: int) -> tuple[Any, ...]:
+        if fate.random() < 0.2:
+            return (None,) * 5
+        x = fate.choice([0.5, float("nan"), None])
+        return (
+            fate.choice("ID"),
+            key,
+            x,
+            fate.choice(["a", "b", None]),
+            fate.choice([[1], [1, None], None]),
+        )
+
+    for _ in range(fate.randint(1, 30)):
+        changed: list[tuple[int, tuple[Any, ...]]] = []
+        for key in [fate.randrange(12) for _ in range(fate.randint(1, 8))]:
+            if key in there:
+                changed.append((3, there.pop(key)))
+            old, new = side(key), side(key)
+            if repr(old) != repr(new) and fate.random() < 0.8:
+                there[key] = (*old, *new)
+                changed.append((0, there[key]))
+        if changed:
+            columns = [
+                pa.array(c, t) for c, t in zip(zip(*(r for _, r in changed), strict=True), types, strict=True)
+            ]
+            kinds = pa.array([kind for kind, _ in changed], pa.int8())
+            names = [*(f"x{place}" for place in range(len(columns))), ROW_KIND_COLUMN]
+            found.add(pa.RecordBatch.from_arrays([*columns, kinds], names=names))
+    expected = Counter(cause(row, schema.names) for row in there.values())
+    assert found.causes == expected
+    shown = [(int(str(each.key["k"])), each.cause) for each in found.shown(100)]
+    truth = {key: cause(row, schema.names) for key, row in there.items()}
+    assert all(truth[key] == said for key, said in shown)
+    if len(truth) < canary.KEYS_HELD_MAX:
+        assert len(shown) == len(truth)
