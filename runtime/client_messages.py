@@ -23,9 +23,16 @@ class Cluster(Protocol):
     def status(self, job_id: str) -> JobStatusReply: ...
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None: ...
     def cancel(self, job_id: str) -> None: ...
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None: ...
+    def trigger_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
+    ) -> None: ...
     def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+        self,
+        job_id: str,
+        trigger_id: str,
+        directory: str = "",
+        is_drain: bool = False,
+        is_temporary: bool = False,
     ) -> None: ...
     def dispose_savepoint(self, path: str) -> None: ...
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int: ...
@@ -86,13 +93,13 @@ class ClientMessages:
             case client_rpc.TakeCheckpoint(job_id, _):
                 self._on_change(type(request).__name__, job_id)
             # The cluster may refuse a place, which the JobManager knows nothing of.
-            case client_rpc.TriggerSavepoint(job_id, trigger_id, directory):
+            case client_rpc.TriggerSavepoint(job_id, trigger_id, directory, is_temporary):
                 self._on_change(type(request).__name__, job_id)
-                self._cluster.trigger_savepoint(job_id, trigger_id, directory)
+                self._cluster.trigger_savepoint(job_id, trigger_id, directory, is_temporary)
                 return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
-            case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+            case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain, is_temporary):
                 self._on_change(type(request).__name__, job_id)
-                self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+                self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain, is_temporary)
                 return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
             case client_rpc.DisposeSavepoint(path):
                 self._on_change(type(request).__name__, "")

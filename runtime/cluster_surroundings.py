@@ -79,7 +79,8 @@ class ClusterSurroundings:
     the ids of a job and a checkpoint, on any thread, before that counts as complete. Of servers
     that take the place of each other, each has an `epoch` of its own, which ids of checkpoints go by; 0 for one that is alone.
     It removes nothing when `check_owner` says that another has taken its place (SS6077). `token` is what all processes of the
-    cluster show each other; empty: one is made for the life of this JobManager. `artifacts` are the files that go with jobs."""
+    cluster show each other; empty: one is made for the life of this JobManager. `artifacts` are the files that go with jobs.
+    `on_temporary` is called with the path of a savepoint that goes with its user, before it is there and when it is gone."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -94,3 +95,4 @@ class ClusterSurroundings:
     check_owner: CheckOwner | None = None
     token: str = ""
     artifacts: ArtifactStore = field(default_factory=lambda: temporary_artifacts())
+    on_temporary: Callable[[str, bool], None] = lambda path, is_there: None

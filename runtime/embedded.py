@@ -407,15 +407,40 @@ class EmbeddedCluster:
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         self._shell.take_checkpoint(job_id, trigger_id)
 
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        self._check_savepoint(job_id, directory)
-        self._shell.trigger_savepoint(job_id, trigger_id, directory)
-
-    def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    def trigger_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
     ) -> None:
         self._check_savepoint(job_id, directory)
-        self._shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+        with self._unless_removed(job_id, trigger_id, directory, is_temporary):
+            self._shell.trigger_savepoint(job_id, trigger_id, directory)
+
+    def stop_with_savepoint(
+        self,
+        job_id: str,
+        trigger_id: str,
+        directory: str = "",
+        is_drain: bool = False,
+        is_temporary: bool = False,
+    ) -> None:
+        self._check_savepoint(job_id, directory)
+        with self._unless_removed(job_id, trigger_id, directory, is_temporary):
+            self._shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+
+    @contextlib.contextmanager
+    def _unless_removed(
+        self, job_id: str, trigger_id: str, directory: str, is_temporary: bool
+    ) -> Iterator[None]:
+        """What is temporary is known to be so before it is there."""
+        if not is_temporary:
+            yield
+            return
+        place = self._shell.savepoint_place(job_id, trigger_id, directory)
+        self._around.on_temporary(place, True)
+        try:
+            yield
+        except SqlStreamError:
+            self._around.on_temporary(place, False)
+            raise
 
     def _check_savepoint(self, job_id: str, directory: str) -> None:
         """UserError SS4057 for a directory that not all TaskManagers see."""
@@ -429,6 +454,7 @@ class EmbeddedCluster:
 
     def dispose_savepoint(self, path: str) -> None:
         self._shell.dispose_savepoint(path)
+        self._around.on_temporary(path, False)
 
     # --- another parallelism
 

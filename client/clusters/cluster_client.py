@@ -70,13 +70,21 @@ class ClusterClient(Protocol):
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         """Begin a checkpoint of a job that runs; `savepoint_status` tells how it went. UserError when it takes none."""
 
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        """Begin a savepoint below `directory`, by default that of the job's settings."""
+    def trigger_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
+    ) -> None:
+        """Begin a savepoint below `directory`, by default that of the job's settings. `is_temporary`: the caller disposes of it,
+        and when the server is killed before that, its next start does."""
 
     def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+        self,
+        job_id: str,
+        trigger_id: str,
+        directory: str = "",
+        is_drain: bool = False,
+        is_temporary: bool = False,
     ) -> None:
-        """Begin the savepoint with which the job ends. `is_drain`: all windows fire first."""
+        """Begin the savepoint with which the job ends. `is_drain`: all windows fire first; `is_temporary` as above."""
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         """How far what was triggered under that id is."""

@@ -173,13 +173,20 @@ class LocalClusterClient:
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         self._of(job_id).take_checkpoint(job_id, trigger_id)
 
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        self._of(job_id).trigger_savepoint(job_id, trigger_id, directory)
+    def trigger_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
+    ) -> None:
+        self._of(job_id).trigger_savepoint(job_id, trigger_id, directory, is_temporary)
 
     def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+        self,
+        job_id: str,
+        trigger_id: str,
+        directory: str = "",
+        is_drain: bool = False,
+        is_temporary: bool = False,
     ) -> None:
-        self._of(job_id).stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+        self._of(job_id).stop_with_savepoint(job_id, trigger_id, directory, is_drain, is_temporary)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._of(job_id).savepoint_status(job_id, trigger_id)

@@ -105,13 +105,22 @@ class GuardedCluster(EmbeddedCluster):
         check_slots(graph, self._limits.job_slots_max)
         super().rescale(graph, trigger_id)
 
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        super().trigger_savepoint(job_id, trigger_id, self._checked_place(directory))
+    def trigger_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
+    ) -> None:
+        super().trigger_savepoint(job_id, trigger_id, self._checked_place(directory), is_temporary)
 
     def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+        self,
+        job_id: str,
+        trigger_id: str,
+        directory: str = "",
+        is_drain: bool = False,
+        is_temporary: bool = False,
     ) -> None:
-        super().stop_with_savepoint(job_id, trigger_id, self._checked_place(directory), is_drain)
+        super().stop_with_savepoint(
+            job_id, trigger_id, self._checked_place(directory), is_drain, is_temporary
+        )
 
     def dispose_savepoint(self, path: str) -> None:
         super().dispose_savepoint(self._checked_place(path))

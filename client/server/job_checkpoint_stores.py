@@ -10,6 +10,7 @@ from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.checkpoint.checkpoint_directory import (
+    METADATA,
     CheckpointDirectory,
     RetainedCheckpoints,
     StoredCheckpoint,
@@ -65,6 +66,12 @@ class JobCheckpointStores:
                     CheckpointDirectory(files, directory).sweep()
             except SqlStreamError as error:
                 logger.warning("what is left of checkpoints stays: %s", error.message)
+
+    def remove_savepoint(self, path: str) -> None:
+        """Remove all of one that may not have been complete. SqlStreamError when its store cannot be reached."""
+        files = owned(checkpoint_files(path, {}), self._check_owner)
+        files.remove(f"{path}/{METADATA}")
+        files.remove(path)
 
     def directory_of(self, graph: JobGraph) -> str:
         """Where the checkpoints of the job lie; empty for one that takes none."""

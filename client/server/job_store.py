@@ -42,7 +42,7 @@ FORMAT_VERSION = JOBS.version
 
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _ENDING, _SAVED, _DAMAGED = ".job", ".commits", ".ending", ".saved", ".damaged"
-_ASKED, _BLAMED, _ASIDE = ".asked", ".blamed", ".aside"
+_ASKED, _BLAMED, _ASIDE, _TEMPORARY = ".asked", ".blamed", ".aside", ".temporary"
 _OF_A_JOB = (_SAVED, _GRAPH, _COMMITS, _ENDING, _ASKED, _BLAMED)
 
 BLAMED_MAX = 2
@@ -94,6 +94,11 @@ class _StoredPointer(msgspec.Struct, frozen=True):
     checkpoint_id: Int64
 
 
+class _StoredTemporary(msgspec.Struct, frozen=True):
+    version: Count
+    path: str
+
+
 class _StoredBlame(msgspec.Struct, frozen=True):
     version: Count
     servers: Count
@@ -106,6 +111,7 @@ _Stored = TypeVar(
     _StoredEnding,
     _StoredEnd,
     _StoredRequest,
+    _StoredTemporary,
     _StoredBlame,
     _StoredPointer,
 )
@@ -277,6 +283,21 @@ class FileJobStore:
             if os.path.exists(self._path(job_id, _GRAPH)):
                 self._files.change({self._path(job_id, _SAVED): stored})
                 self._saved.add(job_id)
+
+    def mark_temporary(self, savepoint: str, is_there: bool) -> None:
+        """The savepoint at this path goes at the next start, unless it is gone before. Called on any thread."""
+        path = self._path(os.path.basename(savepoint.rstrip("/")), _TEMPORARY)
+        if is_there:
+            self._write(path, _StoredTemporary(FORMAT_VERSION, savepoint))
+        elif os.path.exists(path):
+            self._files.change({path: None})
+
+    def temporary(self) -> tuple[str, ...]:
+        """The paths of the savepoints that nobody needs any more."""
+        found = (
+            self._read_or_set_aside(p, _StoredTemporary) for p in self._paths(self._directory, _TEMPORARY)
+        )
+        return tuple(stored.path for stored in found if stored is not None)
 
     def mark_committing(
         self, job_id: str, checkpoint_id: int, commits: tuple[events.SinkCommit, ...]

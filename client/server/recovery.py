@@ -107,7 +107,20 @@ def recover(
             waiting.append(_waiting(job, error, now_ms))
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its recovery broke off", extra=of_job(job.graph.job_id))
+    _remove_temporary(store, checkpoints)
     return Recovery(tuple(again), tuple(waiting))
+
+
+def _remove_temporary(store: FileJobStore, checkpoints: JobCheckpointStores) -> None:
+    """Remove savepoints whose users ended with the last server; those that cannot be reached wait for the next start."""
+    for path in store.temporary():
+        try:
+            checkpoints.remove_savepoint(path)
+            store.mark_temporary(path, False)
+        except SqlStreamError as error:
+            logger.warning(
+                'the temporary savepoint "%s" stays until the server starts again: %s', path, error
+            )
 
 
 def _recovered(

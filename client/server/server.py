@@ -370,6 +370,7 @@ class Server:
             self._epoch(),
             check_owner,
             artifacts=artifacts,
+            on_temporary=self._store.mark_temporary,
         )
         settings = {
             **self._configuration.for_jobs,

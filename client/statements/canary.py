@@ -166,15 +166,19 @@ def _common_sink(old: JobGraph, new: JobGraph, statement: Canary) -> SinkSpec:
 def _saved(job_id: str, directory: str, session: PlanningSession) -> Iterator[StoredCheckpoint]:
     """A savepoint of the job, which runs on; it is removed behind."""
     cluster, trigger_id = session.cluster, secrets.token_hex(16)
-    cluster.trigger_savepoint(job_id, trigger_id, directory)
+    cluster.trigger_savepoint(job_id, trigger_id, directory, is_temporary=True)
     path = ""
     try:
         path = _awaited_savepoint(cluster, job_id, trigger_id)
         yield load_checkpoint(checkpoint_files(path, session.config), path)
     finally:
-        with contextlib.suppress(SqlStreamError):
-            # Who gives up while it is taken waits for it, as it would stay.
-            cluster.dispose_savepoint(path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False))
+        _dispose(cluster, job_id, trigger_id, path)
+
+
+def _dispose(cluster: ClusterClient, job_id: str, trigger_id: str, path: str) -> None:
+    """Who gives up while it is taken waits for it, as it would stay."""
+    with contextlib.suppress(SqlStreamError):
+        cluster.dispose_savepoint(path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False))
 
 
 def _awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str, *, gives_up: bool = True) -> str:
@@ -241,11 +245,11 @@ def _run(
 ) -> tuple[int, bool]:
     """How many rows were read, and whether that ended with the duration, not with the tables. JobError when the job fails or the
     statement is given up; the job is cancelled then."""
-    job = session.submit_graph(graph)
+    job, cluster, stop = session.submit_graph(graph), session.cluster, _Stop(secrets.token_hex(16))
     end = JobEnd()
     job.when_ended(end.tell)
     try:
-        path = _followed(job, session.cluster, differences, duration_ms, directory)
+        _follow(job, cluster, differences, duration_ms, directory, stop)
         end.awaited()
         status, error = job.wait()
     except BaseException:
@@ -253,24 +257,35 @@ def _run(
         raise
     finally:
         job.results().close()
+        if stop.is_asked:
+            _dispose(cluster, job.id, stop.trigger_id, stop.path)
     if status is not JobStatus.FINISHED:
         from sqlstream.messages.rpc import JobStatusReply
 
         raise ended_error(JobStatusReply(job.id, status, error))
-    if path:
-        with contextlib.suppress(SqlStreamError):
-            session.cluster.dispose_savepoint(path)
-    return int(job.metrics().total.get("numRecordsRead", 0)), bool(path)
+    return int(job.metrics().total.get("numRecordsRead", 0)), bool(stop.path)
 
 
-def _followed(
-    job: Job, cluster: ClusterClient, differences: Differences, duration_ms: int, directory: str
-) -> str:
-    """Take the rows of the comparison until the job has ended; returns the savepoint with which it was stopped."""
+@dataclasses.dataclass
+class _Stop:
+    """The savepoint with which the job is stopped, once it `is_asked` for and once it is complete."""
+
+    trigger_id: str
+    is_asked: bool = False
+    path: str = ""
+
+
+def _follow(
+    job: Job,
+    cluster: ClusterClient,
+    differences: Differences,
+    duration_ms: int,
+    directory: str,
+    stop: _Stop,
+) -> None:
+    """Take the rows of the comparison until the job has ended, which is stopped behind the duration."""
     rows: JobResults = job.results()
-    trigger_id, path = secrets.token_hex(16), ""
     deadline_s, look_s = 0.0, 0.0
-    is_stopping = False
     while not rows.is_ended:
         check_not_given_up()
         batch = rows.poll()
@@ -281,21 +296,20 @@ def _followed(
             look_s = now_s + LOOK_S
             if not deadline_s and _runs(job.id, cluster):
                 deadline_s = now_s + duration_ms / 1000
-            elif is_stopping and not path:
+            elif stop.is_asked and not stop.path:
                 with _unless_ended(job.id, cluster):
-                    path = _savepoint_of(job.id, trigger_id, cluster)
-        if deadline_s and now_s >= deadline_s and not is_stopping:
-            is_stopping = True
+                    stop.path = _savepoint_of(job.id, stop.trigger_id, cluster)
+        if deadline_s and now_s >= deadline_s and not stop.is_asked:
+            stop.is_asked = True
             with _unless_ended(job.id, cluster):
-                cluster.stop_with_savepoint(job.id, trigger_id, directory)
+                cluster.stop_with_savepoint(job.id, stop.trigger_id, directory, is_temporary=True)
         if batch is None and not rows.is_ended:
             is_ready = threading.Event()
             rows.when_ready(is_ready.set)
             is_ready.wait(GIVEN_UP_CHECK_S)
-    if is_stopping and not path:
+    if stop.is_asked and not stop.path:
         with _unless_ended(job.id, cluster):
-            path = _savepoint_of(job.id, trigger_id, cluster)
-    return path
+            stop.path = _savepoint_of(job.id, stop.trigger_id, cluster)
 
 
 def _savepoint_of(job_id: str, trigger_id: str, cluster: ClusterClient) -> str:

@@ -239,7 +239,7 @@ class JobManagerShell:
 
     def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
         """Ask for a savepoint in a new directory below this one, or below that of the job's settings."""
-        place = self._savepoint_place(job_id, trigger_id, directory)
+        place = self.savepoint_place(job_id, trigger_id, directory)
         self._request_savepoint(
             events.SavepointRequested(job_id, trigger_id, CheckpointKind.SAVEPOINT, place)
         )
@@ -248,7 +248,7 @@ class JobManagerShell:
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None:
         """Ask for a savepoint with which the job ends. Like a cancellation, the request is in the store on return."""
-        place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
+        place, kind = self.savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
         request = events.SavepointRequested(job_id, trigger_id, kind, place, is_drain, True)
         self._ask(lambda d: d.check_savepoint(job_id, kind))
         self._keep_end(request)
@@ -281,7 +281,7 @@ class JobManagerShell:
         self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))
         self._put(request)
 
-    def _savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:
+    def savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:
         """`<directory>/savepoint-<6 of the job>-<12 of the trigger>`, as Flink names them."""
         root = directory or options.get(
             self.job_graph(job_id).config, "execution.checkpointing.savepoint-dir"

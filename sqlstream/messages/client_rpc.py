@@ -97,21 +97,24 @@ class TakeCheckpoint(rpc.RpcMessage, frozen=True):
 
 
 class TriggerSavepoint(rpc.RpcMessage, frozen=True):
-    """Take a savepoint into a new directory below `directory`; empty: below the job's execution.checkpointing.savepoint-dir."""
+    """Take a savepoint into a new directory below `directory`; empty: below the job's execution.checkpointing.savepoint-dir.
+    `is_temporary`: whoever asks for it disposes of it, and otherwise the next start of a server does."""
 
     job_id: str
     trigger_id: str
     directory: str = ""
+    is_temporary: bool = False
 
 
 class StopWithSavepoint(rpc.RpcMessage, frozen=True):
     """Take a savepoint, commit its output and end the job. `is_drain`: time passes to its end first, so that all windows
-    fire: such a savepoint is for a job that does not go on with the same input."""
+    fire: such a savepoint is for a job that does not go on with the same input. `is_temporary` as in TriggerSavepoint."""
 
     job_id: str
     trigger_id: str
     directory: str = ""
     is_drain: bool = False
+    is_temporary: bool = False
 
 
 class RequestSavepointStatus(rpc.RpcMessage, frozen=True):

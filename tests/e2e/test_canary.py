@@ -161,6 +161,32 @@ def test_a_canary_that_is_given_up_while_its_savepoint_is_taken_leaves_none(
     assert left == [status.path]
 
 
+def test_a_canary_that_is_given_up_while_it_is_stopped_leaves_no_savepoint(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[tuple[str, str]] = []
+    stop = EmbeddedCluster.stop_with_savepoint
+
+    def stop_with_savepoint(
+        cluster: EmbeddedCluster, job_id: str, trigger_id: str, *rest: Any, **more: Any
+    ) -> None:
+        stop(cluster, job_id, trigger_id, *rest, **more)
+        stopped.append((job_id, trigger_id))
+        while not cluster.savepoint_status(job_id, trigger_id).is_done:
+            time.sleep(0.02)
+        raise KeyboardInterrupt
+
+    job = started(session, TOTALS)
+    monkeypatch.setattr(EmbeddedCluster, "stop_with_savepoint", stop_with_savepoint)
+    with pytest.raises(KeyboardInterrupt):
+        canary(session, job, TOTALS)
+    ((of_canary, trigger_id),) = stopped
+    path = session.cluster.savepoint_status(of_canary, trigger_id).path
+    ended(session, job)
+    assert path
+    assert not Path(path).exists()
+
+
 def test_what_cannot_be_compared_is_refused_and_the_job_runs_on(session: Session) -> None:
     job = started(session, TOTALS)
     jobs = len(session.cluster.jobs())
@@ -274,6 +300,23 @@ def test_a_canary_that_is_cancelled_ends_and_leaves_the_job_and_no_savepoint(tmp
             time.sleep(0.05)
         server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
         server.wait_for(job_id, "CANCELED")
+
+
+def test_the_savepoint_of_a_canary_goes_with_the_next_start_of_a_server_that_is_killed(
+    tmp_path: Path,
+) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        session, job_id = begun(server, tmp_path)
+        server.submit(session, f"CANARY JOB '{job_id}' WITH ('duration' = '1 h') AS {NEW}")
+        canary_of(server, job_id)
+        assert list((tmp_path / "saved").rglob("_metadata"))
+        children = server.children()
+        server.signal(signal.SIGKILL)
+        psutil.wait_procs(children, WAIT_S)
+    with RunningServer(tmp_path / "data") as server:
+        assert not list((tmp_path / "saved").rglob("*"))
+        assert server.wait_for(job_id, "FINISHED") == "FINISHED"
+    assert written(tmp_path) == [(n, "old") for n in range(1, ROWS + 1)]
 
 
 def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None:

@@ -342,3 +342,13 @@ def test_a_server_whose_place_was_taken_changes_nothing(
             change()
     assert "a.job" in os.listdir(tmp_path / "kept")
     assert os.listdir(tmp_path / "led" / "ended") == []
+
+
+def test_temporary_savepoints_are_known_to_the_next_server_until_they_are_gone(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    for name in ("one", "two"):
+        store.mark_temporary(f"/saved/{name}/", True)
+    store.mark_temporary("/saved/one", False)
+    store.mark_temporary("/saved/unknown", False)
+    assert store_in(tmp_path).temporary() == ("/saved/two/",)
+    assert store_in(tmp_path).kept() == ()
