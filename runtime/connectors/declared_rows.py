@@ -51,7 +51,10 @@ def _cast(array: pa.Array, declared: LogicalType, name: str, table: str) -> pa.A
 def _exact(array: pa.Array, wanted: pa.DataType, declared: LogicalType) -> pa.Array:
     """pa.ArrowInvalid for a value that would change; a FLOAT of a DOUBLE too, which Arrow rounds."""
     cast = pc.cast(array, wanted)
-    if declared.root is TypeRoot.FLOAT:
+    if declared.element is not None:
+        # Its elements as values of their own; `flatten` leaves out those of NULL.
+        _exact(pc.list_flatten(array), wanted.value_type, declared.element)
+    elif declared.root is TypeRoot.FLOAT:
         back = pc.cast(cast, array.type)
         if not pc.all(pc.or_(pc.equal(back, array), pc.is_nan(array)), min_count=0).as_py():
             raise pa.ArrowInvalid("a FLOAT has fewer digits")

@@ -15,7 +15,7 @@ from sqlstream.runtime.connectors.duckdb.database import INSTANCES, attach, conn
 from sqlstream.runtime.connectors.duckdb.errors import translated
 from sqlstream.runtime.connectors.duckdb.options import Place
 from sqlstream.runtime.connectors.duckdb.relation import check_columns, described
-from sqlstream.runtime.connectors.duckdb.types import type_name
+from sqlstream.runtime.connectors.duckdb.types import type_name, without_length
 from sqlstream.runtime.connectors.sql_filters import quote
 from sqlstream.runtime.connectors.staged_rows import (
     JOURNAL,
@@ -41,8 +41,16 @@ _ADDED = f"({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"
 
 
 def check_target(place: Place, spec: SinkSpec, files: Files) -> None:
-    """Look, before a job runs, whether its rows will fit. UserError SS5062 where they will not. A file that is absent will be
-    made, and one that is locked now may be free when the job has finished."""
+    """Look, before a job runs, whether its rows will fit. UserError SS5062 where they will not, SS4006 for an ARRAY as a key. A
+    file that is absent will be made, and one that is locked now may be free when the job has finished."""
+    key = next((f for f in map(spec.schema.fields.__getitem__, spec.primary_key) if f.type.element), None)
+    if key is not None:
+        raise UserError(
+            "SS4006",
+            f'connector "duckdb" has no primary key of {key.type.with_nullable(True)}, the type of column "{key.name}"',
+            column=key.name,
+            hint="declare a primary key of other columns",
+        )
     if files.status(place.path) is None:
         return
     try:
@@ -136,7 +144,7 @@ def _check_table(connection: Any, place: Place, spec: SinkSpec, alias: str, *, m
 
 def _comparable(stored: str) -> str:
     stored = stored.upper().replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
-    return "VARCHAR" if stored.startswith("ENUM(") else stored.replace(", ", ",")
+    return "VARCHAR" if stored.startswith("ENUM(") else without_length(stored.replace(", ", ","))
 
 
 def _definition(spec: SinkSpec) -> str:

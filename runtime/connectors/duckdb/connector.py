@@ -46,8 +46,8 @@ class DuckDb(SqlTables):
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
         """Options that fit each other, types that DuckDB carries. UserError SS4002, SS4003, SS4005, SS4006."""
-        read_place(table, options)
-        self._check_columns(schema, options, _refusal, "DuckDB")
+        kind = read_place(table, options).kind
+        self._check_columns(schema, options, lambda field: _refusal(kind, field), "DuckDB")
 
     def source(
         self, spec: SourceSpec, context: connector.ConnectorContext, splits: list[dict[str, Any]] | None
@@ -130,14 +130,25 @@ class DuckDb(SqlTables):
         return sum(sizes) * (1 if is_text else _PACKED_FACTOR)
 
 
-def _refusal(field: Field) -> UserError | None:
+_WITH_ARRAYS = (PlaceKind.DUCKDB, PlaceKind.PARQUET, PlaceKind.JSON)
+
+
+def _refusal(kind: PlaceKind, field: Field) -> UserError | None:
+    if field.type.root is TypeRoot.ARRAY and kind not in _WITH_ARRAYS:
+        return UserError(
+            "SS4006",
+            f'connector "duckdb" carries no {field.type.with_nullable(True)} at type {kind.value}:'
+            f' that of column "{field.name}"',
+            column=field.name,
+            hint="read ARRAYs of DuckDB files, Parquet and JSON; those of Postgres by connector 'jdbc'",
+        )
     if is_carried(field.type):
         return None
     return UserError(
         "SS4006",
         f'connector "duckdb" carries no {field.type.with_nullable(True)}, the type of column "{field.name}"',
         column=field.name,
-        hint="declare columns of plain types",
+        hint="declare columns of plain types, or ARRAYs of numbers, texts, dates or BOOLEAN",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.runtime.connectors.duckdb.database import Reading, table_of
 from sqlstream.runtime.connectors.duckdb.options import Place, PlaceKind
-from sqlstream.runtime.connectors.duckdb.types import can_read, type_name
+from sqlstream.runtime.connectors.duckdb.types import can_read, type_name, without_length
 from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
@@ -52,11 +52,17 @@ def with_texts(
 ) -> str:
     """The FROM item with columns of text for those that are declared so. DuckDB compares a UUID or ENUM with a text by reading
     the text as one, which fails for some texts and makes others equal."""
-    names = [n for n, t in wanted if t.root in (TypeRoot.CHAR, TypeRoot.VARCHAR) and stored[n] != "VARCHAR"]
+    names = [
+        (n, type_name(t)) for n, t in wanted if _is_text(t) and without_length(stored[n]) != type_name(t)
+    ]
     if not names:
         return item
-    texts = ", ".join(f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}" for name in names)
+    texts = ", ".join(f"CAST({quote(name)} AS {of_text}) AS {quote(name)}" for name, of_text in names)
     return f"(SELECT {'rowid, ' if has_row_ids else ''}* REPLACE ({texts}) FROM {item})"
+
+
+def _is_text(t: LogicalType) -> bool:
+    return (t.element or t).root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 
 def described(connection: Any, item: str) -> dict[str, str]:

@@ -23,6 +23,9 @@ _INTEGERS = {
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_LIST = re.compile(r"(.+[^\[\]])\[\d*\]", re.DOTALL)
+"""A list, or an array of some length, of what has no elements itself."""
+
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 _PLAIN = {
     TypeRoot.BOOLEAN: ("BOOLEAN",),
@@ -54,8 +57,25 @@ _NAMES = {
 }
 
 
+_ELEMENTS = frozenset(
+    {
+        *_WIDTHS,
+        TypeRoot.BOOLEAN,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.DECIMAL,
+        TypeRoot.CHAR,
+        TypeRoot.VARCHAR,
+        TypeRoot.DATE,
+    }
+)
+"""What an ARRAY has as elements."""
+
+
 def is_carried(t: LogicalType) -> bool:
     """Whether a column of this type can be declared. DuckDB's moments with a time zone have six digits."""
+    if t.root is TypeRoot.ARRAY:
+        return t.element is not None and t.element.root in _ELEMENTS
     if t.root is TypeRoot.TIMESTAMP_LTZ and t.precision > 6:
         return False
     return t.root in _NAMES or t.root in (TypeRoot.DECIMAL, TypeRoot.TIMESTAMP)
@@ -67,7 +87,11 @@ def type_name(t: LogicalType) -> str:
     >>> from sqlstream import types as sql
     >>> type_name(sql.decimal(10, 2)), type_name(sql.timestamp(3))
     ('DECIMAL(10, 2)', 'TIMESTAMP')
+    >>> type_name(sql.array(sql.FLOAT))
+    'FLOAT[]'
     """
+    if t.element is not None:
+        return f"{type_name(t.element)}[]"
     if t.root is TypeRoot.DECIMAL:
         return f"DECIMAL({t.precision}, {t.scale})"
     if t.root is TypeRoot.TIMESTAMP:
@@ -81,7 +105,12 @@ def can_read(stored: str, declared: LogicalType) -> bool:
     >>> from sqlstream import types as sql
     >>> can_read("INTEGER", sql.BIGINT), can_read("BIGINT", sql.INT), can_read("ENUM('a', 'b')", sql.STRING)
     (True, False, True)
+    >>> can_read("FLOAT[]", sql.array(sql.DOUBLE)), can_read("FLOAT[3]", sql.array(sql.FLOAT))
+    (True, True)
     """
+    if declared.root is TypeRoot.ARRAY:
+        elements = _LIST.fullmatch(stored)
+        return elements is not None and is_carried(declared) and can_read(elements[1], _element(declared))
     stored = stored.upper()
     if declared.root in _WIDTHS:
         bits, is_signed = _INTEGERS.get(stored, (999, True))
@@ -89,8 +118,24 @@ def can_read(stored: str, declared: LogicalType) -> bool:
     if declared.root is TypeRoot.DECIMAL:
         return _is_decimal(stored, declared)
     if declared.root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        return stored in ("VARCHAR", "UUID") or stored.startswith("ENUM(")
+        is_enum = stored.startswith("ENUM(") and _LIST.fullmatch(stored) is None
+        return is_enum or stored in ("VARCHAR", "UUID")
     return stored in _PLAIN.get(declared.root, ())
+
+
+def without_length(stored: str) -> str:
+    """A type that is stored, in which an array of some length is a list of any.
+
+    >>> without_length("FLOAT[3]"), without_length("DECIMAL(3,1)[]"), without_length("FLOAT")
+    ('FLOAT[]', 'DECIMAL(3,1)[]', 'FLOAT')
+    """
+    found = _LIST.fullmatch(stored)
+    return f"{found[1]}[]" if found is not None else stored
+
+
+def _element(t: LogicalType) -> LogicalType:
+    assert t.element is not None
+    return t.element
 
 
 def _is_decimal(stored: str, declared: LogicalType) -> bool:
@@ -112,6 +157,8 @@ _TIMESTAMPS_OF_UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTA
 
 def duckdb_type(t: pa.DataType) -> str:
     """DuckDB's type for an Arrow type of a column."""
+    if pa.types.is_list(t):
+        return f"{duckdb_type(t.value_type)}[]"
     if pa.types.is_decimal(t):
         return f"DECIMAL({t.precision}, {t.scale})"
     if pa.types.is_timestamp(t):

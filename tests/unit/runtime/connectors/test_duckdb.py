@@ -615,8 +615,17 @@ def test_rows_of_a_writer_that_was_killed_are_read(tmp_path: Path) -> None:
     assert look_up(spec(path, NUMBERS), [(1,)]) == [(1,)]
 
 
-@pytest.mark.parametrize("declared", [sql.array(sql.INT), sql.timestamp_ltz(9)], ids=str)
+@pytest.mark.parametrize(
+    "declared", [sql.array(sql.array(sql.INT)), sql.array(sql.BYTES), sql.timestamp_ltz(9)], ids=str
+)
 def test_types_that_duckdb_cannot_hold_are_refused(declared: sql.LogicalType) -> None:
     with pytest.raises(UserError) as raised:
         connector("duckdb").validate("dim", Schema.of(("a", declared)), {"path": "x.duckdb"})
     assert raised.value.message == f'connector "duckdb" carries no {declared}, the type of column "a"'
+
+
+def test_arrays_of_files_whose_arrays_are_texts_are_refused() -> None:
+    schema = Schema.of(("a", sql.array(sql.INT)))
+    connector("duckdb").validate("dim", schema, {"path": "x.parquet"})
+    with pytest.raises(UserError, match="at type csv: that of column"):
+        connector("duckdb").validate("dim", schema, {"path": "x.csv"})

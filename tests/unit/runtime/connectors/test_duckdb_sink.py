@@ -304,3 +304,41 @@ def test_commits_are_remembered_for_a_year(tmp_path: Path) -> None:
     assert "of 364 days" in kept
     assert "of 366 days" not in kept
     assert len(kept) == 3
+
+
+@pytest.mark.parametrize("stored_type", ["", "FLOAT[2]", "FLOAT[]"])
+def test_arrays_are_written_and_read_again_by_scan_and_by_key(tmp_path: Path, stored_type: str) -> None:
+    path = tmp_path / "shop.duckdb"
+    if stored_type:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(
+                f"CREATE TABLE out (k BIGINT PRIMARY KEY, v {stored_type}, tags VARCHAR[], n DECIMAL(5, 2)[])"
+            )
+    schema = Schema.of(
+        ("k", sql.BIGINT),
+        ("v", sql.array(sql.FLOAT)),
+        ("tags", sql.array(sql.STRING)),
+        ("n", sql.array(sql.decimal(5, 2))),
+    )
+    sink = spec(path, (0,), schema)
+    rows: list[Row] = [
+        (1, [0.5, None], ["a", None], [Decimal("1.25")]),
+        (2, None, [], None),
+        (3, [1.0, 2.0], None, [None]),
+    ]
+    commit(sink, written(sink, [rows, [(3, [3.0, 4.0], ["c"], [])]]))
+    rows[2] = (3, [3.0, 4.0], ["c"], [])
+    source = SourceSpec("out", "duckdb", {"path": str(path)}, schema, schema.names)
+    looked_up = connector("duckdb").lookup_source(source, ("k",), context())
+    keys = pa.RecordBatch.from_pydict({"k": pa.array([1, 2, 3], pa.int64())})
+    assert sorted(rows_of(looked_up.lookup(keys))) == rows
+    reader = connector("duckdb").source(source, context(), None)
+    assert sorted(rows_of(reader.poll())) == rows
+    reader.close()
+
+
+def test_an_array_is_no_primary_key(tmp_path: Path) -> None:
+    sink = spec(tmp_path / "shop.duckdb", (0,), Schema.of(("v", sql.array(sql.INT)), ("n", sql.INT)))
+    with pytest.raises(UserError, match="primary key") as caught:
+        written(sink, [[([1], 2)]])
+    assert caught.value.code == "SS4006"

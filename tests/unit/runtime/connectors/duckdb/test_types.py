@@ -31,7 +31,8 @@ STORED = (
         "TIME",
         "BLOB",
     ),
-    *("VARCHAR", "UUID", "ENUM('a', 'b')", "INTEGER[]", "JSON"),
+    *("VARCHAR", "UUID", "ENUM('a', 'b')", "INTEGER[]", "INTEGER[][]", "JSON"),
+    *("INTEGER[4]", "FLOAT[3]", "ENUM('a[', 'b')[]"),
 )
 
 
@@ -57,7 +58,11 @@ STORED = (
         (sql.decimal(12, 2), ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")),
         (sql.decimal(19, 0), (*INTEGERS[:4], *INTEGERS[4:7])),
         (sql.decimal(20, 0), INTEGERS[:8]),
-        (sql.array(sql.INT), ()),
+        (sql.array(sql.INT), ("INTEGER[]", "INTEGER[4]")),
+        (sql.array(sql.BIGINT), ("INTEGER[]", "INTEGER[4]")),
+        (sql.array(sql.DOUBLE), ("FLOAT[3]",)),
+        (sql.array(sql.STRING), ("ENUM('a[', 'b')[]",)),
+        (sql.array(sql.BYTES), ()),
     ],
     ids=str,
 )
@@ -101,6 +106,6 @@ def test_each_type_has_one_of_duckdb(declared: sql.LogicalType, name: str) -> No
     assert is_carried(declared)
 
 
-@pytest.mark.parametrize("declared", [sql.timestamp_ltz(7), sql.array(sql.INT), sql.INTERVAL_DAY_TIME])
+@pytest.mark.parametrize("declared", [sql.timestamp_ltz(7), sql.array(sql.BYTES), sql.INTERVAL_DAY_TIME])
 def test_other_types_are_not_carried(declared: sql.LogicalType) -> None:
     assert not is_carried(declared)
