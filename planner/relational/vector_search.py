@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
@@ -15,6 +15,7 @@ from sqlstream.planner.relational.lookup_join import dimension_of
 from sqlstream.planner.relational.planner import Inputs
 from sqlstream.planner.relational.scan import find_connector, scan_spec
 from sqlstream.specs import JoinKind, VectorSearchSpec
+from sqlstream.spi.lookup import CacheKind, lookup_options_given
 
 VECTOR_SEARCH = "VECTOR_SEARCH"
 
@@ -54,7 +55,7 @@ class VectorSearch(base.ChosenColumnsNode):
 
 def plan_vector_search(planning: Planning, inputs: Inputs, node: VectorSearch) -> PhysicalNode:
     """Searched where the rows are. UserError SS3011 for rows that change, SS3031 for more than a table,
-    SS3528 for one that cannot be read whole."""
+    SS3528 for one that cannot be read whole, SS3610 for a cache by key."""
     source = inputs[0]
     hint = "search before the rows are aggregated or joined"
     require_insert_only(source, VECTOR_SEARCH, node.span, hint)
@@ -65,6 +66,7 @@ def plan_vector_search(planning: Planning, inputs: Inputs, node: VectorSearch) -
         why = "it never ends" if not scan.is_bounded else "its rows are changes"
         hint = "search a table of files, or bound the table (DESCRIBE CONNECTOR shows how)"
         raise UserError("SS3528", f'table "{name}" cannot be read whole: {why}', span=scan.span, hint=hint)
+    _check_cache(dict(scan.options), node, scan.span)
     descriptor = find_connector(planning.connectors, scan.table, dict(scan.options), scan.span)
     spec = VectorSearchSpec(
         kind=JoinKind.LEFT if node.is_outer else JoinKind.INNER,
@@ -109,3 +111,21 @@ def plan_vector_search(planning: Planning, inputs: Inputs, node: VectorSearch) -
         ),
         node.span,
     )
+
+
+def _check_cache(options: dict[str, str], node: VectorSearch, span: Span | None) -> None:
+    with ErrorsAt(span):
+        lookup = lookup_options_given(options)
+    if lookup is None:
+        return
+    if lookup.cache is CacheKind.PARTIAL:
+        raise UserError(
+            "SS3610", "a vector search has no keys, by which a PARTIAL cache holds rows", span=span
+        )
+    if node.reload_ms:
+        raise UserError(
+            "SS3610",
+            "the table says when it is read again, and so does the call",
+            span=node.span,
+            hint="leave out 'lookup.cache' of the table, or 'reload' of the call",
+        )

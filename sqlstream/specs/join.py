@@ -170,7 +170,7 @@ class VectorSearchSpec(LookupJoinSpec, frozen=True, tag="vector_search"):
     Output: the input's `columns`, the `projections`, then the score as DOUBLE. The vector of a row is its column `query`, that of
     a row of the source the projection `vector`. A row without a vector finds none. LEFT emits a row that finds none once, with
     NULLs. `metric` is the value of a VectorMetric. The source is read whole before the first row, and again `reload_ms` after it
-    was (0: never)."""
+    was (0: never); one whose options have `lookup.cache` as that says."""
 
     columns: tuple[int, ...] = ()
     query: int = 0

@@ -224,6 +224,12 @@ class LookupOptions(msgspec.Struct, frozen=True):
         )
 
 
+def lookup_options_given(options: Mapping[str, str]) -> LookupOptions | None:
+    """Those of a table that says what is kept of it; None of any other. Errors as of `LookupOptions.of`."""
+    is_given = any(key == "lookup.cache" or key.startswith("lookup.cache.") for key in options)
+    return LookupOptions.of(options) if is_given else None
+
+
 def too_many_rows(table: str, rows_max: int) -> UserError:
     """The table that a FULL cache was to load is larger than `lookup.full-cache.max-rows`."""
     return UserError("SS5064", f'table "{table}" has more than the {rows_max} rows that a FULL cache takes')

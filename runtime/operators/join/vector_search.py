@@ -12,7 +12,7 @@ from sqlstream.runtime.operators.operator import Operator, OperatorContext, Outp
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.join import JoinKind, VectorMetric, VectorSearchSpec
 from sqlstream.spi.connector import LookupSource
-from sqlstream.spi.lookup import FULL_ROWS_MAX_DEFAULT, MAX_RETRIES_DEFAULT
+from sqlstream.spi.lookup import CacheKind, LookupOptions, Reload, lookup_options_given
 
 _PRODUCTS_MAX = 1 << 24
 """Scores that are computed at once, of some rows with all vectors of the table."""
@@ -24,12 +24,16 @@ _VALUES_MAX = 1 << 22
 class VectorSearch(Operator[VectorSearchSpec]):
     """Emits each row with its nearest rows of the table, the nearest first, and for LEFT a row without any with NULLs.
 
-    The table is read whole before the first row, and again when that is due. Its vectors have one length.
+    The table is read whole before the first row, and again when that is due: as `lookup.cache` of the table says, for each batch
+    without a cache, or as the call does. Its vectors have one length.
     State: none that is saved; the table may be lost."""
 
     def __init__(self, spec: VectorSearchSpec, context: OperatorContext, source: LookupSource) -> None:
         super().__init__(spec, context)
-        self._fetcher = Fetcher(spec, context, source, MAX_RETRIES_DEFAULT)
+        reload = Reload(spec.reload_ms, is_fixed_rate=True) if spec.reload_ms else None
+        given = lookup_options_given(spec.source.options)
+        self._options = given or LookupOptions(cache=CacheKind.FULL, reload=reload)
+        self._fetcher = Fetcher(spec, context, source, self._options.max_retries)
         self._schema = to_arrow_schema(context.output_schema)
         self._metric = VectorMetric(spec.metric)
         self._table: VectorTable | None = None
@@ -48,15 +52,17 @@ class VectorSearch(Operator[VectorSearchSpec]):
             self._emit(batch.slice(start, stop - start), asking[low:high] - start, found, scores, output)
 
     def _loaded(self) -> VectorTable:
-        now_ms = self.context.now_ms()
-        is_due = self._due_ms is not None and now_ms >= self._due_ms
+        began_ms = self.context.now_ms()
+        is_due = self._options.cache is CacheKind.NONE or (
+            self._due_ms is not None and began_ms >= self._due_ms
+        )
         if self._table is None or is_due:
             # Not two of them at once.
             self._table = None
-            rows = self._fetcher.load(FULL_ROWS_MAX_DEFAULT)
+            rows = self._fetcher.load(self._options.full_rows_max)
             self._table = VectorTable(rows, self.spec.vector, self._metric, self.spec.source.table)
-            if self.spec.reload_ms:
-                self._due_ms = now_ms + self.spec.reload_ms
+            if self._options.reload is not None:
+                self._due_ms = self._options.reload.next_ms(began_ms, self.context.now_ms())
         return self._table
 
     def _queries(self, column: pa.Array, table: VectorTable) -> tuple[Array, Array]:

@@ -130,3 +130,23 @@ def test_joins_and_rows_that_it_does_not_take_are_refused(docs: str) -> None:
 def test_a_batch_statement_searches_as_a_stream(docs: str) -> None:
     batch = "SET 'execution.runtime-mode' = 'batch'"
     assert rows(docs, QUERIES, batch, f"SELECT n, id FROM q, {BEST}") == [(1, 1), (3, 2)]
+
+
+def test_a_table_of_duckdb_is_written_and_searched_and_says_when_it_is_read(
+    docs: str, tmp_path: Path
+) -> None:
+    options = f"'connector' = 'duckdb', 'path' = '{tmp_path}/docs.duckdb'"
+    kept = f"CREATE TABLE kept (id BIGINT, v ARRAY<FLOAT>, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"
+    searched = "LATERAL TABLE(VECTOR_SEARCH(TABLE {}, DESCRIPTOR(v), q.q, 1{}))"
+    rows(docs, kept, "SET 'table.dml-sync' = 'true'", "INSERT INTO kept SELECT id, v FROM docs", "SELECT 1")
+    for hint in ("", "'lookup.cache' = 'NONE'", "'lookup.cache' = 'FULL'"):
+        table = f"CREATE TABLE kept (id BIGINT, v ARRAY<FLOAT>) WITH ({options}{', ' if hint else ''}{hint})"
+        found = rows(table, QUERIES, f"SELECT n, id FROM q, {searched.format('kept', '')}")
+        assert sorted(found) == [(1, 1), (3, 2)]
+    for hint, config, said in (
+        ("'lookup.cache' = 'PARTIAL'", "", "has no keys"),
+        ("'lookup.cache' = 'FULL'", ", MAP['reload', '1 h']", "and so does the call"),
+    ):
+        table = f"CREATE TABLE kept (id BIGINT, v ARRAY<FLOAT>) WITH ({options}, {hint})"
+        error = failure(table, QUERIES, f"SELECT n, id FROM q, {searched.format('kept', config)}")
+        assert (error.code, said in error.message) == ("SS3610", True)

@@ -202,6 +202,26 @@ def test_a_table_is_read_once_or_again_when_it_is_due_and_only_its_rows_that_are
 
 
 @pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"lookup.cache": "NONE"}, [1, 2, 3]),
+        ({"lookup.cache": "FULL"}, [1, 1, 1]),
+        ({"lookup.cache": "FULL", "lookup.full-cache.periodic-reload.interval": "1 s"}, [1, 1, 3]),
+    ],
+)
+def test_a_table_is_read_again_as_its_cache_says(options: dict[str, str], wanted: list[int]) -> None:
+    _, found = schemas(sql.FLOAT)
+    source = SourceSpec("docs", "duckdb", {"path": "x.duckdb", **options}, found, found.names)
+    table, clock, output = ListTable(found, (), []), ManualClock(1_000), Collected()
+    operator = made(spec_of(sql.FLOAT, source=source), sql.FLOAT, table, clock)
+    for number in (1, 2, 3):
+        table.rows = [(number, "a", [1.0, 0.0])]
+        clock.now_ms = 500 * number
+        feed(operator, [[(number, [1.0, 0.0])]], output)
+    assert [row[1] for row in output.rows] == wanted
+
+
+@pytest.mark.parametrize(
     ("query", "table", "said"),
     [
         ([1.0], [[1.0, 2.0]], "a vector of length 1 is searched for"),
