@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import httpx
 import psutil
-from command_harness import ROOT, SQLSTREAM, Process, WholeEnd, children_of, environment
+from command_harness import ROOT, SQLSTREAM, Process, WholeEnd, children_of, environment, wait_until_ended
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 240.0
@@ -137,6 +137,12 @@ class RunningServer:
         """Send a signal and wait for the end; returns the exit code."""
         os.kill(self.process.pid, number)
         return self.process.wait(STOP_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """Kill it, and wait until its TaskManagers have ended, too."""
+        children = self.children()
+        self.signal(signal.SIGKILL)
+        wait_until_ended(children)
 
     # --- requests
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from pathlib import Path
 
 import duckdb
-import psutil
 import pytest
 from command_harness import TIMEOUT_S, sqlstream
 from server_harness import RunningServer
@@ -87,9 +85,7 @@ def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
                 server.wait_until_checkpointed(job_id, checkpoints)
             # Wherever this hits is right: it chooses how far the history has come, and nothing is waited for.
             time.sleep(random_.random() * 0.5)
-            children = server.children()
-            server.signal(signal.SIGKILL)
-            psutil.wait_procs(children, TIMEOUT_S)
+            server.kill()
             server.start()
         if server.statuses()[job_id] == "RUNNING":
             sqlstream("rescale", job_id[:8], "--parallelism", "3", "--server", server.gateway)

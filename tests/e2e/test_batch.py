@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream, wait_until_ended
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
 from server_harness import RunningServer
 
 BATCH = ("--set", "execution.runtime-mode=batch")
@@ -178,9 +178,7 @@ def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_
         assert server.get(f"/jobs/{job}")["job-type"] == "BATCH"
         assert "Batch(duckdb)[numbers]" in server.get(f"/jobs/{job}/plan")["plan"]["nodes"][0]["description"]
         wait_until(lambda: any((tmp_path / "out").rglob("part-*")))
-        children = server.children()
-        assert server.signal(signal.SIGKILL) == -signal.SIGKILL
-        wait_until_ended(children)
+        server.kill()
         server.start()
         server.wait_for(job, "FINISHED")
         session = server.open_session()

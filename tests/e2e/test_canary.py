@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from server_harness import RunningServer
+from standalone_harness import check_first
 
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
@@ -216,10 +215,11 @@ def test_what_cannot_be_compared_is_refused_and_the_job_runs_on(session: Session
 
 # Behind a server: it takes over with each row once, and a failed canary harms nobody.
 
-ROWS = 12_000
+RATE = 500
 SCRIPT = (
+    "SET 'parallelism.default' = '2'",
     "CREATE TABLE rows_in (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', "
-    f"'fields.n.end' = '{ROWS}', 'rows-per-second' = '500')",
+    f"'fields.n.end' = '{10**12}', 'rows-per-second' = '{RATE}')",
     "CREATE TABLE rows_out (n BIGINT, how STRING) WITH ('connector' = 'filesystem', 'path' = '{0}/out', 'format' = 'csv')",
     "SET 'execution.checkpointing.interval' = '200 ms'",
     "SET 'execution.checkpointing.savepoint-dir' = '{0}/saved'",
@@ -232,6 +232,13 @@ def written(directory: Path) -> list[tuple[int, str]]:
     files = [path for path in (directory / "out").iterdir() if not path.name.startswith(".")]
     lines = [line.split(",") for path in files for line in path.read_text().split()]
     return sorted((int(n), how) for n, how in lines)
+
+
+def check_old(directory: Path, count: int) -> None:
+    """The old statement has written each of so many rows that it has read."""
+    rows = written(directory)
+    assert (len(rows), {how for _, how in rows}) == (count, {"old"})
+    check_first([n for n, _ in rows], RATE)
 
 
 def begun(server: RunningServer, directory: Path) -> tuple[str, str]:
@@ -261,17 +268,15 @@ def test_the_statement_that_takes_over_goes_on_with_each_row_once_also_after_a_k
         assert found is not None, told
         assert server.statuses()[job_id] == "FINISHED"
         server.wait_until_checkpointed(found[1], 1)
-        children = server.children()
-        server.signal(signal.SIGKILL)
-        psutil.wait_procs(children, WAIT_S)
+        server.kill()
     with RunningServer(tmp_path / "data") as server:
-        server.wait_for(found[1], "FINISHED")
+        server.wait_until_checkpointed(found[1], 1)
+        server.finish(found[1])
     rows = written(tmp_path)
-    assert [n for n, _ in rows] == list(range(1, ROWS + 1))
-    changed = [how for _, how in rows]
-    # All rows of one statement come before all of the other: none was read by both, and none by neither.
-    assert changed == sorted(changed, reverse=True)
-    assert set(changed) == {"old", "new"}
+    # None was read by both statements, and none by neither.
+    check_first([n for n, _ in rows], RATE)
+    check_first([n for n, how in rows if how == "old"], RATE)
+    assert {how for _, how in rows} == {"old", "new"}
 
 
 def canary_of(server: RunningServer, job_id: str) -> str:
@@ -310,13 +315,11 @@ def test_the_savepoint_of_a_canary_goes_with_the_next_start_of_a_server_that_is_
         server.submit(session, f"CANARY JOB '{job_id}' WITH ('duration' = '1 h') AS {NEW}")
         canary_of(server, job_id)
         assert list((tmp_path / "saved").rglob("_metadata"))
-        children = server.children()
-        server.signal(signal.SIGKILL)
-        psutil.wait_procs(children, WAIT_S)
+        server.kill()
     with RunningServer(tmp_path / "data") as server:
         assert not list((tmp_path / "saved").rglob("*"))
-        assert server.wait_for(job_id, "FINISHED") == "FINISHED"
-    assert written(tmp_path) == [(n, "old") for n in range(1, ROWS + 1)]
+        server.wait_for(job_id, "RUNNING")
+        check_old(tmp_path, server.finish(job_id))
 
 
 def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None:
@@ -340,6 +343,6 @@ def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None
         thread.join(WAIT_S)
         (outcome,) = said
         assert isinstance(outcome, BaseException | SqlStreamError), outcome
-        assert server.wait_for(job_id, "FINISHED") == "FINISHED"
         assert server.statuses()[other] == "FAILED"
-    assert written(tmp_path) == [(n, "old") for n in range(1, ROWS + 1)]
+        server.wait_for(job_id, "RUNNING")
+        check_old(tmp_path, server.finish(job_id))

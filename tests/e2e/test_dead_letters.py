@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
-import psutil
 import pytest
 from command_harness import TIMEOUT_S
 from server_harness import RunningServer
@@ -57,9 +55,7 @@ def test_each_row_comes_once_although_the_server_is_killed(tmp_path: Path, paral
         )
         for part in range(2):
             rejected(part)
-        children = server.children()
-        server.signal(signal.SIGKILL)
-        psutil.wait_procs(children, TIMEOUT_S)
+        server.kill()
         server.start()
         for part in range(2, 4):
             rejected(part)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import TIMEOUT_S
 from kafka_harness import Broker, running_broker, table
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
@@ -40,9 +39,7 @@ def source(rows: int) -> str:
 
 
 def kill_server(server: RunningServer) -> None:
-    children = server.children()
-    server.signal(signal.SIGKILL)
-    psutil.wait_procs(children, TIMEOUT_S)
+    server.kill()
     server.start()
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
-import psutil
-from command_harness import TIMEOUT_S, sqlstream
+from command_harness import sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
@@ -86,9 +84,7 @@ def test_a_killed_server_numbers_each_row_once_in_both_outputs(tmp_path: Path) -
         job_id = server.insert(session, BOTH)
         for rows in (200, 800):
             wait_until(lambda rows=rows: len(rows_in(tmp_path / "out")) > rows)
-            children = server.children()
-            server.signal(signal.SIGKILL)
-            psutil.wait_procs(children, TIMEOUT_S)
+            server.kill()
             server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     assert rows_in(tmp_path / "out") == expected(ROWS)

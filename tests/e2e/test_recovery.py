@@ -12,9 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment, sqlstream
+from command_harness import (
+    ROOT,
+    SQLSTREAM,
+    TIMEOUT_S,
+    Process,
+    children_of,
+    environment,
+    sqlstream,
+    wait_until_ended,
+)
 from http_harness import Asked, Reply, http_server
 from http_harness import table as http_table
 from server_harness import RunningServer
@@ -47,12 +55,6 @@ def rows_in(directory: Path, name: str) -> list[int]:
         return sorted(int(line) for path in files for line in path.read_text().split())
     with duckdb.connect(str(directory / f"{name}.duckdb"), read_only=True) as connection:
         return sorted(n for (n,) in connection.execute("SELECT n FROM t").fetchall())
-
-
-def kill(server: RunningServer) -> None:
-    children = server.children()
-    server.signal(signal.SIGKILL)
-    psutil.wait_procs(children, TIMEOUT_S)
 
 
 SERVERS = "sqlstream.server.database-servers.enabled"
@@ -96,7 +98,7 @@ def test_a_job_waits_for_the_settings_without_which_its_server_was_started_again
             server.execute(session, "SET 'execution.checkpointing.interval' = '100 ms'")
             job_id = server.insert(session, insert)
             wait_until(lambda: rows_in(tmp_path, "out") == list(range(1, 101)))
-            kill(server)
+            server.kill()
         rows = 200
         with started({**settings, **less}) as server:
             server.wait_for(job_id, status)
@@ -191,7 +193,7 @@ def test_a_server_killed_behind_savepoints_writes_each_row_once(
                 "POST", f"/jobs/{job_id}/savepoints", {"target-directory": str(tmp_path / "saved")}, rest=True
             )
             time.sleep(rng.uniform(0, 0.6))
-            kill(server)
+            server.kill()
             server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     for table in ("a", "b"):
@@ -216,7 +218,7 @@ def test_a_server_killed_while_jobs_end_writes_each_row_once(tmp_path: Path) -> 
             statements = "; ".join(f"INSERT INTO {sink}{n} SELECT n FROM numbers{n}" for sink in "ab")
             jobs.append(server.insert(session, f"EXECUTE STATEMENT SET BEGIN {statements}; END"))
         server.wait_for(jobs[0], "FINISHED")
-        kill(server)
+        server.kill()
         server.start()
         for n, job_id in enumerate(jobs):
             assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
@@ -265,7 +267,7 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
         command.kill()
         _, errors = command.communicate(timeout=TIMEOUT_S)
         assert command.returncode == -signal.SIGKILL, errors
-        psutil.wait_procs(children, TIMEOUT_S)
+        wait_until_ended(children)
         other = sqlstream("run", "-c", f"{table}; INSERT INTO out VALUES (0)")
         assert other.returncode == 0, other.stderr
         others += 1
@@ -295,7 +297,7 @@ def test_an_end_that_was_acknowledged_is_one_also_after_a_kill(tmp_path: Path, h
         server.signal(signal.SIGKILL)
         for task in tasks:
             task.kill()
-        psutil.wait_procs(tasks, TIMEOUT_S)
+        wait_until_ended(tasks)
         server.start()
         server.wait_for(job_id, "CANCELED" if how == "cancel" else "FINISHED")
         wait_until(lambda: not list((tmp_path / "server" / "jobs").glob(f"{job_id}.*")))

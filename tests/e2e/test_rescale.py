@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import psutil
 import pytest
 from command_harness import TIMEOUT_S, sqlstream
 from server_harness import POLL_S, RunningServer
@@ -240,9 +239,7 @@ def test_a_server_killed_while_it_rescales_a_job_brings_it_back_at_one_of_both(
         deadline_s = time.monotonic() + TIMEOUT_S
         while order.index(server.get(f"{path}/{trigger_id}")["status"]["step"]) < order.index(step):
             assert time.monotonic() < deadline_s
-        children = server.children()
-        server.signal(signal.SIGKILL)
-        psutil.wait_procs(children, TIMEOUT_S)
+        server.kill()
     with RunningServer(tmp_path / "server") as server:
         server.wait_for(job_id, "RUNNING")
         found = parallelisms(server, job_id)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
-from command_harness import TIMEOUT_S
 from operator_harness import operator_context, run_operator
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
@@ -63,9 +60,7 @@ def prepare(server: RunningServer, directory: Path) -> str:
 
 
 def kill(server: RunningServer) -> None:
-    children = server.children()
-    server.signal(signal.SIGKILL)
-    psutil.wait_procs(children, TIMEOUT_S)
+    server.kill()
     server.start()
 
 
