@@ -3,6 +3,7 @@ share of the examples of all properties, the same ones each time. Test files tha
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -46,7 +47,13 @@ TEST_MS = {
 }
 """About what a test of a file takes whose path begins so, the first that does; another takes `UNIT_TEST_MS`."""
 UNIT_TEST_MS = 20
-SPARK = re.compile(r"e2e/test_\w*spark|differential/test_spark|batch/spark/test_session")
+TOGETHER = {
+    "spark": re.compile(r"e2e/test_\w*spark|differential/test_spark|batch/spark/test_session"),
+    "scikit-learn": re.compile(
+        r"e2e/test_models|client/test_(trained_)?models|runtime/models/test_(training|onnx_model)"
+    ),
+}
+"""Files that one process runs, since what they start or load takes seconds: a JVM, libraries."""
 
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -130,15 +137,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # Each collection in a test would look at the millions of objects of all other tests.
-    gc.collect()
+    # Each collection in a test, and those of pytest at its end, would look at the millions of objects of all other tests.
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
     # Libraries count what is left when the process ends.
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 def _draw_fewer_examples(items: list[pytest.Item], percent: int) -> None:
@@ -168,12 +171,11 @@ def _test_ms(nodeid: str) -> int:
 
 
 def _scope(nodeid: str) -> str:
-    """What one process runs: a file, or all files that start Spark, whose JVM serves them all; of tests/sql the queries of a
-    file."""
+    """What one process runs: a file, or those of `TOGETHER`; of tests/sql the queries of a file."""
     file, _, test = nodeid.partition("::")
     if file.startswith("tests/sql/"):
         return f"{file}::{test.partition('[')[2].partition(':')[0]}"
-    return "spark" if SPARK.search(file) else file
+    return next((name for name, files in TOGETHER.items() if files.search(file)), file)
 
 
 @pytest.hookimpl(optionalhook=True)

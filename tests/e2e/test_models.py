@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-import skl2onnx
 from command_harness import TIMEOUT_S
 from http_harness import Asked, Reply, http_server
 from model_server_harness import answer_to, chat, openai
 from server_harness import RunningServer
-from sklearn.linear_model import LinearRegression
 from spark_harness.processes import wait_until
 
 ROWS = 2_000
@@ -24,6 +20,9 @@ WAITING_ROWS = 60
 
 def write_model(path: Path, factor: int) -> None:
     """A model that multiplies."""
+    import skl2onnx
+    from sklearn.linear_model import LinearRegression
+
     x = np.arange(4, dtype=np.float64).reshape(-1, 1)
     made = skl2onnx.to_onnx(LinearRegression().fit(x, x[:, 0] * factor), x[:1])
     path.write_bytes(made.SerializeToString())
@@ -62,9 +61,7 @@ def test_a_killed_server_goes_on_with_the_model_that_the_job_began_with(tmp_path
         for rows in (200, 800):
             wait_until(lambda rows=rows: len(rows_in(tmp_path / "out")) > rows)
             write_model(tmp_path / "m.onnx", 5)
-            children = server.children()
-            server.signal(signal.SIGKILL)
-            psutil.wait_procs(children, TIMEOUT_S)
+            server.kill()
             server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     assert rows_in(tmp_path / "out") == [(n, 3 * n) for n in range(1, ROWS + 1)]
@@ -104,9 +101,7 @@ def test_checkpoints_do_not_wait_for_a_server_and_a_killed_job_asks_again_for_th
                 answered.release()
             # Rows are in committed files while the task has read its input and others wait.
             wait_until(lambda least=least: len(texts_in(tmp_path / "out")) >= least)
-            children = server.children()
-            server.signal(signal.SIGKILL)
-            psutil.wait_procs(children, TIMEOUT_S)
+            server.kill()
             server.start()
         for _ in range(10 * WAITING_ROWS):
             answered.release()
@@ -137,9 +132,7 @@ def test_a_killed_job_goes_on_to_search_the_vectors_of_its_table(tmp_path: Path)
         insert = f"INSERT INTO out SELECT n, CAST(id AS DOUBLE) FROM numbers, LATERAL TABLE({search}) AS d (id, v, score)"
         job_id = server.insert(session, insert)
         wait_until(lambda: len(rows_in(tmp_path / "out")) > 100)
-        children = server.children()
-        server.signal(signal.SIGKILL)
-        psutil.wait_procs(children, TIMEOUT_S)
+        server.kill()
         server.start()
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     assert rows_in(tmp_path / "out") == [(n, n % 7) for n in range(1, rows + 1)]

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import skl2onnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_runs import refused, run
-from sklearn import metrics
-from sklearn.linear_model import LinearRegression
 
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectPath
 from sqlstream.client.catalog.catalogs import kept_catalogs
@@ -81,6 +78,9 @@ CREATE VIEW changing AS SELECT k, COUNT(*) AS x, SUM(y) AS y FROM t GROUP BY k;
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
+    import skl2onnx
+    from sklearn.linear_model import LinearRegression
+
     (tmp_path / "model_classes.py").write_text(MODULE)
     (tmp_path / "factor.txt").write_text("10")
     x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32)
@@ -311,6 +311,8 @@ def test_measures_are_those_of_scikit_learn(measured: Session, rows: list[tuple[
         assert found[1:] == classes[1:] == [None] * 4
         return
     said, labels = [f for f, _ in known], [y for _, y in known]
+    from sklearn import metrics
+
     mse = metrics.mean_squared_error(labels, said)
     assert found[1:4] == pytest.approx([metrics.mean_absolute_error(labels, said), mse, mse**0.5])
     assert found[4] == (pytest.approx(metrics.r2_score(labels, said)) if len(set(labels)) > 1 else None)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from session_runs import refused, run
-from sklearn.linear_model import SGDRegressor
 
 from sqlstream import types as sql
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectPath
@@ -51,6 +50,8 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 def test_a_model_is_trained_by_a_query_and_predicts(session: Session) -> None:
+    from sklearn.linear_model import SGDRegressor
+
     created = f"CREATE MODEL m WITH ({LINEAR}, 'mini-batch-size' = '1', 'learning-rate' = '0.05', 'standardize' = 'false')"
     run(session, f"{created} AS SELECT x, z, y FROM t")
     theirs = SGDRegressor(learning_rate="constant", eta0=0.05, alpha=0, shuffle=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from unittest import mock
 
 import pyarrow as pa
@@ -25,40 +26,44 @@ HUGE = pa.scalar(2_000_000_000, pa.int32())
 @pytest.mark.parametrize(
     ("function", "args", "size"),
     [
-        ("REPEAT", [TEXTS, HUGE], 4_000_000_000),
-        ("REPEAT", [pa.scalar("x"), pa.array([1, 2_000_000_000], pa.int32())], 2_000_000_000),
-        ("LPAD", [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
-        ("RPAD", [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
-        ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
-        ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
-        ("||", [pa.array(["a", LONG, None]), pa.scalar("y" * 10_000_000)], 70_000_000),
-        ("CONCAT", [pa.array([LONG]), pa.array(["y"]), pa.array(["y" * 10_000_000])], 70_000_001),
-        ("CONCAT_WS", [pa.scalar(LONG), *[pa.array(["z", None])] * 3], 120_000_003),
+        ("REPEAT", lambda: [TEXTS, HUGE], 4_000_000_000),
+        ("REPEAT", lambda: [pa.scalar("x"), pa.array([1, 2_000_000_000], pa.int32())], 2_000_000_000),
+        ("LPAD", lambda: [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
+        ("RPAD", lambda: [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
+        ("REPLACE", lambda: [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
+        (
+            "REGEXP_REPLACE",
+            lambda: [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)],
+            100_010_000,
+        ),
+        ("||", lambda: [pa.array(["a", LONG, None]), pa.scalar("y" * 10_000_000)], 70_000_000),
+        ("CONCAT", lambda: [pa.array([LONG]), pa.array(["y"]), pa.array(["y" * 10_000_000])], 70_000_001),
+        ("CONCAT_WS", lambda: [pa.scalar(LONG), *[pa.array(["z", None])] * 3], 120_000_003),
     ],
 )
 def test_a_value_that_is_too_large_is_refused_with_its_size(
-    function: str, args: list[pa.Array], size: int
+    function: str, args: Callable[[], list[pa.Array]], size: int
 ) -> None:
     with pytest.raises(UserError, match=f"{function} would have {size:,} bytes") as caught:
-        check_growth(function, args)
+        check_growth(function, args())
     assert caught.value.code == "SS5108"
 
 
 @pytest.mark.parametrize(
     ("function", "args"),
     [
-        ("REPEAT", [TEXTS, pa.scalar(VALUE_BYTES_MAX // 2, pa.int32())]),
-        ("REPEAT", [TEXTS, pa.scalar(-1, pa.int32())]),
-        ("REPEAT", [pa.array(["", None]), HUGE]),
-        ("REPEAT", [TEXTS, pa.scalar(None, pa.int32())]),
-        ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar(""), pa.scalar("y")]),
-        ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x{1000}"), pa.scalar("y" * 10_000)]),
-        ("UPPER", [TEXTS]),
-        ("||", [pa.array(["x" * 40_000_000, "y", None]), pa.array(["x", "y" * 40_000_000, "z"])]),
+        ("REPEAT", lambda: [TEXTS, pa.scalar(VALUE_BYTES_MAX // 2, pa.int32())]),
+        ("REPEAT", lambda: [TEXTS, pa.scalar(-1, pa.int32())]),
+        ("REPEAT", lambda: [pa.array(["", None]), HUGE]),
+        ("REPEAT", lambda: [TEXTS, pa.scalar(None, pa.int32())]),
+        ("REPLACE", lambda: [pa.array(["x" * 10_000]), pa.scalar(""), pa.scalar("y")]),
+        ("REGEXP_REPLACE", lambda: [pa.array(["x" * 10_000]), pa.scalar("x{1000}"), pa.scalar("y" * 10_000)]),
+        ("UPPER", lambda: [TEXTS]),
+        ("||", lambda: [pa.array(["x" * 40_000_000, "y", None]), pa.array(["x", "y" * 40_000_000, "z"])]),
     ],
 )
-def test_what_fits_passes(function: str, args: list[pa.Array]) -> None:
-    check_growth(function, args)
+def test_what_fits_passes(function: str, args: Callable[[], list[pa.Array]]) -> None:
+    check_growth(function, args())
 
 
 def test_a_batch_that_is_too_large_is_refused() -> None:

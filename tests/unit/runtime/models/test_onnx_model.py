@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +12,10 @@ import numpy as np
 import onnx
 import pyarrow as pa
 import pytest
-import skl2onnx
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from operator_harness import operator_context, run_operator
-from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
@@ -30,20 +28,34 @@ from sqlstream.specs import ModelPredictSpec
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(400, 3)).astype(np.float32)
 Y = X @ np.array([2.0, -1.0, 0.5], dtype=np.float32)
-CLASSIFIER = LogisticRegression().fit(X, (Y > 0).astype(np.int64))
-TREES = GradientBoostingRegressor(n_estimators=20, random_state=0).fit(X, Y)
 THREE = Schema.of(("a", sql.DOUBLE), ("b", sql.FLOAT), ("c", sql.DOUBLE))
 LABELLED = Schema.of(("label", sql.BIGINT), ("probabilities", sql.array(sql.FLOAT)))
 ROWS = st.lists(st.tuples(*[st.one_of(st.none(), st.integers(-4, 4).map(float))] * 3), max_size=30)
 
 
+@functools.cache
+def classifier() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression().fit(X, (Y > 0).astype(np.int64))
+
+
+@functools.cache
+def trees() -> Any:
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    return GradientBoostingRegressor(n_estimators=20, random_state=0).fit(X, Y)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import skl2onnx
+
     directory = tmp_path_factory.mktemp("models")
     for name, model, options in (
-        ("classifier", CLASSIFIER, {"zipmap": False}),
-        ("zipmap", CLASSIFIER, {}),
-        ("trees", TREES, None),
+        ("classifier", classifier(), {"zipmap": False}),
+        ("zipmap", classifier(), {}),
+        ("trees", trees(), None),
     ):
         made = skl2onnx.to_onnx(model, X[:1], options=options)
         (directory / f"{name}.onnx").write_bytes(made.SerializeToString())
@@ -100,14 +112,14 @@ def test_a_classifier_says_over_any_split_what_scikit_learn_says(
             assert (label, probabilities) == (None, None)
         else:
             x = np.array([row], dtype=np.float32)
-            assert label == CLASSIFIER.predict(x)[0]
-            assert probabilities == pytest.approx(CLASSIFIER.predict_proba(x)[0], abs=1e-5)
+            assert label == classifier().predict(x)[0]
+            assert probabilities == pytest.approx(classifier().predict_proba(x)[0], abs=1e-5)
 
 
 def test_trees_say_what_scikit_learn_says() -> None:
     rows = [tuple(map(float, row)) for row in X]
     found = predicted(ref("trees", THREE, Schema.of(("price", sql.DOUBLE))), [rows])
-    assert [row[0] for row in found] == pytest.approx(list(TREES.predict(X)), abs=1e-4)
+    assert [row[0] for row in found] == pytest.approx(list(trees().predict(X)), abs=1e-4)
 
 
 def written(

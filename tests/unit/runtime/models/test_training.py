@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_harness import Collected, batch, feed, finish, operator_context, restored, run_operator
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier, SGDRegressor
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
@@ -50,6 +48,8 @@ def steps(learner: Any, x: Any, y: Any, size: int) -> list[float]:
 @pytest.mark.parametrize("l2", [0.0, 0.01])
 @pytest.mark.parametrize("algorithm", [LINEAR, LOGISTIC])
 def test_steps_of_one_row_are_those_of_scikit_learn(algorithm: str, l2: float) -> None:
+    from sklearn.linear_model import SGDClassifier, SGDRegressor
+
     ours = Regression(spec(algorithm, mini_batch_size=1, learning_rate=0.01, l2=l2, standardizes=False))
     x = RNG.normal(size=(300, 3))
     common = {"learning_rate": "constant", "eta0": 0.01, "alpha": l2, "shuffle": False}
@@ -83,6 +83,8 @@ def test_a_step_is_the_mean_gradient_of_the_standardised_rows_so_far() -> None:
 
 
 def test_a_regression_comes_close_to_the_exact_solution_whatever_the_scale_of_its_features() -> None:
+    from sklearn.linear_model import LinearRegression
+
     ours = Regression(spec(LINEAR))
     losses = steps(ours, X, Y, 20)
     assert losses[-1] < 1e-6 < 100 < losses[0]
@@ -91,6 +93,8 @@ def test_a_regression_comes_close_to_the_exact_solution_whatever_the_scale_of_it
 
 
 def test_a_classifier_agrees_with_the_exact_one_on_nearly_all_rows() -> None:
+    from sklearn.linear_model import LogisticRegression
+
     ours = Regression(spec(LOGISTIC, learning_rate_decay=0.01))
     x, y = np.tile(X, (10, 1)), np.tile(LABELS, 10)
     steps(ours, x, y, 20)
@@ -115,6 +119,8 @@ def blobs(count: int) -> Any:
 
 
 def test_centres_move_as_those_of_scikit_learn() -> None:
+    from sklearn.cluster import MiniBatchKMeans
+
     ours, x = KMeans(spec(K_MEANS)), blobs(400)
     ours._choose(x[:20], 0)
     theirs = MiniBatchKMeans(3, init=ours._centres.copy(), n_init=1, reassignment_ratio=0.0)
