@@ -311,7 +311,8 @@ def test_what_is_not_there_is_named(broker: Broker) -> None:
     assert select({**options, **resets}) == [(1,)]
 
 
-def test_a_job_without_a_broker_says_so(broker: Broker) -> None:
+def test_a_job_without_a_broker_says_so(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlstream.runtime.connectors.kafka.partitions._TIMEOUT_S", 1.0)
     options = {**broker.options("t"), "properties.bootstrap.servers": "127.0.0.1:1"}
     with pytest.raises(sqlstream.Error, match=r'SS5301.*no broker of "127.0.0.1:1" can be reached'):
         select(options)

@@ -187,7 +187,10 @@ def test_a_topic_that_is_refused_is_named_before_a_job_begins(cluster: MockClust
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
-def test_a_broker_that_is_not_there_is_named_before_rows_are_written(guarantee: str, tmp_path: Path) -> None:
+def test_a_broker_that_is_not_there_is_named_before_rows_are_written(
+    guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqlstream.runtime.connectors.kafka.producer._ASK_S", 1.0)
     options = {
         "connector": "kafka",
         "topic": "t",
