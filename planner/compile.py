@@ -22,6 +22,7 @@ from sqlstream.planner.physical.changelog import (
     infer_changelog_modes,
     without_idle_keeping,
 )
+from sqlstream.planner.physical.histories import hold_histories
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import LoweredHistory
 from sqlstream.planner.physical.state_identity import Aspects, identify_states
@@ -69,6 +70,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = infer_changelog_modes(physical, context.connectors)
     physical = without_idle_keeping(physical)
     physical = drop_update_before(physical, context.connectors)
+    physical = hold_histories(physical)
     time_zone = str(config.get(settings, "table.local-time-zone"))
     physical = identify_states(physical, context.connectors, context.line_of, time_zone, _aspects(physical))
     scaling = plan_scaling(physical, settings)

@@ -12,6 +12,10 @@ from sqlstream.bounds import Count, Int64
 WATERMARK_MIN = -(2**63)
 """The watermark before the first one: event time is unknown."""
 
+HAND_OVER = WATERMARK_MIN + 1
+"""The watermark behind the histories of a statement (specs.backfill): a table gives it when it begins. It says nothing of event
+time, and comes to operators by `on_hand_over`."""
+
 WATERMARK_MAX = 2**63 - 1
 """Event time is complete: all timers fire, all windows close. Sent before EndOfInput of a bounded source."""
 

@@ -107,6 +107,11 @@ class Operator(Generic[SpecT]):
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         return watermark_ms
 
+    def on_hand_over(self, output: Output) -> None:
+        """The histories of the statement have ended, on all channels of all inputs. What is emitted here is sent before others
+        are told so. A watermark, which may come without it, says the same."""
+        self.flush(output)
+
     def on_side_watermark(self, watermark_ms: int, output: Output) -> None:
         """The watermark of `side_input`, combined over its channels, has risen. WATERMARK_MAX when the input has ended."""
 

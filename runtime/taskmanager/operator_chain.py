@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream.elements import (
+    HAND_OVER,
     WATERMARK_MAX,
     Element,
     EndOfInput,
@@ -144,6 +145,12 @@ class ChainOutput:
             node.on_watermark(timestamp_ms)
         self._broadcast(Watermark(timestamp_ms))
 
+    def emit_hand_over(self) -> None:
+        """The histories of the statement have ended. The output still has no watermark."""
+        for node in self._nodes:
+            node.on_hand_over()
+        self._broadcast(Watermark(HAND_OVER))
+
     def emit_idle(self, is_idle: bool) -> None:
         if is_idle == self._is_idle:
             return
@@ -221,6 +228,12 @@ class OperatorNode:
         # finishes.
         if handed_on is not None and handed_on != WATERMARK_MAX:
             self.output.emit_watermark(handed_on)
+        self._position.current = caller
+
+    def on_hand_over(self) -> None:
+        caller = self._enter()
+        self.operator.on_hand_over(self.output)
+        self.output.emit_hand_over()
         self._position.current = caller
 
     def on_marker(self, marker: LatencyMarker) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from sqlstream import config
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.elements import HAND_OVER, WATERMARK_MAX
 from sqlstream.errors import ErrorInfo, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import Metrics, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
@@ -113,7 +113,7 @@ class TaskFigures:
             task["stateFileBytes"] = file_bytes
         if self._opened.state_budget_bytes:
             task["stateBudgetBytes"] = self._opened.state_budget_bytes
-        if task_input.watermark_ms != WATERMARK_MIN:
+        if task_input.watermark_ms > HAND_OVER:
             task["currentInputWatermark"] = task_input.watermark_ms
         if isinstance(task_input, NetworkInput):
             task |= task_input.in_flight

@@ -57,6 +57,7 @@ from sqlstream.specs import (
     SourceSpec,
     VectorSearchSpec,
 )
+from sqlstream.specs.backfill import hands_over
 from sqlstream.spi.committable import writer_name
 from sqlstream.spi.connector import (
     ConnectorContext,
@@ -223,6 +224,7 @@ class TaskOpening:
                     self._waiting(reader),
                     self._alignment(reader),
                     BatchLimit(context) if has_target and context is not None else None,
+                    hands_over(head.spec),
                 ),
                 self._chain.output(head.id),
                 self._chain.counters[head.id].add_records_in,

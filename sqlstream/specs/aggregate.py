@@ -32,7 +32,8 @@ class GroupAggregateSpec(OperatorSpec, frozen=True, tag="group_aggregate"):
     `is_retracting`: the rows that LOCAL or SINGLE reads may be retracted.
     Without keys there is one group, which exists from the start: over bounded input that ends without a row the result is
     the aggregate of no rows (COUNT 0), as in batch. Without calls this is SELECT DISTINCT.
-    At most one result row per key and batch is emitted: intermediate results inside a batch are skipped.
+    At most one result row per key and batch is emitted: intermediate results inside a batch are skipped. `holds_history`: none
+    is before the histories of the statement have ended, and then that of each group.
     """
 
     keys: tuple[int, ...]
@@ -40,6 +41,7 @@ class GroupAggregateSpec(OperatorSpec, frozen=True, tag="group_aggregate"):
     phase: AggregatePhase = AggregatePhase.SINGLE
     is_retracting: bool = False
     state_ttl_ms: int = 0
+    holds_history: bool = False
 
     def kept_state(self) -> str:
         if self.phase is AggregatePhase.LOCAL:

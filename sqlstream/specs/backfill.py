@@ -49,6 +49,11 @@ def waiting_alignment(spec: object) -> Alignment | None:
     return Alignment(group, 0, _REPORT_INTERVAL_MS) if group else None
 
 
+def hands_over(spec: object) -> bool:
+    """Whether a source says where it begins that the histories of its statement have ended."""
+    return isinstance(spec, SourceSpec) and (spec.hands_over or (bool(spec.waits_for) and spec.turn < 0))
+
+
 def turn_of(spec: object) -> int:
     """The turn of a source that is in such a group: it reads nothing before all of lower turns have ended."""
     if isinstance(spec, SourceSpec):

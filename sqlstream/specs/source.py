@@ -41,7 +41,8 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     Of a table whose rows are changes, `change_key` has the columns that rows are known by. `are_versions`: its rows are read
     as versions. A change of the key then ends the version of the old key at the time of the row behind it: the -D has the old
     key, and the other values of that row. `waits_for`: the group of the histories that are read before, and
-    `turn` ≥ 0: the table is one of these itself, and is read behind those of lower turns (specs.backfill).
+    `turn` ≥ 0: the table is one of these itself, and is read behind those of lower turns (specs.backfill). `hands_over`: the
+    table has no history, and waits for none, but others of the statement do.
     """
 
     table: str
@@ -58,6 +59,7 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     are_versions: bool = False
     waits_for: str = ""
     turn: int = -1
+    hands_over: bool = False
 
 
 class EventSourceSpec(SourceSpec, frozen=True, tag="event_source"):

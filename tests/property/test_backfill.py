@@ -10,10 +10,11 @@ import pytest
 from oracle import Engine, Row, assert_same_rows, rows_of
 
 from sqlstream.errors import UserError
+from sqlstream.planner.compile import CompiledPlan
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert
 from sqlstream.planner.physical.node import walk_plan
-from sqlstream.specs import BackfillSpec
+from sqlstream.specs import AggregatePhase, BackfillSpec, GroupAggregateSpec, SourceSpec, Spec
 
 COLUMNS = "id BIGINT, k STRING, v INT, d DOUBLE, m DECIMAL(12, 2), ts TIMESTAMP(3)"
 DELAY_MS = 5_000
@@ -272,6 +273,63 @@ def test_without_a_hand_over_all_rows_of_both_count(engine: Engine) -> None:
     engine.create("whole", COLUMNS, rows + rows, 1)
     (expected,) = engine.run(select.format(t="whole"))
     assert_same_rows(backfilled(engine, columns, select, ""), rows_of(expected.table))
+
+
+PAIRS = "{t} a JOIN other b ON a.id = b.id"
+HINT = "/*+ STATE_TTL('a' = '1 d', 'b' = '1 d') */"
+OF_STRINGS, OF_NUMBERS = "k STRING, n BIGINT", "n BIGINT, g BIGINT"
+
+
+def planned(engine: Engine, columns: str, select: str, settings: dict[str, str] | None = None) -> list[Spec]:
+    """The operators of an INSERT into a table with these columns, of `live` with a history and `other` without one."""
+    engine.configure(2, 7, settings)
+    for table in ("history", "live", "other"):
+        engine.create(table, COLUMNS + WATERMARK, generated(random.Random(0)), 1)
+    engine.run(f"CREATE TABLE result ({columns}) WITH ('connector' = 'blackhole')")
+    text = f"INSERT INTO result {select.format(t='live')} WITH BACKFILL live FROM history"
+    (statement,) = parse_statements(text)
+    assert isinstance(statement, Insert)
+    plan = engine.compile_collected(statement)
+    assert isinstance(plan, CompiledPlan)
+    return [node.spec for node in walk_plan(plan.physical) if node.spec is not None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "select", "are_held"),
+    [
+        # What DuckDB has aggregated comes once by itself.
+        (*CASES["distinct rows"], [False]),
+        (*CASES["groups of groups"], [False, True]),
+        (*CASES["groups of first rows"], [True]),
+        (OF_STRINGS, f"SELECT a.k, COUNT(*) FROM {PAIRS} GROUP BY a.k", [True]),
+        (OF_STRINGS, f"SELECT {HINT} a.k, COUNT(*) FROM {PAIRS} GROUP BY a.k", [True]),
+        # Each row of it is emitted once anyway.
+        ("k STRING", f"SELECT DISTINCT a.k FROM {PAIRS}", [False]),
+        (
+            OF_NUMBERS,
+            "SELECT v, COUNT(*) FROM other GROUP BY v UNION ALL SELECT v, COUNT(*) FROM {t} GROUP BY v",
+            [False, False],
+        ),
+    ],
+)
+def test_an_aggregation_whose_results_change_while_histories_are_read_holds_them(
+    columns: str, select: str, are_held: list[bool], engine: Engine
+) -> None:
+    """A table without a history that is read beside them says where it begins, too, or it would hold them for ever."""
+    specs = planned(engine, columns, select)
+    aggregates = [
+        s for s in specs if isinstance(s, GroupAggregateSpec) and s.phase is not AggregatePhase.LOCAL
+    ]
+    assert sorted(s.holds_history for s in aggregates) == are_held
+    reads = {s.table: s.hands_over for s in specs if isinstance(s, SourceSpec) and s.turn < 0}
+    assert reads == {table: table == "other" and any(are_held) for table in reads}
+
+
+def test_a_result_that_could_expire_before_it_is_emitted_is_not_held(engine: Engine) -> None:
+    select = f"SELECT a.k, COUNT(*) FROM {PAIRS} GROUP BY a.k"
+    for ttl, is_held in (("0 s", True), ("1 d", False)):
+        specs = planned(engine, OF_STRINGS, select, {"table.exec.state.ttl": ttl})
+        assert any(getattr(spec, "holds_history", False) for spec in specs) == is_held
 
 
 GROUPED = "SELECT id, k, MAX(v) AS v, MAX(d) AS d, MAX(m) AS m, MAX(ts) AS ts FROM doubled GROUP BY id, k"

@@ -26,6 +26,7 @@ from sqlstream.runtime.operators.equal_values import batch_groups, key_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.handed_over import HandedOver
 from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, first_slots, picked
@@ -169,10 +170,12 @@ class LocalGroupAggregate(HoldingOperator[GroupAggregateSpec]):
 
 
 class GroupAggregate(Operator[GroupAggregateSpec]):
-    """Keeps one result row per key and emits its changes, at most one update per key and batch.
+    """Keeps one result row per key and emits its changes, at most one update per key and batch. With `holds_history` none is
+    emitted before the histories of the statement have ended, and that of each key then.
 
     State: one slot per key with its accumulators, dropped when the key's last row is retracted (retracting input), or
-    `state_ttl_ms` after its last change; and, for the result without keys, whether any row ever arrived.
+    `state_ttl_ms` after its last change; and, for the result without keys, whether any row ever arrived; with `holds_history`
+    the key groups whose results have been emitted.
     """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
@@ -205,6 +208,9 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self._has_emitted = Broadcast("has_emitted", False, any)
         if not spec.keys:
             context.state.add(self._has_emitted)
+        self._handed_over: HandedOver | None = None
+        if spec.holds_history:
+            self._handed_over = context.state.add(HandedOver(context.state.scope, context.parallelism))
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -219,10 +225,35 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
             groups, _, keys = key_groups(batch, self.spec.keys)
             slots, is_new = self._groups.get_or_create(keys)
         self._groups.writing(slots)
+        if self._handed_over is not None and not self._handed_over.is_complete:
+            self._hold(batch, keys, slots, is_new, groups, self._handed_over, output)
+            return
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
         self._has_emitted.value = True
         self._emit(keys, slots, is_new, before, output)
+
+    def _hold(
+        self,
+        batch: pa.RecordBatch,
+        keys: list[pa.Array],
+        slots: Array,
+        is_new: Array,
+        groups: Array,
+        handed_over: HandedOver,
+        output: Output,
+    ) -> None:
+        """Nothing is emitted, but for what has been before a restore."""
+        is_emitted = handed_over.of(self._groups.key_groups(slots))
+        rows = np.flatnonzero(is_emitted)
+        before = self._results_before(slots[rows])
+        self._apply(batch, slots[groups])
+        self._has_emitted.value = True
+        held = slots[~is_emitted]
+        if len(rows):
+            chosen = pa.array(rows)
+            self._emit([key.take(chosen) for key in keys], slots[rows], is_new[rows], before, output)
+        self._forget(held, self._are_gone(held))
 
     def _apply(self, batch: pa.RecordBatch, slots: Array) -> None:
         if self._is_global:
@@ -248,9 +279,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self, keys: list[pa.Array], slots: Array, is_new: Array, before: list[pa.Array], output: Output
     ) -> None:
         after = self._accumulators.results(slots)
-        is_gone = np.zeros(len(slots), dtype=bool)
-        if self.spec.is_retracting and self.spec.keys:
-            is_gone = self._row_counts.values[slots] <= 0
+        is_gone = self._are_gone(slots)
         changes = result_changes(self.context.output_mode, is_new, is_gone, before, after)
         if len(changes.rows):
             if len(changes.rows) < len(slots) or changes.is_paired:
@@ -258,8 +287,32 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
                 keys = [key.take(chosen) for key in keys]
             columns = [*keys, *changes.results, *changes.kinds]
             output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._forget(slots, is_gone)
+
+    def _are_gone(self, slots: Array) -> Array:
+        if self.spec.is_retracting and self.spec.keys:
+            is_gone: Array = self._row_counts.values[slots] <= 0
+            return is_gone
+        return np.zeros(len(slots), dtype=bool)
+
+    def _forget(self, slots: Array, is_gone: Array) -> None:
         if is_gone.any():
             self._groups.forget(slots[is_gone])
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.on_hand_over(output)
+        return watermark_ms
+
+    def on_hand_over(self, output: Output) -> None:
+        if self._handed_over is None or self._handed_over.is_complete:
+            return
+        slots = self._groups.slots()
+        held = slots[~self._handed_over.of(self._groups.key_groups(slots))]
+        for first in range(0, len(held), _ROWS_MIN):
+            some = held[first : first + _ROWS_MIN]
+            is_new = np.ones(len(some), dtype=bool)
+            self._emit(self._groups.keys(some), some, is_new, self._results_before(some), output)
+        self._handed_over.complete()
 
     def on_finish(self, output: Output) -> None:
         if self.spec.keys or self._has_emitted.value or self.context.subtask != 0:

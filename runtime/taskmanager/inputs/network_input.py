@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 import pyarrow as pa
 
 from sqlstream.elements import (
+    HAND_OVER,
     WATERMARK_MAX,
     WATERMARK_MIN,
     CheckpointBarrier,
@@ -332,7 +333,9 @@ class NetworkInput:
             head.on_side_watermark(self._side_ms)
         if is_idle is False:
             head.on_idle(False)
-        if watermark_ms is not None:
+        if watermark_ms == HAND_OVER:
+            head.on_hand_over()
+        elif watermark_ms is not None:
             head.on_watermark(watermark_ms)
         if is_idle:
             head.on_idle(True)

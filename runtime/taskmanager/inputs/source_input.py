@@ -99,7 +99,8 @@ def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
 class SourceHead:
     """The operator that begins a chain, its reader, and what asks for further splits. `assignment` is the number of the splits
     that came with the deployment, -1 if none did. `waiting`: for a reader that waits for a descriptor; `alignment`: for a
-    table that waits for others; `batches`: for a job with a target for its latency."""
+    table that waits for others; `batches`: for a job with a target for its latency; `hands_over`: it says that histories have
+    ended."""
 
     chained: ChainedOperator
     reader: SourceReader
@@ -108,6 +109,7 @@ class SourceHead:
     waiting: DescriptorWait | None = None
     alignment: SourceAlignment | None = None
     batches: BatchLimit | None = None
+    hands_over: bool = False
 
 
 class BatchLimit:
@@ -163,6 +165,7 @@ class SourceInput:
         self._waiting = head.waiting
         self._alignment = head.alignment
         self._batches = head.batches
+        self._hands_over = head.hands_over
         self._reader = head.reader
         self._timed = head.reader if isinstance(head.reader, MakesWatermarks) else None
         self._idling = head.reader if isinstance(head.reader, TurnsIdle) else None
@@ -186,6 +189,9 @@ class SourceInput:
             return UNTIL_DECIDED
         if self._alignment is not None and not self._alignment.may_read():
             return Pause(self._alignment.due_s(), is_held=True)
+        if self._hands_over:
+            self._hands_over = False
+            self._output.emit_hand_over()
         if self._waiting is not None:
             if early_s := self._waiting.early_s():
                 return Pause(early_s)

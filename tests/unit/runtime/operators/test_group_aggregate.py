@@ -24,6 +24,7 @@ from operator_harness import (
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import Watermark
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.runtime.operators import make_operator
@@ -206,12 +207,68 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
     assert output.table([0]) == reference(KEEPING, final_rows(log))
 
 
-def owner(key: str | None) -> int:
+@given(
+    log=changelogs(),
+    cuts=cuts_strategy,
+    early=st.sets(st.integers(0, 2)),
+    moved=st.integers(0, 6),
+    over=st.integers(0, 6),
+    mode=st.sampled_from([RETRACT, UPSERT]),
+)
+@settings(max_examples=80, deadline=None)
+def test_results_wait_for_the_end_of_histories_and_are_emitted_once_whichever_subtasks_knew_of_it(
+    log: list[Row], cuts: list[int], early: set[int], moved: int, over: int, mode: ChangelogMode
+) -> None:
+    """The state moves from three subtasks to two, where the end of the histories has come to those of `early`."""
+    context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=mode)
+    spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True, holds_history=True)
+    parts = cut(log, cuts)
+    output, snapshots = Collected(), []
+    for subtask in range(3):
+        first = restored(spec, context, [], subtask, 3)
+        held = len(output.batches)
+        feed(first, own_rows(parts[:moved], subtask, 3), output)
+        assert len(output.batches) == held
+        if subtask in early:
+            first.on_hand_over(output)
+        snapshots.append(first.context.state.snapshot())
+    for subtask in range(2):
+        operator = restored(spec, context, snapshots, subtask, 2)
+        feed(operator, own_rows(parts[moved : moved + over], subtask, 2), output)
+        operator.on_hand_over(output)
+        emitted = len(output.batches)
+        feed(operator, [Watermark(1)], output)
+        assert len(output.batches) == emitted
+        feed(operator, own_rows(parts[moved + over :], subtask, 2), output)
+        finish(operator, output)
+    table = output.table([0]) if mode is RETRACT else Counter(output.upserted([0]).values())
+    assert table == reference(KEEPING, final_rows(log))
+
+
+def test_a_result_that_is_taken_back_before_the_histories_end_is_never_emitted() -> None:
+    context = operator_context([ROWS], result_schema(SPLITTABLE), input_modes=[RETRACT], output_mode=RETRACT)
+    spec = GroupAggregateSpec((0,), SPLITTABLE, is_retracting=True, holds_history=True)
+    row, other = ("a", 1, None, "x", True), ("b", 2, None, "x", None)
+    output = Collected()
+    operator = make_operator(spec, context)
+    feed(operator, [[("+I", *row), ("+I", *other)], [("-D", *row)], [("+I", *other)]], output)
+    assert operator.on_watermark(5, output) == 5
+    assert output.rows == [("+I", "b", 2, 4, None, 0)]
+    feed(operator, [[("-D", *other)]], output)
+    assert output.table([0]) == reference(SPLITTABLE, [other])
+
+
+def own_rows(parts: list[list[Row]], subtask: int, parallelism: int) -> list[list[Row]]:
+    owned = ([row for row in part if owner(row[1], parallelism) == subtask] for part in parts)
+    return [part for part in owned if part]
+
+
+def owner(key: str | None, parallelism: int = 3) -> int:
     import pyarrow as pa
 
     from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 
-    return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * 3 // 128
+    return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * parallelism // 128
 
 
 COUNT = (AggregateCall("COUNT", (), sql.BIGINT),)

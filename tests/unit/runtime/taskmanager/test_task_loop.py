@@ -756,7 +756,7 @@ class ManualAlignment:
 def test_a_source_that_waits_for_other_tables_is_not_polled_and_not_taken_for_idle() -> None:
     log, alignment = Log(), ManualAlignment()
     reader = Reader(ROWS, SourceStatus.NOTHING_YET, SourceStatus.END)
-    head: Any = SourceHead("c", reader, alignment=alignment)  # type: ignore[arg-type]
+    head: Any = SourceHead("c", reader, alignment=alignment, hands_over=True)  # type: ignore[arg-type]
     made = SourceInput(head, log, lambda n: None, ChainPosition(), lambda: 7, log.checkpoint)  # type: ignore[arg-type]
     loop = TaskLoop(made, log, [], lambda: 9)  # type: ignore[arg-type]
     pause = loop.take()
@@ -766,7 +766,8 @@ def test_a_source_that_waits_for_other_tables_is_not_polled_and_not_taken_for_id
     loop.fire_timers()
     assert log.taken() == [("hold_back", 9)]
     made.on_allowed(1)
-    assert (loop.take(), log.taken()) == (NO_PAUSE, [("emit", ROWS)])
+    # What it waited for has ended, which it says once.
+    assert (loop.take(), log.taken()) == (NO_PAUSE, [("emit_hand_over",), ("emit", ROWS)])
     # It reports again before its reader is polled.
     assert loop.take().longest_s <= 0.3
     loop.fire_timers()

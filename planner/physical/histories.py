@@ -1,0 +1,66 @@
+"""Which results wait until the histories of their statement have ended (INSERT … WITH BACKFILL)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from sqlstream import specs
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+
+
+def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
+    """The plan in which an aggregation emits each of its results once, when the histories below it have ended.
+
+    An aggregation whose state expires holds nothing: a result could be forgotten before it is
+    emitted."""
+    nodes = list(walk_plan(sinks))
+    if not any(_is_history(node) for node in nodes):
+        return sinks
+    holding = _holding(nodes)
+    below: set[int] = set(holding)
+    for node in reversed(nodes):
+        if id(node) in below:
+            below.update(id(i.node) for i in node.inputs)
+    rebuilt: dict[int, PhysicalNode] = {}
+    for node in nodes:
+        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
+        made = dataclasses.replace(node, inputs=inputs)
+        if id(node) in holding:
+            assert node.spec is not None
+            spec = msgspec.structs.replace(node.spec, holds_history=True)
+            description = f"{node.description.removesuffix(')')}, emits=[behind the history])"
+            made = dataclasses.replace(made, spec=spec, description=description)
+        elif id(node) in below and isinstance(node.spec, specs.SourceSpec) and not node.spec.waits_for:
+            made = dataclasses.replace(made, spec=msgspec.structs.replace(node.spec, hands_over=True))
+        rebuilt[id(node)] = made
+    return tuple(rebuilt[id(sink)] for sink in sinks)
+
+
+def _is_history(node: PhysicalNode) -> bool:
+    return isinstance(node.spec, specs.BackfillSpec) or getattr(node.spec, "turn", -1) >= 0
+
+
+def _holding(nodes: list[PhysicalNode]) -> set[int]:
+    """By id(): the aggregations whose results change while histories are read, as they get many rows of a key.
+
+    What a batch engine has aggregated is one row of each key, as long as no operator with state is between."""
+    has_history: dict[int, bool] = {}
+    gets_many: dict[int, bool] = {}
+    for node in nodes:
+        below = [id(i.node) for i in node.inputs]
+        has_history[id(node)] = _is_history(node) or any(has_history[i] for i in below)
+        gives_many = getattr(node.spec, "turn", -1) >= 0 or any(gets_many[i] for i in below)
+        if node.inputs and node.spec is not None and node.spec.kept_state():
+            gives_many = has_history[id(node)]
+        gets_many[id(node)] = gives_many
+    return {
+        id(node)
+        for node in nodes
+        if isinstance(node.spec, specs.GroupAggregateSpec)
+        and node.spec.phase is not specs.AggregatePhase.LOCAL
+        and node.spec.state_ttl_ms == 0
+        and (node.spec.aggregates or node.spec.is_retracting)
+        and any(gets_many[id(i.node)] for i in node.inputs)
+    }
