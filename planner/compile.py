@@ -22,7 +22,6 @@ from sqlstream.planner.physical.changelog import (
     infer_changelog_modes,
     without_idle_keeping,
 )
-from sqlstream.planner.physical.histories import hold_histories
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import LoweredHistory
 from sqlstream.planner.physical.state_identity import Aspects, identify_states
@@ -38,6 +37,7 @@ from sqlstream.specs import (
     SortSpec,
     SourceSpec,
 )
+from sqlstream.specs.backfill import is_history
 from sqlstream.specs.sink import COLLECT
 from sqlstream.terminal_text import shortened
 
@@ -70,7 +70,11 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = infer_changelog_modes(physical, context.connectors)
     physical = without_idle_keeping(physical)
     physical = drop_update_before(physical, context.connectors)
-    physical = hold_histories(physical)
+    if any(is_history(node.spec) for node in walk_plan(physical)):
+        # Few statements have one.
+        from sqlstream.planner.physical.histories import hold_histories
+
+        physical = hold_histories(physical)
     time_zone = str(config.get(settings, "table.local-time-zone"))
     physical = identify_states(physical, context.connectors, context.line_of, time_zone, _aspects(physical))
     scaling = plan_scaling(physical, settings)

@@ -8,6 +8,7 @@ import msgspec
 
 from sqlstream import specs
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.specs.backfill import is_history
 
 
 def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
@@ -16,8 +17,6 @@ def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
     An aggregation whose state expires holds nothing: a result could be forgotten before it is
     emitted."""
     nodes = list(walk_plan(sinks))
-    if not any(_is_history(node) for node in nodes):
-        return sinks
     holding = _holding(nodes)
     below: set[int] = set(holding)
     for node in reversed(nodes):
@@ -38,10 +37,6 @@ def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
     return tuple(rebuilt[id(sink)] for sink in sinks)
 
 
-def _is_history(node: PhysicalNode) -> bool:
-    return isinstance(node.spec, specs.BackfillSpec) or getattr(node.spec, "turn", -1) >= 0
-
-
 def _holding(nodes: list[PhysicalNode]) -> set[int]:
     """By id(): the aggregations whose results change while histories are read, as they get many rows of a key.
 
@@ -50,8 +45,9 @@ def _holding(nodes: list[PhysicalNode]) -> set[int]:
     gets_many: dict[int, bool] = {}
     for node in nodes:
         below = [id(i.node) for i in node.inputs]
-        has_history[id(node)] = _is_history(node) or any(has_history[i] for i in below)
-        gives_many = getattr(node.spec, "turn", -1) >= 0 or any(gets_many[i] for i in below)
+        has_history[id(node)] = is_history(node.spec) or any(has_history[i] for i in below)
+        is_read_here = isinstance(node.spec, specs.SourceSpec) and node.spec.turn >= 0
+        gives_many = is_read_here or any(gets_many[i] for i in below)
         if node.inputs and node.spec is not None and node.spec.kept_state():
             gives_many = has_history[id(node)]
         gets_many[id(node)] = gives_many

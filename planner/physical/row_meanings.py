@@ -16,6 +16,7 @@ from sqlstream.function_ref import FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planning import without_spans
+from sqlstream.specs.backfill import is_history
 from sqlstream.specs.process_table import output_places
 from sqlstream.specs.rank import Ties
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
@@ -55,7 +56,7 @@ def _is_history(node: PhysicalNode) -> bool:
     """Whether the rows are those of a history alone."""
     while len(node.inputs) == 1:
         node = node.inputs[0].node
-    return isinstance(node.spec, specs.BackfillSpec) or getattr(node.spec, "turn", -1) >= 0
+    return is_history(node.spec)
 
 
 def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Meaning:

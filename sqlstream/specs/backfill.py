@@ -38,6 +38,11 @@ class BackfillSpec(OperatorSpec, frozen=True, tag="backfill"):
         return StateBound("one number", True)
 
 
+def is_history(spec: object) -> bool:
+    """Whether it reads the history of a table, and ends."""
+    return isinstance(spec, BackfillSpec) or (isinstance(spec, SourceSpec) and spec.turn >= 0)
+
+
 def waiting_alignment(spec: object) -> Alignment | None:
     """The group in which tables wait for their histories, of a source that is in one: until all histories have ended, nobody of
     the group may be ahead."""
