@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,14 @@ def _kept() -> str:
 
 
 _ALWAYS = contextlib.ExitStack()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _servers_end() -> Iterator[None]:
+    with _ALWAYS:
+        yield
+    _kept.cache_clear()
+    _events.cache_clear()
 
 
 def _over_http(place: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
+from standalone_harness import check_first, writes_on, written
 
 import sqlstream
 
@@ -259,14 +260,14 @@ def test_partitioned_changelogs_have_their_keys_first_and_all_changes(
     ]
 
 
-GENERATED = 6_000
+RATE = 500
 SUMS = "SELECT CAST(n % 41 AS INT), CAST(SUM(CASE WHEN n % 3 = 0 THEN -2 ELSE 1 END) AS INT) FROM g GROUP BY n % 41"
 """Sums that change their sign again and again."""
 
 
-def sums_above(least: int) -> Rows:
+def sums_above(least: int, numbers: list[int]) -> Rows:
     found: dict[int, int] = {}
-    for n in range(1, GENERATED + 1):
+    for n in numbers:
         found[n % 41] = found.get(n % 41, 0) + (-2 if n % 3 == 0 else 1)
     return Rows((key, value) for key, value in found.items() if value > least)
 
@@ -277,8 +278,12 @@ def test_tables_show_the_query_although_task_managers_are_killed(tmp_path: Path)
         session = server.open_session()
         server.execute(
             session,
-            "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', 'number-of-rows' = "
-            f"'{GENERATED}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{GENERATED}')",
+            f"CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '{RATE}', "
+            "'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1000000000000')",
+        )
+        server.execute(
+            session,
+            f"CREATE TABLE read (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv')",
         )
         for kind, options in TABLES.items():
             server.execute(session, f"CREATE TABLE {kind} {columns} WITH ({options.format(tmp_path)})")
@@ -295,20 +300,23 @@ def test_tables_show_the_query_although_task_managers_are_killed(tmp_path: Path)
             f"INSERT INTO {kind} {SUMS} HAVING SUM(CASE WHEN n % 3 = 0 THEN -2 ELSE 1 END) > -1;"
             for kind in TABLES
         )
-        job = server.insert(session, f"EXECUTE STATEMENT SET BEGIN {inserts} END")
+        job = server.insert(
+            session, f"EXECUTE STATEMENT SET BEGIN {inserts} INSERT INTO read SELECT n FROM g; END"
+        )
         for _ in range(2):
             done = completed(server, job)
-            wait_until(lambda done=done: completed(server, job) > done or is_over(server, job))
-            if not is_over(server, job):
-                # Whichever of them runs the tasks.
-                for child in server.children():
-                    child.kill()
-        assert server.wait_for(job, "FINISHED", "FAILED", timeout_s=240) == "FINISHED", server.errors()[
-            -3000:
-        ]
+            wait_until(lambda done=done: completed(server, job) > done)
+            # Whichever of them runs the tasks.
+            for child in server.children():
+                child.kill()
+            writes_on(tmp_path)
+        count = server.finish(job)
         restarts = server.get(f"/jobs/{job}/metrics?get=numRestarts")
         assert int(restarts[0]["value"]) >= 1
-        expected = sums_above(-1)
+        numbers = written(tmp_path)
+        assert len(numbers) == count, "all tables are written from one source"
+        check_first(numbers, RATE)
+        expected = sums_above(-1, numbers)
         assert 0 < len(expected) < 41
         with sqlstream.connect(server.gateway) as connection:
             found = {kind: shown(connection, f"SELECT k, v FROM {kind}") for kind in TABLES}
@@ -317,7 +325,3 @@ def test_tables_show_the_query_although_task_managers_are_killed(tmp_path: Path)
 
 def completed(server: RunningServer, job: str) -> int:
     return int(server.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
-
-
-def is_over(server: RunningServer, job: str) -> bool:
-    return server.get(f"/jobs/{job}")["state"] in ("FINISHED", "FAILED")
