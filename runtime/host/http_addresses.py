@@ -28,6 +28,10 @@ class Certificates:
     client: str | None = None
     key: str | None = None
 
+    @property
+    def has_files(self) -> bool:
+        return self != Certificates()
+
     def context(self, files: Files) -> ssl.SSLContext:
         """ExternalError SS5342 for files that hold no certificates."""
         import ssl

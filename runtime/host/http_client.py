@@ -14,6 +14,7 @@ import select
 import socket
 import ssl
 import threading
+import urllib.parse
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,10 @@ class Answer:
 
 
 class Trust(Protocol):
+    @property
+    def has_files(self) -> bool:
+        """Whether certificates are named, which are read at once; those of the system are read for the first https address."""
+
     def context(self, files: Files) -> ssl.SSLContext:
         """The certificates that are trusted, and one of our own."""
 
@@ -85,18 +90,18 @@ class Trust(Protocol):
 class HttpClient:
     """Keeps connections between requests. Several threads may call it; another one may `abort` them all.
 
-    State: open connections."""
+    State: open connections, those of http and of https."""
 
     def __init__(
         self, files: Files, certificates: Trust, timeout_s: float, bytes_max: int, connections_max: int = 64
     ) -> None:
         self._timeout_s, self._bytes_max = timeout_s, bytes_max
         self._backend = _CheckedNetwork(files)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=certificates.context(files),
-            network_backend=self._backend,
-            max_connections=connections_max,
-        )
+        self._certificates, self._files, self._connections_max = certificates, files, connections_max
+        self._pools: dict[bool, httpcore.ConnectionPool] = {}
+        self._lock = threading.Lock()
+        if certificates.has_files:
+            self._pool(is_secure=True)
 
     def call(self, request: Request, timeout_s: float | None = None) -> Answer:
         """The answer, whatever its status; `timeout_s` holds in place of the client's. ExternalError SS5342 for a server that
@@ -132,7 +137,7 @@ class HttpClient:
                 with contextlib.ExitStack() as open_:
                     with _errors_of(url):
                         response = open_.enter_context(
-                            self._pool.stream(
+                            self._pool(urllib.parse.urlsplit(url).scheme == "https").stream(
                                 request.method,
                                 url,
                                 headers=headers,
@@ -172,7 +177,22 @@ class HttpClient:
 
     def close(self) -> None:
         self._backend.abort()
-        self._pool.close()
+        with self._lock:
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+
+    def _pool(self, is_secure: bool) -> httpcore.ConnectionPool:
+        with self._lock:
+            if is_secure not in self._pools:
+                # To read the certificates of the system takes as long as many requests.
+                context = self._certificates.context(self._files) if is_secure else None
+                self._pools[is_secure] = httpcore.ConnectionPool(
+                    ssl_context=context,
+                    network_backend=self._backend,
+                    max_connections=self._connections_max,
+                )
+            return self._pools[is_secure]
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):

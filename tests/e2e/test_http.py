@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -231,6 +232,28 @@ def test_an_answer_that_comes_byte_by_byte_ends_at_the_time_of_its_request() -> 
         is_over.set()
     assert raised.value.code == "SS5342"
     client.close()
+
+
+def test_certificates_of_the_system_are_read_for_the_first_https_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[Certificates] = []
+    context = Certificates.context
+    monkeypatch.setattr(
+        Certificates, "context", lambda self, files: [read.append(self), context(self, files)][1]
+    )
+    with (
+        http_server(always([])) as server,
+        contextlib.closing(HttpClient(LocalFiles(), Certificates(), TIMEOUT_S, 1 << 20)) as client,
+    ):
+        client.call(Request("GET", server.url))
+        assert read == []
+        for _ in range(2):
+            with pytest.raises(ExternalError):
+                client.call(Request("GET", server.url.replace("http:", "https:")))
+        assert read == [Certificates()]
+    with pytest.raises(ExternalError, match="could not read the certificates"):
+        HttpClient(LocalFiles(), Certificates(authorities="/is/not/there"), TIMEOUT_S, 1 << 20)
 
 
 def test_a_client_that_is_told_to_abort_ends_its_request() -> None:

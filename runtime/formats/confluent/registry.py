@@ -243,6 +243,10 @@ class _Tls:
     def __init__(self, given: RegistryOptions) -> None:
         self._given = given
 
+    @property
+    def has_files(self) -> bool:
+        return self._given.truststore is not None or self._given.keystore is not None
+
     def context(self, files: Files) -> ssl.SSLContext:
         """UserError SS4002 for a file that is none of PEM, ExternalError SS5002 for one that cannot be read."""
         context = ssl.create_default_context()
