@@ -16,6 +16,7 @@ from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.planner.relational.aggregate import Aggregate, history_below
 from sqlstream.planner.relational.calc import Project
+from sqlstream.planner.relational.first_rows import first_rows
 from sqlstream.planner.relational.join import Join
 from sqlstream.planner.relational.node import RelationalNode, rewrite
 from sqlstream.planner.relational.planner import Inputs
@@ -87,7 +88,7 @@ def plan_backfilled_rank(planning: Planning, inputs: Inputs, node: Rank, backfil
         _check_by_time(backfill)
     below = planned.inputs[0]
     history = _only(HISTORY, node, backfill)
-    read = _read(planning, _first_rows(history), below.node.schema, 0, backfill)
+    read = _read(planning, first_rows(history), below.node.schema, 0, backfill)
     return _over(planning, planned, _both(planning, below.node, read, backfill))
 
 
@@ -150,19 +151,6 @@ def _only(branch: int, node: _Reading, backfill: Backfill) -> _Reading:
     """The node over the history alone, or over the table alone."""
     below = rewrite(node.input, lambda n: backfill.branches[branch] if n is backfill else n)
     return dataclasses.replace(node, input=below)
-
-
-def _first_rows(node: Rank) -> RelationalNode:
-    """The rows of the history that have the first ranks, in one order. Which of the rows that are equal in ORDER BY are first is
-    the same each time, too."""
-    columns = range(len(node.input.schema))
-    ordered = {key.column for key in node.order}
-    rest = tuple(SortKey(c, is_descending=False, is_nulls_first=True) for c in columns if c not in ordered)
-    ranked = dataclasses.replace(
-        node, rank_start=1, order=(*node.order, *rest), outputs_rank=False, schema=node.input.schema
-    )
-    keys = tuple(SortKey(k, is_descending=False, is_nulls_first=True) for k in node.partition_keys)
-    return Sort(input=ranked, order=(*keys, *ranked.order), schema=ranked.schema, span=node.span)
 
 
 def _with_history(

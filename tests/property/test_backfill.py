@@ -67,6 +67,18 @@ CASES = {
         "id BIGINT, k STRING, d DOUBLE",
         f"SELECT id, k, d FROM {NUMBERED} ORDER BY ts DESC) AS r FROM {{t}} WHERE v < 5) WHERE r = 1",
     ),
+    "first rows where NULL comes first": (
+        "id BIGINT, v INT",
+        f"SELECT id, v FROM {NUMBERED} ORDER BY v, m, id DESC) AS r FROM {{t}}) WHERE r = 1",
+    ),
+    "first rows where NULL comes last": (
+        "id BIGINT, v INT",
+        "SELECT id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, id / 3 ORDER BY v DESC, id) AS r FROM {t}) WHERE r = 1",
+    ),
+    "the first row of all": (
+        "id BIGINT, k STRING",
+        "SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY k DESC NULLS FIRST, id) AS r FROM {t}) WHERE r = 1",
+    ),
     "first ranks": (
         "id BIGINT, k STRING, d DOUBLE, r BIGINT",
         f"SELECT id, k, d, r FROM {NUMBERED} ORDER BY d DESC) AS r FROM {{t}}) WHERE r <= 3",
