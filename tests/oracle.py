@@ -277,7 +277,8 @@ def _value(value: Any, t: pa.DataType) -> Any:
 
 
 @functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
+def database() -> duckdb.DuckDBPyConnection:
+    """What is registered in a cursor of it is its own."""
     return duckdb.connect()
 
 
@@ -288,16 +289,19 @@ def duckdb_answer(
     functions = HostedFunctions()
     sql = lower_duckdb(node, {name: name for name in tables}, time_zone, functions)
     hosted = HostedCalls(functions.found, {"table.local-time-zone": time_zone})
-    # Functions are made in a database, tables in a connection: only with functions a database of its own is opened, in 20 ms.
-    connects = duckdb.connect if functions.found else _database().cursor
-    with contextlib.closing(hosted), connects() as connection:
-        hosted.register(connection)
+    with contextlib.closing(hosted), database().cursor() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         try:
+            hosted.register(connection)
             answer = connection.sql(sql).to_arrow_table()
         except duckdb.Error as error:
             raise hosted.error or error from error
+        finally:
+            # Functions are made in the database, which others use after this, and tables in the connection.
+            for function in functions.found:
+                with contextlib.suppress(duckdb.Error):  # of one that could not be loaded
+                    connection.remove_function(function.name)
     wanted = to_arrow_schema(schema)
     columns = [_as(c, f.type) for c, f in zip(answer.columns, wanted, strict=True)]
     return rows_of(pa.Table.from_arrays(columns, schema=wanted))

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
+from oracle import database
 from planner_harness import Planner
 
 from sqlstream.arrow import to_arrow_schema
@@ -90,11 +90,16 @@ def planned(sql: str) -> RelationalNode:
     return planner.bind(sql)
 
 
-def answer(node: RelationalNode, tables: dict[str, pa.Table]) -> pa.Table:
-    with duckdb.connect() as connection:
+def lowered(node: RelationalNode) -> str:
+    return lower_duckdb(node, {"a": "a", "b": "b"})
+
+
+def answer(node: RelationalNode, tables: dict[str, pa.Table], text: str = "") -> pa.Table:
+    """`text`: what `lowered` has for the node, where it is asked for often."""
+    with database().cursor() as connection:
         for name, rows in tables.items():
             connection.register(name, rows)
-        found = connection.sql(lower_duckdb(node, {name: name for name in tables})).arrow()
+        found = connection.sql(text or lowered(node)).arrow()
         found = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
     return found.cast(to_arrow_schema(node.schema))
 
@@ -106,10 +111,11 @@ def rows_of(found: pa.Table) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_rows_that_are_named_are_enough_for_the_row(name: str) -> None:
     node, is_traced = planned(QUERIES[name]), False
+    text = lowered(node)
     for seed in range(SEEDS):
         fate = random.Random(f"{name} {seed}")
         tables = {"a": table(fate), "b": table(fate)}
-        found = answer(node, tables)
+        found = answer(node, tables, text)
         whole = rows_of(found)
         for place in fate.sample(range(found.num_rows), min(ANSWERS_MAX, found.num_rows)):
             row = tuple(column[place] for column in found.columns)
@@ -121,7 +127,7 @@ def test_the_rows_that_are_named_are_enough_for_the_row(name: str) -> None:
             for each in contributions(asked):
                 kept[each.scan.table.path.name] = answer(each.rows, tables)
             as_value = tuple(value.as_py() for value in row)
-            assert rows_of(answer(node, kept))[as_value] == whole[as_value], (seed, as_value, kept)
+            assert rows_of(answer(node, kept, text))[as_value] == whole[as_value], (seed, as_value, kept)
             for name_of, rows in kept.items():
                 assert rows_of(rows) <= rows_of(tables[name_of])
             is_traced = True
