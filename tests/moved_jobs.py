@@ -255,11 +255,11 @@ def registered() -> Any:
     )
 
 
-def plan_job(script: str, config: dict[str, str] | None = None) -> JobGraph:
-    """The job of the script's only SELECT, with a sink that records."""
+def plan_job(script: str, config: dict[str, str] | None = None, given: str = "") -> JobGraph:
+    """The job of the script's only SELECT, with a sink that records. `given`: as of `compile_script`."""
     settings = {"parallelism.default": str(PLANNED_PARALLELISM), **(config or {})}
     connectors = {c.identifier: c for c in (Scripted.descriptor, Unmarked.descriptor, Endless.descriptor)}
-    (plan,) = compile_script(script, settings, connectors)
+    (plan,) = compile_script(script, settings, connectors, given=given)
     vertices = [_recorded(vertex) for vertex in plan.job_graph.vertices]
     return msgspec.structs.replace(plan.job_graph, vertices=tuple(vertices))
 
@@ -400,15 +400,15 @@ class Deployment:
 
     def run(self) -> None:
         """Until every script has stopped, or every task has ended."""
-        tasks = [task for subtasks in self.tasks.values() for task in subtasks]
-        while not (self.tape.has_stopped() if self._is_cut() else all(task.has_ended for task in tasks)):
-            task = self.tape.fate.choice(tasks)
+        running = [task for subtasks in self.tasks.values() for task in subtasks]
+        is_cut = any(script.stop is not None for script in self.tape.all_scripts())
+        while running and not (is_cut and self.tape.has_stopped()):
+            task = self.tape.fate.choice(running)
             task.step()
             self._snapshots[id(task)].step()
             self._advance(self.tape.fate.randint(0, 5))
-
-    def _is_cut(self) -> bool:
-        return any(script.stop is not None for script in self.tape.all_scripts())
+            if task.has_ended:
+                running.remove(task)
 
     def save(self) -> States:
         """The state of all tasks, which have then taken all that was sent to them; vertices come in topological order."""

@@ -15,7 +15,7 @@ from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.statements.execute import execute_ddl
-from sqlstream.planner.statements.result import SetConfig
+from sqlstream.planner.statements.result import Change, SetConfig
 from sqlstream.runtime.python.inspector import LocalFunctionInspector
 from sqlstream.spi.connector import (
     Boundedness,
@@ -61,14 +61,20 @@ CONNECTORS = {
     )
 }
 
+GIVEN_MAX = 16
+_given: dict[tuple[object, ...], list[Change]] = {}
+"""The changes that given statements make, of the last ones."""
+
 
 def compile_script(
     text: str,
     config: dict[str, str] | None = None,
     connectors: dict[str, ConnectorDescriptor] | None = None,
     formats: dict[str, FormatDescriptor] | None = None,
+    given: str = "",
 ) -> list[CompiledPlan]:
-    """One plan for each SELECT, INSERT and statement set of the script."""
+    """One plan for each SELECT, INSERT and statement set of the script. `given` are statements before it without any of these,
+    which run once for all scripts behind them: a connector's name means the same one each time."""
     settings = dict(config or {})
     context = BindContext(
         SessionCatalog(),
@@ -77,7 +83,31 @@ def compile_script(
         settings,
         functions=LocalFunctionInspector("", None),
     )
+    key = (given, tuple(sorted(settings.items())), tuple(sorted(context.connectors)))
+    if key in _given:
+        for change in _given[key]:
+            _apply(change, context, settings)
+    else:
+        if len(_given) == GIVEN_MAX:
+            del _given[next(iter(_given))]
+        _given[key] = _executed(given, context, settings)
     return _planned(text, context, settings, compile_statements)
+
+
+def _executed(given: str, context: BindContext, settings: dict[str, str]) -> list[Change]:
+    done = []
+    for statement in parse_statements(given):
+        for change in execute_ddl(statement, context).changes:
+            _apply(change, context, settings)
+            done.append(change)
+    return done
+
+
+def _apply(change: Change, context: BindContext, settings: dict[str, str]) -> None:
+    if isinstance(change, PutObject | PutFunction):
+        context.catalog.apply(change)  # type: ignore[attr-defined]
+    elif isinstance(change, SetConfig):
+        settings[change.key] = change.value
 
 
 def plan_batch_script(text: str) -> list[BatchSources]:
@@ -100,10 +130,7 @@ def _planned(
             plans.append(plan(sinks, context))
             continue
         for change in execute_ddl(statement, context).changes:
-            if isinstance(change, PutObject | PutFunction):
-                context.catalog.apply(change)  # type: ignore[attr-defined]
-            elif isinstance(change, SetConfig):
-                settings[change.key] = change.value
+            _apply(change, context, settings)
     return plans
 
 

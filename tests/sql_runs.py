@@ -201,8 +201,9 @@ def _compiled(case: Case, told: str, phases: str, batch_rows: int, statement: st
     }
     made = {c.identifier: c for c in (Scripted.descriptor, Unmarked.descriptor, Endless.descriptor)}
     tables = [_create(table, told) for table in case.tables.values()]
-    script = ";\n".join([*tables, *case.given, statement.rstrip(";\n "), ""])
-    return compile_script(script, settings, {**descriptors(), **made}, dict(format_descriptors()))
+    given = ";\n".join([*tables, *case.given, ""])
+    connectors = {**descriptors(), **made}
+    return compile_script(statement, settings, connectors, dict(format_descriptors()), given)
 
 
 def _create(table: CaseTable, told: str) -> str:

@@ -159,7 +159,7 @@ def split(fate: random.Random, number: int, count: tuple[int, int]) -> Script:
 
 @functools.cache
 def planned(name: str) -> JobGraph:
-    return plan_job(TABLES + QUERIES[name] + ";", CASES[name].settings)
+    return plan_job(QUERIES[name], CASES[name].settings, TABLES)
 
 
 @functools.cache
