@@ -1,8 +1,9 @@
 """Every query in tests/sql leaves its rows, however it runs and wherever they go; DuckDB has them too.
 
 A query is run in one of its draws (sql_runs.py), another one each day; a fifth of the queries, another fifth each day, are also
-killed. The queries of state.test are moved to other subtasks, too. `--draws all` takes all, `--day N` those of another day. A
-draw that fails is noted in failed_draws.txt, and runs each time from then on."""
+killed. The queries of state.test are moved to other subtasks each day, and a third of them are run in another draw, too.
+`--draws all` takes all, `--day N` those of another day. A draw that fails is noted in failed_draws.txt, and runs each time from
+then on."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ FAILED = DIRECTORY / "failed_draws.txt"
 """Lines of `file:query number`."""
 TEXT_DAYS = 7
 """DuckDB is asked for the text of another query each day, and for all of them by --rewrite."""
+BOUND_DAYS = 2
+"""The same for the bound plan. It is asked for each optimised one every day."""
 CASES = [case for file in FILES for case in read_cases(file)]
 
 
@@ -59,9 +62,14 @@ def test_a_query_leaves_its_rows(
             result = run_case(case, draw, directory)
             check(case, result)
             if number == 0:
-                # What it has for the text depends on the file alone.
-                turn = zlib.crc32(case.sql.encode()) % TEXT_DAYS
-                check_oracles(case, result, has_text=draws_all or turn == day % TEXT_DAYS)
+                # What it has for the text depends on the file alone, and for the bound plan on the lowering.
+                turn = zlib.crc32(case.sql.encode()) - day
+                check_oracles(
+                    case,
+                    result,
+                    has_text=draws_all or turn % TEXT_DAYS == 0,
+                    has_bound=draws_all or turn % BOUND_DAYS == 0,
+                )
         except Exception as error:  # whatever it is, the draw is run again
             note_failed(case, draw)
             again = f"pytest 'tests/sql/test_sql.py::test_a_query_leaves_its_rows[{case}]' --day {day}"
@@ -73,9 +81,13 @@ def chosen(case: Case, day: int) -> list[Draw]:
     killed = next(draw for draw in found if draw.life == "killed")
     moved = next(draw for draw in found if draw.life == "moved" and draw.sink == "recorded")
     failed = [found[number] for number in failed_draws(case) if number < len(found)]
-    is_killed = zlib.crc32(str(case).encode()) % 5 == day % 5
-    also = [*([killed] if is_killed else ()), *failed, *([moved] if case.file == "state" else ())]
-    return list(dict.fromkeys([found[day % len(found)], *also]))
+    turn = zlib.crc32(str(case).encode()) - day
+    of_the_day = found[day % len(found)]
+    if case.file == "state":
+        drawn = [moved, *([of_the_day] if turn % 3 == 0 else ())]
+    else:
+        drawn = [of_the_day]
+    return list(dict.fromkeys([*drawn, *([killed] if turn % 5 == 0 else ()), *failed]))
 
 
 def failed_draws(case: Case) -> list[int]:
