@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -25,8 +26,8 @@ from sqlstream.planner.compile import CompiledPlan, compile_statements
 from sqlstream.planner.estimates import TableSizes, explain_cost
 from sqlstream.planner.explain import inferred_sections
 from sqlstream.planner.lower.query import scans_of
-from sqlstream.planner.relational.node import explain_relation
-from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
+from sqlstream.planner.relational.node import explain_relation, walk_nodes
+from sqlstream.planner.relational.nodes import MutualIterate, Project, RelationalNode, Sink, Values
 from sqlstream.specs import SourceSpec
 from sqlstream.specs.sink import COLLECT
 
@@ -76,10 +77,15 @@ def compile_in_mode(
         streamed = as_stream("it reads no table, so it needs no batch engine")
         if literal_rows(streamed.job_graph) is not None:
             return streamed
+    is_named = not is_automatic and options.get(context.config, ENGINE) != "auto"
+    if not is_named and _has_rounds(plan.optimised):
+        with contextlib.suppress(UserError):
+            return as_stream(
+                "a round of it is computed from what the last one changed, and by no batch engine so"
+            )
     try:
         return _compile(plan, context, job_id, files)
     except UserError as error:
-        is_named = not is_automatic and options.get(context.config, ENGINE) != "auto"
         if error.code != NO_EXACT_ANSWER or is_named:
             raise
         try:
@@ -87,6 +93,10 @@ def compile_in_mode(
         except UserError as of_stream:
             # Under BATCH the user asked for final rows, so what a stream of updates cannot do is no answer.
             raise of_stream if is_automatic else error from of_stream
+
+
+def _has_rounds(sinks: tuple[Sink, ...]) -> bool:
+    return any(isinstance(node, MutualIterate) for sink in sinks for node in walk_nodes(sink))
 
 
 def _passes_literals(sinks: tuple[Sink, ...]) -> bool:

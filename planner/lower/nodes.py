@@ -11,6 +11,7 @@ from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.lower.lowering import Lowering, numbered, ordered
+from sqlstream.planner.lower.mutual_recursion import lower_mutual_iterate
 from sqlstream.planner.lower.over import lower_over_call
 from sqlstream.planner.lower.scan import lower_scan
 from sqlstream.planner.lower.windows import lower_window_tvf
@@ -189,9 +190,7 @@ def _recursive_scan(node: plan.RecursiveScan, lowering: Lowering, inputs: list[e
 def _iterate(node: plan.Iterate, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     """A query with a WITH RECURSIVE of its own."""
     engine = lowering.engine
-    if not engine.recurses:
-        hint = "SET 'execution.batch.engine' = 'duckdb', or run it as a stream"
-        raise refuse(engine.title, "WITH RECURSIVE", hint=hint, span=node.span)
+    _check_recurses("WITH RECURSIVE", node, lowering)
     types = enumerate(node.schema.types)
     typed = numbered(tree.cast(tree.input_column(i), engine.type_(t)) for i, t in types)
     start, step = (tree.select(typed, tree.subquery(query, "i")) for query in inputs)
@@ -203,6 +202,12 @@ def _iterate(node: plan.Iterate, lowering: Lowering, inputs: list[exp.Expr]) -> 
     made = tree.select([tree.star()], exp.Table(this=_recursive(node.level)))
     made.set("with_", exp.With(expressions=[cte], recursive=True))
     return made
+
+
+def _check_recurses(what: str, node: plan.RelationalNode, lowering: Lowering) -> None:
+    if not lowering.engine.recurses:
+        hint = "SET 'execution.batch.engine' = 'duckdb', or run it as a stream"
+        raise refuse(lowering.engine.title, what, hint=hint, span=node.span)
 
 
 def _recursive(level: int) -> exp.Identifier:
@@ -290,7 +295,8 @@ def _match_recognize(node: plan.MatchRecognize, lowering: Lowering, inputs: list
 
 @lower_node.register
 def _mutual_iterate(node: plan.MutualIterate, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("WITH MUTUALLY RECURSIVE", node, lowering)
+    _check_recurses("WITH MUTUALLY RECURSIVE", node, lowering)
+    return lower_mutual_iterate(node, lowering.engine, inputs, [_recursive(level) for level in node.levels])
 
 
 @lower_node.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import changing_tables
@@ -12,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
 from operator_harness import Row
+from planner_harness import Planner
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.nodes import column_types, mutual_recursion
 from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.lower.duckdb import lower_duckdb
 from sqlstream.runtime.operators import unroll
 from sqlstream.specs import MutualIterateSpec
 
@@ -307,3 +310,40 @@ def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full()
 def test_rounds_are_kept_only_where_they_matter(text: str, mode: ChangelogMode, has_rounds: bool) -> None:
     (spec,) = (s for s in job_of(text, mode).specs if isinstance(s, MutualIterateSpec))
     assert spec.has_rounds is has_rounds
+
+
+HOSTED = {"both ends", "least texts", "counted", "sums", "shares", "without an end"}
+"""Queries that call a function of ours, which DuckDB has in a job alone."""
+
+
+@pytest.mark.parametrize("name", sorted({*QUERIES, *LEADING_ON, *LIMITED} - HOSTED))
+def test_duckdb_answers_the_query_as_rounds_of_its_own_do(name: str) -> None:
+    text, fate = {**QUERIES, **LEADING_ON, **LIMITED}[name], random.Random(name)
+    edges = [(fate.randrange(6), fate.randrange(6), fate.randint(1, 3)) for _ in range(9)]
+    if name in LEADING_ON:
+        edges = [(min(s, d), max(s, d) + (s == d), w) for s, d, w in edges]
+    rows: dict[str, list[Row]] = {"starts": [(0,), (fate.randrange(6),)], "edges": [*edges]}
+    planner = Planner()
+    for table, columns in TABLES.items():
+        typed = ", ".join(f"{column} INT" for column in columns)
+        planner.run(
+            f"CREATE TABLE {table} ({typed}) WITH ('connector' = 'files', 'path' = 'x', 'format' = 'json')"
+        )
+    query = lower_duckdb(planner.bind(text), {table: table for table in TABLES})
+    with duckdb.connect() as connection:
+        load(connection, rows)
+        found = Counter(connection.execute(query).fetchall())
+    assert found == recomputed(text, rows)
+
+
+def test_duckdb_stops_where_rounds_still_change_something() -> None:
+    planner = Planner()
+    query = lower_duckdb(
+        planner.bind(
+            "WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 3)"
+            " a (x INT) AS (SELECT 1 UNION SELECT x + 1 FROM a WHERE x < 5) SELECT * FROM a"
+        ),
+        {},
+    )
+    with duckdb.connect() as connection, pytest.raises(duckdb.Error, match="still changes after 3 rounds"):
+        connection.execute(query)
