@@ -12,6 +12,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.latency_choice import explain_choice, with_latency_target
 from sqlstream.graph.parallelism import translate_job_graph
+from sqlstream.graph.state_identity import ExpiredState
 from sqlstream.graph.stream_graph import ExchangeKind, StreamGraph
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.estimates import TableSizes, explain_cost
@@ -76,7 +77,14 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
 
         physical = hold_histories(physical)
     time_zone = str(config.get(settings, "table.local-time-zone"))
-    physical = identify_states(physical, context.connectors, context.line_of, time_zone, _aspects(physical))
+    physical = identify_states(
+        physical,
+        context.connectors,
+        context.line_of,
+        time_zone,
+        _aspects(physical),
+        _expired(physical, context),
+    )
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(
@@ -96,6 +104,15 @@ def _aspects(sinks: tuple[PhysicalNode, ...]) -> Aspects | None:
     from sqlstream.planner.physical.state_aspects import aspects_of
 
     return aspects_of
+
+
+def _expired(sinks: tuple[PhysicalNode, ...], context: BindContext) -> dict[int, tuple[ExpiredState, ...]]:
+    """The tables of state whose expired rows are kept: none by default."""
+    if not config.get(context.config, "sqlstream.state.expired-rows.retention"):
+        return {}
+    from sqlstream.planner.physical.expired_rows import expired_states
+
+    return expired_states(sinks, context.connectors)
 
 
 def _lower_history(*given: Any) -> LoweredHistory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import Arrivals, SubtaskState, TaskRestore, checkpoint_of_path
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.ledger import difference_text
+from sqlstream.messages.ledger import JobLedger, difference_text
 from sqlstream.messages.manifest import CheckpointManifest, VertexState, paths_of
 from sqlstream.messages.rpc import (
     CheckpointAborted,
@@ -88,11 +88,15 @@ class Commits(Protocol):
         """The job has been killed, and goes on."""
 
 
+Completing = Callable[[str, Mapping[str, tuple[SubtaskState, ...]], JobLedger], None]
+"""Takes the directory of a checkpoint, the state of all subtasks by vertex, and the ledger."""
+
+
 @dataclasses.dataclass
 class Story:
     """What outlives a kill. `is_unaligned`: of the present life. `figures` count what has happened. `commits` is for sinks whose
     rows are not recorded. `counted` is what all operators have counted up to the completed checkpoint, None when another job has
-    taken it."""
+    taken it. `completing` is called with each checkpoint that is completed."""
 
     directory: Path
     is_unaligned: bool
@@ -105,6 +109,7 @@ class Story:
     figures: dict[str, int] = dataclasses.field(default_factory=dict)
     commits: Commits | None = None
     counted: SubtaskState | None = None
+    completing: Completing | None = None
 
     def count(self, name: str) -> None:
         self.figures[name] = self.figures.get(name, 0) + 1
@@ -331,7 +336,9 @@ class KilledDeployment(Deployment):
         late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
         kept = (*before, *(c for c in late if c not in before))
         directory = pending.savepoint or str(self.story.directory)
-        self._check_ledger(states, id)
+        ledger = self._check_ledger(states, id)
+        if self.story.completing is not None:
+            self.story.completing(directory, states, ledger)
         is_unaligned = self.story.is_unaligned and not pending.savepoint
         self.story.completed = Completed(id, directory, states, finished, kept, is_unaligned)
         self.story.commit([c for report in reports.values() for c in report.committables], self.tape)
@@ -343,7 +350,7 @@ class KilledDeployment(Deployment):
         for earlier in [p for n, p in self._pending.items() if n < id]:
             self._abort(earlier, "subsumed")
 
-    def _check_ledger(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
+    def _check_ledger(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> JobLedger:
         """All rows since the job began are accounted for. `states` has no counters of tasks that had ended."""
         found = {
             vertex_id: tuple(
@@ -367,6 +374,7 @@ class KilledDeployment(Deployment):
         self.story.counted = SubtaskState(
             counted=counters_of(combine_all(s.counted for subtasks in found.values() for s in subtasks))
         )
+        return ledger
 
     def _remove_unused(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
         acknowledged = [r.state for p in self._pending.values() for r in p.reports.values()]
@@ -421,6 +429,7 @@ def run_killed_job(
     mode: str = "EXACTLY_ONCE",
     commits: Commits | None = None,
     moves_in_flight: bool = False,
+    completing: Completing | None = None,
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
     turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism, unless it `moves_in_flight`."""
@@ -428,6 +437,7 @@ def run_killed_job(
     with registered():
         tape = tape_of(graph, scripts, fate)
         story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max, mode, commits=commits)
+        story.completing = completing
         parallelisms = tuple(parallelisms)
         if figures is not None:
             story.figures = figures

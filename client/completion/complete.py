@@ -125,7 +125,7 @@ class _Completion:
             if name.detail in wanted:
                 self._propose(quoted(name.text), CandidateKind(name.detail), name.detail)
             if kind == "relation" and name.detail == "table" and "$" in self._cursor.prefix:
-                self._beside(name.text, ("late", "errors"))
+                self._beside(name.text, ("late", "errors", "expired"))
         if kind == "relation" and "$" in self._cursor.prefix:
             for model in self._vocabulary.models():
                 self._beside(model, ("weights",))
@@ -133,7 +133,7 @@ class _Completion:
             self._databases()
 
     def _beside(self, of: str, kinds: tuple[str, ...]) -> None:
-        """`t$late` and `t$errors`, where the table has them, and `m$weights` of a model; the user has typed a $."""
+        """`t$late`, `t$errors` and `t$expired`, where the table has them, and `m$weights` of a model; the user has typed a $."""
         for kind in kinds:
             name = f"{of}${kind}"
             if self._vocabulary.columns((*self._cursor.qualifiers, name)):

@@ -27,6 +27,7 @@ from sqlstream.specs.sink import SinkAction
 if TYPE_CHECKING:
     from sqlstream.catalog import CatalogManager, CatalogTable, InferredTable, ObjectPath
     from sqlstream.client.clusters.cluster_client import ClusterClient
+    from sqlstream.expired_rows import KeptPlace
     from sqlstream.function_ref import InspectedFunction
     from sqlstream.planner.batch import CompiledBatch
     from sqlstream.planner.bind.context import BindContext
@@ -267,7 +268,13 @@ class PlanningSession:
             permit=self.permit,
             check_table=check_table,
             model_version=self._model_version,
+            expired_places=self._expired_places,
         )
+
+    def _expired_places(self, name: str, identity: str) -> tuple[KeptPlace, ...]:
+        from sqlstream.client.statements.expired import expired_places
+
+        return expired_places(name, identity, self.cluster)
 
     def _model_version(self, path: str) -> str:
         from sqlstream.client.sessions.shipped_files import model_version

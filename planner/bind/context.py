@@ -29,6 +29,7 @@ from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.inspection import FileInference, FunctionInspector, InstalledFunctions
 
 if TYPE_CHECKING:
+    from sqlstream.expired_rows import KeptPlace
     from sqlstream.planner.bind.backfill import Backfills
 
 
@@ -91,7 +92,8 @@ class BindContext:
     which files, modules and hints it may use. `check_table` runs the checks of a table's connector, which its descriptor cannot
     express: UserError without a position. `model_version` gives the SHA-256 of a model's file: UserError without a position when
     it is not there. `model_files` are the paths of those that the statement has named so far, by their SHA-256.
-    `backfills` are the histories of tables that an INSERT names.
+    `backfills` are the histories of tables that an INSERT names. `expired_places` are the jobs that keep expired rows of a table,
+    by its name and its identity: UserError without a position when there is none.
     """
 
     catalog: CatalogReader
@@ -113,6 +115,7 @@ class BindContext:
     model_version: Callable[[str], str] = lambda path: ""
     model_files: dict[str, str] = dataclasses.field(default_factory=dict)
     backfills: Backfills | None = None
+    expired_places: Callable[[str, str], tuple[KeptPlace, ...]] = lambda name, identity: ()
 
     def line_of(self, span: Span) -> int:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""

@@ -13,7 +13,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.expressions import inputs_of
 from sqlstream.functions.aggregates import accumulator_fields
-from sqlstream.graph.state_identity import Aspect, KeptRows, StateIdentity
+from sqlstream.graph.state_identity import Aspect, ExpiredState, KeptRows, StateIdentity
 from sqlstream.planner.physical.description import (
     call_in_words,
     describe_calls,
@@ -54,9 +54,11 @@ def identify_states(
     line_of: Lines,
     time_zone: str,
     aspects: Aspects | None = None,
+    expired: Mapping[int, tuple[ExpiredState, ...]] | None = None,
 ) -> tuple[PhysicalNode, ...]:
     """The plan with the `state` of every operator that keeps some; shared nodes stay shared. `line_of` tells the line of a place
-    in the statement, and `time_zone` is the session's. `aspects` tells those of a state.
+    in the statement, and `time_zone` is the session's. `aspects` tells those of a state; `expired` by the id() of a node the
+    tables of which it keeps the expired rows.
 
     The plan has its changelog modes, on which depends what an operator keeps."""
     meanings = meanings_of(sinks, time_zone)
@@ -79,6 +81,7 @@ def identify_states(
                 conditions,
                 _rows(node, read),
                 aspects(node, meanings, time_zone) if aspects is not None else (),
+                (expired or {}).get(id(node), ()),
             )
         rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, state=state)
     return tuple(rebuilt[id(sink)] for sink in sinks)

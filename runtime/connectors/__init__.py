@@ -18,6 +18,7 @@ CONNECTORS: dict[str, str] = {
     "collect": "sqlstream.runtime.connectors.plain_sinks:Collect",
     "datagen": "sqlstream.runtime.connectors.generators.datagen:Datagen",
     "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
+    "expired-rows": "sqlstream.runtime.connectors.expired_rows:ExpiredRowsConnector",
     "faker": "sqlstream.runtime.connectors.generators.faker:Faker",
     "filesystem": "sqlstream.runtime.connectors.files.filesystem:Filesystem",
     "http": "sqlstream.runtime.connectors.http.connector:Http",

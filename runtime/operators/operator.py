@@ -18,6 +18,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 
 if TYPE_CHECKING:
+    from sqlstream.graph.state_identity import ExpiredState
     from sqlstream.runtime.operators.deferred_rows import DeferredRows
     from sqlstream.spi.files import Files
 
@@ -53,8 +54,9 @@ class OperatorContext:
 
     `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
     that is called once, from another thread, when the task is cancelled; it must not wait. `feeds_global_phase`: what a LOCAL
-    phase emits goes to the GLOBAL one in the same task. `files` are those that a task may open. `state` is where the operator
-    declares its tables: a context belongs to one operator, and each copy of it has an empty `state`."""
+    phase emits goes to the GLOBAL one in the same task. `files` are those that a task may open. `expired` are the tables of state
+    whose expired rows are kept. `state` is where the operator declares its tables: a context belongs to one operator, and each
+    copy of it has an empty `state`."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -70,12 +72,21 @@ class OperatorContext:
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
     feeds_global_phase: bool = False
     files: Files | None = None
+    job_id: str = ""
+    expired: tuple[ExpiredState, ...] = ()
     state: OperatorState = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         scope = StateScope(self.subtask, self.max_parallelism, self.now_ms)
         # No reference back to the context: without a cycle the state goes as soon as its operator does.
-        self.state = OperatorState(scope, functools.partial(self.count, EXPIRED))
+        count_expired = functools.partial(self.count, EXPIRED)
+        if not self.expired:
+            self.state = OperatorState(scope, count_expired)
+            return
+        from sqlstream.runtime.state.tables.expired_rows import keeper_of
+
+        keeper = keeper_of(self.expired, scope, self.config, self.job_id, self.count)
+        self.state = OperatorState(scope, count_expired, keeper)
 
 
 class Operator(Generic[SpecT]):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from sqlstream.errors import InternalError
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables
+from sqlstream.runtime.state.storage.arrays import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EXPIRED = "numStateEntriesExpired"
 """The metric of keys and rows that were forgotten because of their age."""
@@ -65,6 +69,28 @@ class StateTable(Protocol):
         """Forget the entries that are due; returns their number. Called when `next_sweep_ms` has passed."""
 
 
+@runtime_checkable
+class ExpiringTable(Protocol):
+    """A table that calls `on_expiring` with itself and the slots of entries that are about to expire, while these are whole."""
+
+    name: str
+    on_expiring: OnExpiring
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def saved_names(self) -> list[str]: ...
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]: ...
+
+    def key_groups(self, slots: Array) -> Array: ...
+
+
+def nothing_expires(table: ExpiringTable, slots: Array) -> None:
+    """For tables whose expired entries are not kept."""
+
+
 class NeverExpires:
     """The part of a `StateTable` whose entries are forgotten by its operator alone."""
 
@@ -74,6 +100,7 @@ class NeverExpires:
         return 0
 
 
+OnExpiring = Callable[["ExpiringTable", Array], None]
 Table = TypeVar("Table", bound=StateTable)
 
 
@@ -157,14 +184,20 @@ class OperatorState:
     """All state that one operator of one subtask has declared.
 
     The operator calls `add` in its constructor; everything else is called by the runtime. `count_expired` takes the number
-    of entries that a sweep has forgotten.
+    of entries that a sweep has forgotten. `keep_expired` makes the table that keeps the expired entries of another one; None for
+    one that lets them go.
     """
 
     def __init__(
-        self, scope: StateScope, count_expired: Callable[[int], None] = lambda entries: None
+        self,
+        scope: StateScope,
+        count_expired: Callable[[int], None] = lambda entries: None,
+        keep_expired: Callable[[StateTable], StateTable | None] = lambda table: None,
     ) -> None:
         self.scope = scope
         self._count_expired = count_expired
+        self._keep_expired = keep_expired
+        self._kept: list[StateTable] = []
         self.tables: list[StateTable] = []
         # Asked for each batch, and by each turn of a task.
         self._expiring: list[StateTable] = []
@@ -177,6 +210,9 @@ class OperatorState:
         self.tables.append(table)
         if not isinstance(table, NeverExpires):
             self._expiring.append(table)
+        kept = self._keep_expired(table)
+        if kept is not None:
+            self._kept.append(self.add(kept))
         return table
 
     def snapshot(self) -> OperatorSnapshot:
@@ -209,8 +245,9 @@ class OperatorState:
         return sum(table.nbytes() for table in self.tables)
 
     def entries(self) -> int:
-        """The keys, or rows, of all tables that have any: not those of logs, which are ordered by time."""
-        return sum(table.row_count for table in self.tables if isinstance(table, HasEntries))
+        """The keys, or rows, of all tables that have any: not those of logs, which are ordered by time, nor what has expired."""
+        tables = (table for table in self.tables if table not in self._kept)
+        return sum(table.row_count for table in tables if isinstance(table, HasEntries))
 
     @property
     def next_sweep_ms(self) -> int | None:

@@ -389,6 +389,8 @@ class TaskOpening:
             pause_ms=self._context.pause_ms,
             on_cancel=self._context.cancellation.add_interrupt,
             files=self._context.files,
+            job_id=task.job_id,
+            expired=chained.state.expired if chained.state is not None else (),
             feeds_global_phase=isinstance(chained.spec, RankSpec)
             and any(o.input == chained.id and isinstance(o.spec, RankSpec) for o in task.vertex.operators),
         )

@@ -51,6 +51,25 @@ ASPECTS = {
 """By the names of aspects, how a sentence about one begins."""
 
 
+class ExpiredColumn(msgspec.Struct, frozen=True):
+    """Column `place` of a table of state holds column `column` of the table with the identity `table`, and is saved as `name`
+    when its row has expired."""
+
+    place: Count
+    table: str
+    column: str
+    name: str
+
+
+class ExpiredState(msgspec.Struct, frozen=True):
+    """A table of state, by its name, whose expired rows are kept for `t$expired`, with these of its columns. `tables` are the
+    identities of the tables whose rows it holds, also where it holds no column as it was."""
+
+    state: str
+    tables: tuple[str, ...]
+    columns: tuple[ExpiredColumn, ...]
+
+
 class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """`id` is a digest of what the state means. It leaves out names, places in the text, sinks, and options that do not change
     what rows mean; several operators of a job may share it. Then `feeds` tells them apart: the tables that the operator's rows
@@ -63,7 +82,8 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     tables of the operator whose names come from columns of the statement, in the order of its calls. `rows` are those whose
     columns come from it: their order counts for nothing.
 
-    `aspects` are for people, too: they say of two states of other ids what differs between them."""
+    `aspects` are for people, too: they say of two states of other ids what differs between them. `expired` are the tables of the
+    operator whose expired rows it keeps."""
 
     id: str
     sql: str
@@ -73,6 +93,7 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     conditions: tuple[str, ...] = ()
     rows: tuple[KeptRows, ...] = ()
     aspects: tuple[Aspect, ...] = ()
+    expired: tuple[ExpiredState, ...] = ()
 
     @property
     def title(self) -> str:

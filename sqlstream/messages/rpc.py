@@ -61,8 +61,8 @@ accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, debloated
 estimatedTimeToConsumeBuffersMs, currentInputWatermark, currentOutputWatermark, numLateRecordsDropped; ours are
 numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
-numStateEntriesExpired, numArithmeticOverflows, stateBytes, stateEntries, stateFileBytes, isIdle. Of tasks:
-stateBudgetBytes. Of sources: watermarkLag, pendingRecords, and
+numStateEntriesExpired, numExpiredRowsNotKept, numArithmeticOverflows, stateBytes, stateEntries, stateFileBytes,
+isIdle. Of tasks: stateBudgetBytes. Of sources: watermarkLag, pendingRecords, and
 `split.NAME.…` for splits."""
 
 BATCH_LIMIT, LARGEST_BATCH = "limitBatchRows", "largestBatchRows"

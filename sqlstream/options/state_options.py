@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 
 _E, _M, _S = ConfigType.ENUM, ConfigType.MEMORY_SIZE, ConfigType.STRING
+_D, _I = ConfigType.DURATION, ConfigType.INTEGER
 
 _FACTORIES = "org.apache.flink."
 BACKENDS: tuple[tuple[str, str], ...] = (
@@ -31,6 +32,15 @@ STATE_OPTIONS: tuple[ConfigOption, ...] = (
     ConfigOption("sqlstream.state.budget", _M, "0",
                  "The state of all of a job up to which EXPLAIN STATE FOR JOB counts the days; 0 takes the managed memory of its "
                  "fullest slot.", minimum=0, scope=Scope.SESSION),
+    ConfigOption("sqlstream.state.expired-rows.retention", _D, "0 ms",
+                 "How long jobs that are started keep the rows that table.exec.state.ttl or a STATE_TTL hint drops from their "
+                 "state, for t$expired; 0 keeps none.", minimum=0),
+    ConfigOption("sqlstream.state.expired-rows.max-rows", _I, "100000",
+                 "How many expired rows a subtask keeps of each side or table of its state; the oldest go first, an eighth at a "
+                 "time.",
+                 minimum=8, maximum=10_000_000),
+    ConfigOption("sqlstream.state.expired-rows.max-bytes", _M, "16 mb",
+                 "Memory for expired rows, in about, of each side or table of a subtask's state.", minimum=1 << 10),
     ConfigOption("io.tmp.dirs", _S, "",
                  "Directories of the local disk for mapped state, separated by commas; empty takes the system's.",
                  scope=Scope.CLUSTER, deprecated=("taskmanager.tmp.dirs",)),

@@ -30,6 +30,8 @@ SELECT * FROM LABEL_PROPAGATION(TABLE emp, DESCRIPTOR(dept, id), iterations => 3
 SET 'table.exec.state.ttl' = '1 h'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
 -- : STATE_TTL hint
 SELECT /*+ STATE_TTL('e' = '1d') */ dept, COUNT(*) FROM emp e GROUP BY dept;
+-- : rows that state let go as a table (not in Flink)
+CREATE TABLE x (a INT) WITH ('connector' = 'datagen'); DESCRIBE `x$expired`;
 -- : mini-batch
 SET 'table.exec.mini-batch.enabled' = 'true'; SET 'table.exec.mini-batch.allow-latency' = '1 s'; SET 'table.exec.mini-batch.size' = '1000'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
 -- : table.exec.sink.type-length-enforcer

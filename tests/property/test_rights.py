@@ -82,6 +82,7 @@ OTHERS: tuple[Needs, ...] = (
     ),
     ("SELECT * FROM ML_PREDICT(TABLE v, MODEL trained, DESCRIPTOR(n))", {R}),
     ("SELECT * FROM trained$weights", {R}),
+    ("SELECT * FROM s$expired", {R}),
     ("ALTER MODEL m RENAME TO m2", {D}),
     ("DROP MODEL m", {D}),
     ("CREATE DATABASE x", {D}),
@@ -260,6 +261,12 @@ def world(directory: Path) -> Iterator[World]:
             assert made.run(made.text(statement), ALL) == "", statement
         job = settled(service.execute(session, "INSERT INTO b SELECT n FROM s")).result().job
         assert job is not None
+        settings = {
+            "sqlstream.state.expired-rows.retention": "1 h",
+            "table.exec.state.ttl": "1 s",
+            "execution.checkpointing.interval": "1 h",
+        }
+        settled(service.execute(session, "INSERT INTO b SELECT DISTINCT n FROM s", settings)).result()
         until(lambda: any(j.status is JobStatus.RUNNING for j in cluster.jobs() if j.job_id == job.id))
         yield dataclasses.replace(made, job=job.id)
 

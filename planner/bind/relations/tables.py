@@ -70,14 +70,18 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
         bound = _bind_view(found, namespace, span)
     else:
         is_stored = namespace.fixed_span is not None
-        given = check_hints(found, hints, namespace.context, is_stored=is_stored)
-        overrides = {**found.options, **given}
         table, kind = split_name(path.name) if beside is not None else ("", "")
+        given = {} if kind == EXPIRED else check_hints(found, hints, namespace.context, is_stored=is_stored)
+        overrides = {**found.options, **given}
         if kind == LATE:
             base = find_table(msgspec.structs.replace(path, name=table), namespace.context, span)
             rows = bind_table_source(base, overrides, namespace, span)
             assert isinstance(rows, Watermark)
             bound = LateRows.of(rows)
+        elif kind == EXPIRED:
+            from sqlstream.planner.bind.relations.expired_rows import bind_expired
+
+            bound = bind_expired(found, table, hints, namespace, span)
         else:
             bound = bind_table_source(found, overrides, namespace, span)
             if namespace.context.backfills is not None:
@@ -146,7 +150,7 @@ def bind_table_source(
         check_table_changes(table, options, namespace.context)
     written = namespace.context.formats.get(value_format(options)) if descriptor.place.has_format else None
     metadata = metadata_of(descriptor, options, namespace.context)
-    scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)
+    scan = scan_of(table, options, is_bounded(descriptor, options), metadata, span)
     if written is not None:
         mode = descriptor.reading.mode
         if mode.is_insert_only:
@@ -157,19 +161,21 @@ def bind_table_source(
             leaves_out_values=written.leaves_out_values and mode is ChangelogMode.UPSERT,
             varying_metadata=written.varying_metadata if mode is ChangelogMode.RETRACT else frozenset(),
         )
-    columns = bind_columns(table, scan.schema, namespace.at(span), span)
-    node: RelationalNode = scan
-    if not _is_identity(columns, scan):
-        node = Project(
-            input=scan,
-            expressions=columns,
-            schema=Schema.of(*[(c.name, e.type) for c, e in zip(table.columns, columns, strict=True)]),
-            span=span,
-        )
+    node = declared_columns(scan, namespace.at(span))
     return _with_watermark(node, table, options, namespace.at(span), span)
 
 
-def _scan(
+def declared_columns(scan: TableScan, namespace: Namespace) -> RelationalNode:
+    """The declared columns of a table in order, over a scan of it."""
+    columns = bind_columns(scan.table, scan.schema, namespace, scan.span)
+    if _is_identity(columns, scan):
+        return scan
+    names = [c.name for c in scan.table.columns]
+    schema = Schema.of(*[(name, e.type) for name, e in zip(names, columns, strict=True)])
+    return Project(input=scan, expressions=columns, schema=schema, span=scan.span)
+
+
+def scan_of(
     table: catalog.CatalogTable,
     options: dict[str, str],
     bounded: bool,
@@ -360,11 +366,11 @@ def anonymous_table(path: str, table: catalog.InferredTable) -> catalog.CatalogT
     )
 
 
-# The tables beside a table: `t$late`, its rows behind the watermark, and `t$errors`, those that could not be decoded. Beside a
-# model that a job trains: `m$weights`.
+# The tables beside a table: `t$late`, its rows behind the watermark, `t$errors`, those that could not be decoded, and
+# `t$expired`, those that the state of jobs has let go. Beside a model that a job trains: `m$weights`.
 
 
-LATE, ERRORS, WEIGHTS = "late", "errors", "weights"
+LATE, ERRORS, WEIGHTS, EXPIRED = "late", "errors", "weights", "expired"
 
 _ERROR_COLUMNS = (
     catalog.Column("job", sql.STRING, comment="the job that read the row"),
@@ -387,7 +393,7 @@ _PLACE_OPTIONS = ("connector", "path", REJECTED_ROWS_PATH)
 def split_name(name: str) -> tuple[str, str]:
     """("t", "late") of "t$late"; ("", "") of any other name."""
     table, _, kind = name.rpartition("$")
-    return (table, kind) if table and kind in (LATE, ERRORS, WEIGHTS) else ("", "")
+    return (table, kind) if table and kind in (LATE, ERRORS, WEIGHTS, EXPIRED) else ("", "")
 
 
 def find_side_table(
@@ -401,6 +407,10 @@ def find_side_table(
     base = context.catalog.get(msgspec.structs.replace(path, name=name)) if name else None
     if not isinstance(base, catalog.CatalogTable):
         return None
+    if kind == EXPIRED:
+        from sqlstream.planner.bind.relations.expired_rows import expired_table
+
+        return expired_table(path, base, context, span)
     return _late_table(path, base, span) if kind == LATE else _errors_table(path, base, context, span)
 
 

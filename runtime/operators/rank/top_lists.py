@@ -16,7 +16,7 @@ from sqlstream.runtime.kernels.rank import missing_in_row, missing_into, rank_ch
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
-from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.operator_state import OnExpiring, StateScope, nothing_expires
 from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
@@ -55,6 +55,7 @@ class RowLists(SavedByChanges):
         self._max_parallelism = scope.max_parallelism
         self._marks: Array = np.empty(0, dtype=np.uint8)
         self._changes = Changes(self)
+        self.on_expiring: OnExpiring = nothing_expires
         super().__init__({name: self._changes})
         if self._index is None:
             self.lists.resize(1)
@@ -126,15 +127,24 @@ class RowLists(SavedByChanges):
 
     def expire(self) -> int:
         with self._changes.lock:
-            slots = self._ttl.take_expired(self._changes.forgetting)
-            rows = self.lists.lists(slots)
-            self.rows.delete(rows[rows != NO_ROW])
+            slots = self._ttl.take_expired(self._expiring)
+            lists = self.lists.lists(slots)
+            rows = lists[lists != NO_ROW]
+            self.rows.delete(rows)
             self.lists.clear(slots)
             if self._index is not None:
                 self._index.delete(slots)
-            return len(slots)
+            return len(rows)
+
+    def _expiring(self, slots: Array) -> None:
+        self._changes.forgetting(slots)
+        self.on_expiring(self, slots)
 
     # -- what its changes read: implements `ChangeSource` ---------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
 
     @property
     def slot_count(self) -> int:

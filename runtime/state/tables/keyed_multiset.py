@@ -13,7 +13,7 @@ from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.keys.row_order import RowOrder
 from sqlstream.runtime.kernels.slots.chains import Chains
-from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.operator_state import OnExpiring, StateScope, nothing_expires
 from sqlstream.runtime.state.snapshots.changes import SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
@@ -30,7 +30,7 @@ class KeyedMultiset(SavedByChanges):
     are numbered by row slots, keys by key slots; `lists` has at most `list_length` ids per key slot. The lists are not saved:
     the operator makes them again from the rows.
     State: all rows with a count, by key, and the lists. A row is forgotten when its count is zero, a key with its last row or
-    `ttl_ms` (0: never) after it was last written.
+    `ttl_ms` (0: never) after it was last written; rows that expire are counted each as often as it is there.
     """
 
     def __init__(
@@ -54,6 +54,8 @@ class KeyedMultiset(SavedByChanges):
         self._has_ttl = ttl_ms > 0
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
         self._changes = self.rows.changes
+        self._expired = 0
+        self.on_expiring: OnExpiring = nothing_expires
         super().__init__({name: self._changes})
 
     # -- what operators call -------------------------------------------------------------------------
@@ -147,11 +149,24 @@ class KeyedMultiset(SavedByChanges):
 
     def expire(self) -> int:
         with self._changes.lock:
-            keys = self._ttl.take_expired(lambda keys: self.rows.delete(self._chains.match(keys)[1]))
+            keys = self._ttl.take_expired(self._expiring)
             _, row_slots = self._chains.match(keys)
             self._chains.remove(row_slots)
             self._delete(keys)
-            return len(keys)
+            expired, self._expired = self._expired, 0
+            return expired
+
+    def _expiring(self, keys: Array) -> None:
+        _, row_slots = self._chains.match(keys)
+        # A retraction that waits for its row is no row that is let go.
+        there = row_slots[self.rows.counts[row_slots] > 0]
+        self._expired = int(self.rows.counts[there].sum())
+        self.on_expiring(self, there)
+        self.rows.delete(row_slots)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
 
     # -- what its changes read, by row slot: implements `ChangeSource` ---------------------------------
 

@@ -14,7 +14,7 @@ from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.keys.group import group_repeated
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.kernels.slots.chains import Chains
-from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.operator_state import OnExpiring, StateScope, nothing_expires
 from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
@@ -35,7 +35,7 @@ class KeyedRows(SavedByChanges):
     State: index, chains, rows, the numbers of each row, the sum of their counts, and which rows have changed. A row is forgotten
     when its count is zero or `ttl_ms` (0: never) after it came, changed its count or was touched, a key with its last row; memory
     of forgotten rows is reused. As long as an operator sets `keeps_all`, none is forgotten for its age. `on_expired` is called
-    with how many are.
+    with how many are, and before that `on_expiring` with this table and their ids.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class KeyedRows(SavedByChanges):
         self._held = 0
         self.keeps_all = False
         self.on_expired: Callable[[int], None] = lambda rows: None
+        self.on_expiring: OnExpiring = nothing_expires
         super().__init__({name: self._changes})
 
     def __len__(self) -> int:
@@ -263,11 +264,15 @@ class KeyedRows(SavedByChanges):
         if self.keeps_all:
             return 0
         with self._changes.lock:
-            row_ids = self._ttl.take_expired(self._changes.writing)
+            row_ids = self._ttl.take_expired(self._expiring)
             if len(row_ids):
                 self.on_expired(int(self.counts_of(row_ids).sum()))
             self._forget(row_ids)
             return len(row_ids)
+
+    def _expiring(self, row_ids: Array) -> None:
+        self._changes.writing(row_ids)
+        self.on_expiring(self, row_ids)
 
     # -- what its changes read: implements `ChangeSource` ---------------------------------------------
 

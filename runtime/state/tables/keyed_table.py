@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.keys.index import KeyIndex
-from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.operator_state import OnExpiring, StateScope, nothing_expires
 from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column, slot_key_groups
@@ -23,7 +23,8 @@ class KeyedTable(SavedByChanges):
 
     Without key columns the table has one entry, in slot 0, from its first use on; such an operator runs in one subtask.
     The first `placed_by` keys (-1: all) are those by which rows are distributed, and decide the key group of an entry.
-    An entry expires `ttl_ms` after it was last written (0: never). Its columns are emptied when it is forgotten.
+    An entry expires `ttl_ms` after it was last written (0: never): `on_expiring` is called with this table and the slots before.
+    Its columns are emptied when it is forgotten.
     Saved as one table: the fixed columns, $touched_ms (with a TTL), keys, columns; and one table for each of `parts`, whose
     $owner is the slot of the entry. State: the index, the columns with their parts, a time per slot with a TTL, and which slots
     have changed.
@@ -50,6 +51,7 @@ class KeyedTable(SavedByChanges):
         self._index = KeyIndex(keys.types) if len(keys) else None
         self._slot_count = 0
         self._has_only_entry = False
+        self.on_expiring: OnExpiring = nothing_expires
         self._changes = Changes(self)
         self._key_groups = _key_groups_by(self._index, scope.max_parallelism, placed_by)
         for part in self._parts.values():
@@ -140,9 +142,13 @@ class KeyedTable(SavedByChanges):
 
     def expire(self) -> int:
         with self._changes.lock:
-            slots = self._ttl.take_expired(self._changes.forgetting)
+            slots = self._ttl.take_expired(self._expiring)
             self._drop(slots)
             return len(slots)
+
+    def _expiring(self, slots: Array) -> None:
+        self._changes.forgetting(slots)
+        self.on_expiring(self, slots)
 
     def nbytes(self) -> int:
         index = 0 if self._index is None else self._index.nbytes
