@@ -265,6 +265,7 @@ def world(directory: Path) -> Iterator[World]:
             "sqlstream.state.expired-rows.retention": "1 h",
             "table.exec.state.ttl": "1 s",
             "execution.checkpointing.interval": "1 h",
+            "execution.checkpointing.dir": str(directory / "checkpoints"),
         }
         settled(service.execute(session, "INSERT INTO b SELECT DISTINCT n FROM s", settings)).result()
         until(lambda: any(j.status is JobStatus.RUNNING for j in cluster.jobs() if j.job_id == job.id))
