@@ -167,6 +167,7 @@ def _of_one_input(node: PhysicalNode, spec: specs.Spec, inputs: list[Meaning]) -
                 limit,
                 spec.is_distinct,
                 below,
+                *([spec.extremes, spec.has_ranks] if spec.extremes else []),
             )
             return _by_position(rows, (), width)
         case specs.TrainModelSpec():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 from sqlstream.expressions import (
     InputRef,
@@ -22,7 +23,8 @@ from sqlstream.planner.relational.recursive_query import (
     free_levels,
 )
 from sqlstream.planner.relational.recursive_step import in_order
-from sqlstream.planner.relational.round_differences import EXTRA, Differences, refused
+from sqlstream.planner.relational.round_differences import Differences, Ranks, refused
+from sqlstream.planner.relational.settled_values import settled_values
 from sqlstream.schema import Schema
 from sqlstream.specs.iterate import (
     InnerOperator,
@@ -33,11 +35,14 @@ from sqlstream.specs.join import JoinKind
 
 
 def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate) -> PhysicalNode:
-    """Without rounds where no row ever goes."""
-    steps = None if node.rounds_max else _growing(planning, inputs, node)
-    has_rounds = steps is None
+    """Without rounds where no row ever goes, or where each row may be made in any order."""
+    steps = None
+    if not node.rounds_max:
+        steps = _growing(planning, inputs, node) or _settling(planning, inputs, node)
     if steps is None:
-        steps = _planned(planning, inputs, node, has_rounds=True)
+        steps = _planned(planning, inputs, node, RowsWithin.OF_ROUNDS)
+    node = steps.node
+    has_rounds = steps.rows is RowsWithin.OF_ROUNDS
     spec = MutualIterateSpec(
         names=node.names,
         columns=node.columns,
@@ -48,7 +53,10 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         is_error=node.is_error,
         has_rounds=has_rounds,
         is_distinct=steps.is_distinct,
+        extremes=steps.extremes,
+        has_ranks=steps.rows is RowsWithin.RANKED,
     )
+    has_better = any(any(steps.extremes[number]) for number in node.read) if steps.extremes else False
     action = "error" if node.is_error else "return"
     limit = {f"{action}At": str(node.rounds_max)} if node.rounds_max else {}
     return planning.node(
@@ -57,7 +65,7 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         tuple(PhysicalInput(table, SINGLETON) for table in steps.tables),
         node.schema,
         Traits(
-            is_insert_only=not has_rounds,
+            is_insert_only=steps.rows is RowsWithin.GROWING and not has_better,
             is_bounded=all(table.traits.is_bounded for table in steps.tables),
             keys=frozenset(frozenset(key) for key in node.result_keys()),
         ),
@@ -66,6 +74,7 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
             queries=f"[{', '.join(node.names)}]",
             **limit,
             rounds="[kept]" if has_rounds else "",
+            ranks="[kept]" if spec.has_ranks else "",
             steps=f"[{', '.join(o.description for o in walk_plan(steps.roots))}]",
         ),
         node.span,
@@ -73,15 +82,34 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
     )
 
 
+class RowsWithin(enum.Enum):
+    """What the rows of queries are within the operator: rows that come; rows that come and go, with a rank; or those that come
+    and go in rounds."""
+
+    GROWING = "GROWING"
+    RANKED = "RANKED"
+    OF_ROUNDS = "OF_ROUNDS"
+
+
+_LIFTED = {RowsWithin.RANKED: Ranks, RowsWithin.OF_ROUNDS: Differences}
+
+
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """The planned queries: their `roots` with their operators, and the `tables` that they read."""
+    """The planned queries of `node`: their `roots` with their operators, and the `tables` that they read."""
 
+    node: MutualIterate
+    rows: RowsWithin
     roots: tuple[PhysicalNode, ...]
     tables: tuple[PhysicalNode, ...]
     operators: tuple[InnerOperator, ...]
     results: tuple[tuple[int, ...], ...]
     is_distinct: tuple[bool, ...] = ()
+    extremes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def grow(self) -> bool:
+        return all(each.traits.is_insert_only for each in (*self.tables, *self.roots))
 
 
 def _growing(planning: Planning, inputs: Inputs, node: MutualIterate) -> _Steps | None:
@@ -90,10 +118,24 @@ def _growing(planning: Planning, inputs: Inputs, node: MutualIterate) -> _Steps 
     if not all(_only_grows(body, frozenset(node.levels)) for body, _ in bodies):
         return None
     growing = dataclasses.replace(node, bodies=tuple(body for body, _ in bodies))
-    steps = _planned(planning, inputs, growing, has_rounds=False)
-    if not all(each.traits.is_insert_only for each in (*steps.tables, *steps.roots)):
+    steps = _planned(planning, inputs, growing, RowsWithin.GROWING)
+    if not steps.grow:
         return None
     return dataclasses.replace(steps, is_distinct=tuple(is_distinct for _, is_distinct in bodies))
+
+
+def _settling(planning: Planning, inputs: Inputs, node: MutualIterate) -> _Steps | None:
+    """The queries whose values get better alone as long as no row goes; None where others may."""
+    settled = settled_values(node)
+    if settled is None:
+        return None
+    steps = _planned(planning, inputs, settled.node, RowsWithin.GROWING)
+    if not steps.grow:
+        if any(sum(map(abs, tags)) > 1 for tags in settled.extremes):
+            return None
+        steps = _planned(planning, inputs, settled.node, RowsWithin.RANKED)
+    every = (True,) * len(settled.extremes)
+    return dataclasses.replace(steps, is_distinct=every, extremes=settled.extremes)
 
 
 def _as_distinct(body: plan.RelationalNode) -> tuple[plan.RelationalNode, bool]:
@@ -124,18 +166,20 @@ def _only_grows(node: plan.RelationalNode, levels: frozenset[int]) -> bool:
     return False
 
 
-def _planned(planning: Planning, inputs: Inputs, node: MutualIterate, *, has_rounds: bool) -> _Steps:
+def _planned(planning: Planning, inputs: Inputs, node: MutualIterate, rows: RowsWithin) -> _Steps:
     tables: dict[plan.RelationalNode, PhysicalNode] = {}
     count = len(node.bodies)
     levels = frozenset(node.levels)
+    lifted_by = _LIFTED.get(rows)
+    extra = lifted_by.extra if lifted_by else ()
 
     def input_of(below: plan.RelationalNode) -> plan.RelationalNode:
         if isinstance(below, RecursiveScan) and below.level in levels:
             fields = node.columns[below.level - node.level].fields
             return IterateInput(
                 ordinal=below.level - node.level,
-                is_insert_only=not has_rounds,
-                schema=Schema((*fields, *EXTRA) if has_rounds else fields),
+                is_insert_only=rows is RowsWithin.GROWING,
+                schema=Schema((*fields, *extra)),
                 span=below.span,
             )
         table = tables.setdefault(below, inputs.of(below, False))
@@ -154,11 +198,11 @@ def _planned(planning: Planning, inputs: Inputs, node: MutualIterate, *, has_rou
         return made[id(below)]
 
     made: dict[int, plan.RelationalNode] = {}
-    lifting = Differences(levels, input_of).of_rounds if has_rounds else as_it_is
+    lifting = lifted_by(levels, input_of).of_rounds if lifted_by else as_it_is
     lifted = tuple(lifting(body) for body in node.bodies)
     roots = plan_parts(inner_planning(planning, lifted), lifted)
     operators, results = inner_operators(roots, count + len(tables), refused)
-    return _Steps(roots, tuple(tables.values()), operators, results)
+    return _Steps(node, rows, roots, tuple(tables.values()), operators, results)
 
 
 def plan_unroll(planning: Planning, inputs: Inputs, node: Unroll) -> PhysicalNode:

@@ -65,6 +65,8 @@ class Differences(Lifting):
     """The two columns are the last ones. State: that of `Lifting`."""
 
     all_that_is_kept = "all that recursive queries keep"
+    extra: tuple[Field, ...] = EXTRA
+    """The columns behind those of each node."""
 
     def refused(self, what: str, span: Span | None, hint: str = "") -> UserError:
         return refused(what, span, hint)
@@ -74,16 +76,21 @@ class Differences(Lifting):
         lifted = self.lift(node)
         if self.reads(node):
             return lifted
-        return _computed(lifted, [*_columns(lifted), _number(0), _number(1)], (*node.schema.fields, *EXTRA))
+        always = [_number(0), _number(1)][: len(self.extra)]
+        return _computed(lifted, [*_columns(lifted), *always], self._wider(node.schema))
+
+    def _wider(self, schema: Schema) -> tuple[Field, ...]:
+        return (*schema.fields, *self.extra)
 
     def _by_node(self, node: plan.RelationalNode) -> plan.RelationalNode:
         match node:
             case plan.Project():
                 below = self.lift(node.input)
-                return _computed(below, [*node.expressions, *_extras(below)], _wider(node.schema))
+                extras = _columns(below)[-len(self.extra) :]
+                return _computed(below, [*node.expressions, *extras], self._wider(node.schema))
             case plan.Union():
                 branches = tuple(map(self.of_rounds, node.branches))
-                return dataclasses.replace(node, branches=branches, schema=Schema(_wider(node.schema)))
+                return dataclasses.replace(node, branches=branches, schema=Schema(self._wider(node.schema)))
             case plan.Join():
                 return self._join(node)
             case plan.Aggregate():
@@ -102,19 +109,21 @@ class Differences(Lifting):
     def _with_more_columns(self, node: plan.Expand | plan.Unnest) -> plan.RelationalNode:
         """Of a node that passes on columns of its input, and has its own behind them."""
         below = self.lift(node.input)
-        width = len(below.schema) - 2
+        extra = len(self.extra)
+        width = len(below.schema) - extra
         if isinstance(node, plan.Unnest):
             count = len(node.columns)
             own = node.schema.fields[count:]
-            fields = (*node.schema.fields[:count], *EXTRA, *own)
-            columns = (*node.columns, width, width + 1)
+            fields = (*node.schema.fields[:count], *self.extra, *own)
+            columns = (*node.columns, *range(width, width + extra))
             made: plan.RelationalNode = dataclasses.replace(
                 node, input=below, columns=columns, schema=Schema(fields)
             )
         else:
             count, own = width, node.schema.fields[width:]
             made = dataclasses.replace(node, input=below, schema=Schema((*below.schema.fields, *own)))
-        return in_order(made, [*range(count), *range(count + 2, len(made.schema)), count, count + 1])
+        first = count + extra
+        return in_order(made, [*range(count), *range(first, len(made.schema)), *range(count, first)])
 
     # -- rows by group -----------------------------------------------------------------------------
 
@@ -131,7 +140,7 @@ class Differences(Lifting):
             return Unroll(input=keys, keys=every, is_distinct=True, schema=keys.schema, span=node.span)
         if not node.keys:
             return self._aggregate_of_all(node)
-        if all(map(_is_extreme, node.calls, node.schema.types[len(node.keys) :])):
+        if all(map(is_extreme, node.calls, node.schema.types[len(node.keys) :])):
             below = self.lift(node.input)
             width = len(below.schema) - 2
             columns = [*node.keys, *(call.args[0] for call in node.calls), width, width + 1]
@@ -139,7 +148,7 @@ class Differences(Lifting):
                 input=in_order(below, columns),
                 keys=tuple(range(len(node.keys))),
                 is_greatest=tuple(call.function == "MAX" for call in node.calls),
-                schema=Schema(_wider(node.schema)),
+                schema=Schema(self._wider(node.schema)),
                 span=node.span,
             )
         return self._grouped(node, self.lift(node.input))
@@ -211,7 +220,7 @@ class Differences(Lifting):
         width = len(node.left.schema)
         padding = [Literal(None, t) for t in node.schema.types[width:]]
         *own, round_, sign = _columns(alone)
-        padded = _computed(alone, [*own, *padding, round_, sign], _wider(node.schema))
+        padded = _computed(alone, [*own, *padding, round_, sign], self._wider(node.schema))
         inner = self._inner(dataclasses.replace(node, kind=JoinKind.INNER))
         matched = _computed(inner, _columns(inner), padded.schema.fields)
         return _union((matched, padded))
@@ -232,13 +241,13 @@ class Differences(Lifting):
         )
         fields = node.schema.fields
         if is_left:
-            fields = (*fields[:width], *EXTRA, *fields[width:])
+            fields = (*fields[:width], *self.extra, *fields[width:])
         else:
-            fields = (*fields, *EXTRA)
+            fields = (*fields, *self.extra)
         made = dataclasses.replace(node, left=left, right=right, condition=condition, schema=Schema(fields))
         if node.kind.is_left_only or not is_left:
             return made
-        return in_order(made, [*range(width), *range(first_right, len(fields)), width, width + 1])
+        return in_order(made, [*range(width), *range(first_right, len(fields)), *range(width, first_right)])
 
     def _inner(self, node: plan.Join) -> plan.RelationalNode:
         if not all(map(self.reads, node.inputs)):
@@ -248,21 +257,28 @@ class Differences(Lifting):
         first_right = len(left.schema)
         places = _moved(width, right_width, first_right)
         condition = conjunction([remap(p, places) for p in conjuncts(node.condition)])
-        fields = (*node.schema.fields[:width], *EXTRA, *node.schema.fields[width:], *EXTRA)
+        fields = (*node.schema.fields[:width], *self.extra, *node.schema.fields[width:], *self.extra)
         made = dataclasses.replace(node, left=left, right=right, condition=condition, schema=Schema(fields))
         rounds = InputRef(width, _WHOLE), InputRef(first_right + right_width, _WHOLE)
         signs = InputRef(width + 1, _WHOLE), InputRef(first_right + right_width + 1, _WHOLE)
         columns = [InputRef(places[i], t) for i, t in enumerate(node.schema.types)]
-        extras = Call("GREATEST", rounds, _WHOLE), Call("*", signs, _WHOLE)
-        return _computed(made, [*columns, *extras], _wider(node.schema))
+        extras = [Call("GREATEST", rounds, _WHOLE), Call("*", signs, _WHOLE)][: len(self.extra)]
+        return _computed(made, [*columns, *extras], self._wider(node.schema))
 
 
-def _is_extreme(call: AggregateCall, t: LogicalType) -> bool:
+class Ranks(Differences):
+    """Of queries with SettledValues: one column, the rank of the row that a row is made of, or the greatest one of several; 0 for
+    a row that is made of none. State: that of `Lifting`."""
+
+    extra = (ROUND,)
+
+
+def is_extreme(call: AggregateCall, t: LogicalType) -> bool:
     """Whether Unroll computes the call by itself."""
-    return call.function in ("MIN", "MAX") and call.filter < 0 and t.root in _WHOLE_NUMBERS
+    return call.function in ("MIN", "MAX") and call.filter < 0 and t.root in WHOLE_NUMBERS
 
 
-_WHOLE_NUMBERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
+WHOLE_NUMBERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
 _WITH_PARTNERS = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT)
 
 
@@ -320,14 +336,6 @@ def _computed(
 
 def _columns(node: plan.RelationalNode) -> list[InputRef]:
     return [InputRef(i, t) for i, t in enumerate(node.schema.types)]
-
-
-def _extras(node: plan.RelationalNode) -> list[InputRef]:
-    return _columns(node)[-2:]
-
-
-def _wider(schema: Schema) -> tuple[Field, ...]:
-    return (*schema.fields, *EXTRA)
 
 
 def _number(value: int) -> Literal:

@@ -45,6 +45,7 @@ MODULES = (
     "sqlstream.runtime.kernels.slots.chunk_chains",
     "sqlstream.runtime.kernels.slots.id_lists",
     "sqlstream.runtime.kernels.slots.records",
+    "sqlstream.runtime.kernels.slots.supports",
     "sqlstream.runtime.kernels.slots.value_heaps",
     "sqlstream.runtime.kernels.slots.value_marks",
     "sqlstream.runtime.kernels.take",

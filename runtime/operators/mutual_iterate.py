@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream import config as options
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.kernels.buffers import to_array, view_values
@@ -25,6 +25,7 @@ from sqlstream.runtime.operators.iterate import (
     too_large,
 )
 from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.settled_rows import BetterRows, SupportedRows
 from sqlstream.runtime.operators.unroll import net_of_slots, signed_kinds
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
@@ -64,7 +65,9 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
         self._pending = context.state.add(
             PendingRounds([to_arrow_schema(schema, self.mode) for schema in made])
         )
-        self._result = _Result(spec, context, self.mode)
+        has_better = any(any(spec.extremes[query]) for query in spec.read) if spec.extremes else False
+        is_growing = self.mode.is_insert_only and not has_better
+        self._result = _Result(spec, context, has_kinds=not is_growing)
         self._declare()
         self._since_ms = 0
         self._rounds_max = spec.rounds_max or int(
@@ -107,7 +110,11 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
             self._run(turn)
             if self._pending.bytes + self._result.bytes > self._bytes_max:
                 raise too_large(", ".join(self.spec.names), self._bytes_max)
+        self._take_results()
         self._result.emit(output)
+
+    def _take_results(self) -> None:
+        """What is held until all turns have run."""
 
     def run_one_round(self, output: Output) -> None:
         """Forget what comes behind it: rows that are made up may make others without end."""
@@ -116,6 +123,7 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
             if self._pending.next_round == turn:
                 self._run(turn)
         self._pending.forget()
+        self._take_results()
         self._result.emit(output)
 
     def _run(self, turn: int) -> None:
@@ -165,7 +173,8 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
 
 
 class GrowingIterate(MutualIterate):
-    """Runs turns of rows that only come: a turn has those that its query has made since its last one.
+    """Runs turns of rows that only come: a turn has those that its query has made since its last one, and of a query with
+    extremes those with better values.
 
     State: that of the queries' operators, and the rows of each distinct query.
     """
@@ -174,12 +183,26 @@ class GrowingIterate(MutualIterate):
     columns_behind = ()
 
     def _declare(self) -> None:
-        self._seen = [
-            NewRows(schema, self.context, f"rows{number + 1}") if is_distinct else None
-            for number, (schema, is_distinct) in enumerate(
-                zip(self.spec.columns, self.spec.is_distinct, strict=True)
-            )
+        columns = zip(self.spec.columns, self.spec.is_distinct, strict=True)
+        self._seen: list[NewRows | BetterRows | None] = [
+            self._rows_of(number, schema) if is_distinct else None
+            for number, (schema, is_distinct) in enumerate(columns)
         ]
+
+    def _rows_of(self, number: int, schema: Schema) -> NewRows | BetterRows:
+        name = f"rows{number + 1}"
+        extremes = self.spec.extremes[number] if self.spec.extremes else ()
+        return (
+            BetterRows(schema, extremes, self.context, name)
+            if any(extremes)
+            else NewRows(schema, self.context, name)
+        )
+
+    def _take_results(self) -> None:
+        for query in self.spec.read:
+            seen = self._seen[query]
+            if isinstance(seen, BetterRows) and (changes := seen.take_changes()) is not None:
+                self._result.add_rows(query, changes)
 
     def _run(self, turn: int) -> None:
         query = turn % self._count
@@ -192,7 +215,7 @@ class GrowingIterate(MutualIterate):
             return
         if turn // self._count > self._rounds_max:
             raise self._at_limit()
-        if query in self.spec.read:
+        if query in self.spec.read and not isinstance(seen, BetterRows):
             self._result.add_rows(query, rows)
         self._chain.feed(query, rows)
         self._take(turn)
@@ -202,8 +225,86 @@ class GrowingIterate(MutualIterate):
         self._pending.append(round_ * self._count + query, batch)
 
 
+class RankedIterate(MutualIterate):
+    """Lets rows go that no row of a lower rank supports any more, then keys take the best rows that they are made with, until
+    there are none that are better. Either is done for all rows of a query at once.
+
+    State: that of the queries' operators, and that of `SupportedRows` of each query.
+    """
+
+    columns_behind = (_ROUND,)
+
+    def _declare(self) -> None:
+        queries = enumerate(zip(self.spec.columns, self.spec.extremes, strict=True))
+        self._supported = [SupportedRows(columns, e, self.context, n) for n, (columns, e) in queries]
+        self._rank = 1
+        self._taken = 0
+
+    def on_restored(self) -> None:
+        super().on_restored()
+        self._rank = max(1, *(rows.on_restored() for rows in self._supported))
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if not self._taken:
+            self._since_ms = self.context.now_ms()
+        self._chain.feed(self._count + input_index, batch)
+        self._take(0)
+        self._taken += batch.num_rows
+        if self._taken >= self._rows_min:
+            self.flush(output)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._since_ms + WAIT_MS if self._taken else None
+
+    def flush(self, output: Output) -> None:
+        if not self._taken:
+            return
+        self._taken = 0
+        while sum(self._feed(query, rows.unsupported()) for query, rows in enumerate(self._supported)):
+            pass
+        rounds = 0
+        while sum(self._settle(query) for query in range(self._count)):
+            rounds += 1
+            if rounds > self._rounds_max:
+                raise self._at_limit()
+        self._take_results()
+        self._result.emit(output)
+
+    def run_one_round(self, output: Output) -> None:
+        self._taken = 0
+        for query in range(self._count):
+            self._settle(query)
+        self._take_results()
+        self._result.emit(output)
+
+    def _settle(self, query: int) -> bool:
+        changes = self._supported[query].chosen(self._rank)
+        self._rank += 1
+        return self._feed(query, changes)
+
+    def _feed(self, query: int, changes: pa.RecordBatch | None) -> bool:
+        if changes is None:
+            return False
+        if changes.nbytes + sum(rows.bytes for rows in self._supported) > self._bytes_max:
+            raise too_large(", ".join(self.spec.names), self._bytes_max)
+        self._chain.feed(query, changes)
+        self._take(0)
+        return True
+
+    def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
+        self._supported[query].apply(batch)
+
+    def _take_results(self) -> None:
+        for query, rows in enumerate(self._supported):
+            changes = rows.take_changes(is_read=query in self.spec.read)
+            if changes is not None:
+                self._result.add_rows(query, changes)
+
+
 def make_mutual_iterate(spec: MutualIterateSpec, context: OperatorContext) -> MutualIterate:
-    return MutualIterate(spec, context) if spec.has_rounds else GrowingIterate(spec, context)
+    if spec.has_rounds:
+        return MutualIterate(spec, context)
+    return RankedIterate(spec, context) if spec.has_ranks else GrowingIterate(spec, context)
 
 
 class RowsOfTurns:
@@ -253,9 +354,10 @@ class RowsOfTurns:
 class _Result:
     """The changes of the queries that are read. State: none between two batches."""
 
-    def __init__(self, spec: MutualIterateSpec, context: OperatorContext, mode: ChangelogMode) -> None:
+    def __init__(self, spec: MutualIterateSpec, context: OperatorContext, *, has_kinds: bool) -> None:
         self._spec = spec
-        self._has_kinds = not mode.is_insert_only
+        self._has_kinds = has_kinds
+        mode = ChangelogMode.RETRACT if has_kinds else ChangelogMode.INSERT_ONLY
         self._schema = to_arrow_schema(context.output_schema, mode)
         self._held: dict[int, list[pa.RecordBatch]] = {query: [] for query in spec.read}
         self._schemas = {
@@ -271,6 +373,8 @@ class _Result:
         self.add_rows(query, rows)
 
     def add_rows(self, query: int, rows: pa.RecordBatch) -> None:
+        if self._has_kinds and not is_changelog(rows):
+            rows = with_row_kinds(rows, RowKind.INSERT)
         self._held[query].append(rows)
         self.bytes += rows.nbytes
 

@@ -115,6 +115,9 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     that are there no more, -1 (SIGN_COLUMN). Turn `len(names) * r + i` is that of query i in round r = 1, 2, ….
     Without `has_rounds` rows only come, as those of the inputs do, and are made of rows that came: they have no more columns, and
     those of a query `is_distinct` count once.
+    With `extremes` the rows of a query that agree in the columns with 0 are one row, which has the least value of a column with
+    -1 and the greatest of one with 1. Better values make better rows. With `has_ranks` rows may go, and have as last column the
+    rank (ROUND_COLUMN) of the row that they are made of.
     After `rounds_max` rounds (0: the limit of the settings) the rows are those that there are then, or it is an error.
     The output is the rows of the queries `read`: see planner.relational.MutualIterate.
     """
@@ -128,10 +131,14 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     is_error: bool
     has_rounds: bool = True
     is_distinct: tuple[bool, ...] = ()
+    extremes: tuple[tuple[int, ...], ...] = ()
+    has_ranks: bool = False
 
     def kept_state(self) -> str:
         inner = sorted({o.name for o in self.operators if o.spec.kept_state()})
         of_queries = f", the state of its queries ({', '.join(inner)})" if inner else ""
+        if self.has_ranks:
+            return f"each row that is made of another one{of_queries}; dropped: when it is retracted"
         if not self.has_rounds:
             return f"each distinct row{of_queries}; dropped: never"
         return f"how often each row comes and goes in each round{of_queries}; dropped: when it is retracted"

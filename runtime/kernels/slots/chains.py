@@ -46,6 +46,12 @@ class Chains:
         _append(self._heads.values, self._links.values, slots, row_ids)
         self._rows += len(row_ids)
 
+    @property
+    def links(self) -> tuple[np.ndarray, np.ndarray]:
+        """For kernels: the first row of each slot is column 0 of the first array, and the next one of a row that of the second.
+        Both are one more, and 0 for none."""
+        return self._heads.values, self._links.values
+
     def counts(self, slots: np.ndarray) -> np.ndarray:
         """int64[n]: the length of each slot's chain; 0 for slot -1."""
         counts = np.empty(len(slots), dtype=np.int64)

@@ -82,6 +82,25 @@ class KeyedMultiset(SavedByChanges):
         """int64[n]: the key slot of each row."""
         return self._chains.slots_of(row_slots)
 
+    def find(self, columns: list[pa.Array]) -> Array:
+        """int64[n]: the key slot of each key, nested columns of which are encoded; -1 where it has no row."""
+        assert self._index is not None
+        return self._index.get(columns)
+
+    def first_rows(self, keys: Array) -> Array:
+        """int64[n]: the oldest row of each key."""
+        return self._chains.first_rows(keys)
+
+    @property
+    def key_slot_count(self) -> int:
+        """No key has a slot as high."""
+        return 1 if self._index is None else self._index.slot_count
+
+    @property
+    def chains(self) -> tuple[Array, Array]:
+        """The rows of each key, for kernels: see `Chains.links`."""
+        return self._chains.links
+
     def sweep(self, row_slots: Array) -> None:
         """Forget the rows among these whose count is zero, and the keys that have no row left."""
         with self._changes.lock:

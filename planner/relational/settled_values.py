@@ -1,0 +1,269 @@
+"""Which queries of WITH MUTUALLY RECURSIVE need no rounds kept: in each of them rows count once, or each key has its least or
+greatest value; and a better value of a row makes better rows.
+
+The rows of such queries are the least fixpoint of a monotone function. So they are those of rounds from the beginning in whatever
+order they are made. That MIN and MAX may be taken within the rounds is the premappability of Zaniolo et al., "Fixpoint semantics
+and optimization of recursive Datalog programs with aggregates" (2017).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlstream.expressions import Call, Expression, InputRef, conjuncts, inputs_of
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.planner.relational.recursive_query import MutualIterate, RecursiveScan, free_levels
+from sqlstream.planner.relational.recursive_step import in_order
+from sqlstream.planner.relational.round_differences import WHOLE_NUMBERS, is_extreme
+from sqlstream.specs.join import JoinKind
+from sqlstream.types import LogicalType
+
+Tags = tuple[int, ...]
+"""By column: 0 for a value that stays, LEAST for one that may be replaced by a lower one, GREATEST by a higher one."""
+KEY, LEAST, GREATEST = 0, -1, 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SettledValues:
+    """The queries of `node` as what makes their rows, before those of a key are one; `extremes` by query are the tags of its
+    columns."""
+
+    node: MutualIterate
+    extremes: tuple[Tags, ...]
+
+
+def settled_values(node: MutualIterate) -> SettledValues | None:
+    """None where the queries are not such ones."""
+    inlined = _inlined(node)
+    levels = frozenset(inlined.levels)
+    bodies, extremes = [], []
+    for body in inlined.bodies:
+        found = _made_of(body)
+        if found is None:
+            return None
+        bodies.append(_simplified(found[0], levels))
+        extremes.append(found[1])
+    tags_of = _Tags(dict(zip(inlined.levels, extremes, strict=True)))
+    for body, wanted in zip(bodies, extremes, strict=True):
+        tags = tags_of.of(body)
+        if tags is None or any(tag not in (KEY, own) for tag, own in zip(tags, wanted, strict=True)):
+            return None
+    return SettledValues(dataclasses.replace(inlined, bodies=tuple(bodies)), tuple(extremes))
+
+
+# Queries that keep rows as often as they are made.
+
+
+def _inlined(node: MutualIterate) -> MutualIterate:
+    """A query whose rows count as often as they are made is put where it is read, if no other way leads to its rows."""
+    for place, body in enumerate(node.bodies):
+        level = node.level + place
+        # Rows of several queries say by its number which one they are of.
+        keeps_numbers = len(node.read) == 1 or place > max(node.read)
+        is_read_alone = keeps_numbers and place not in node.read and level not in free_levels(body)
+        if is_read_alone and _made_of(body) is None:
+            return _inlined(_without(node, place))
+    return node
+
+
+def _without(node: MutualIterate, place: int) -> MutualIterate:
+    levels = {
+        old: node.level + new for new, old in enumerate(n for n in node.levels if n != node.level + place)
+    }
+    made: dict[int, plan.RelationalNode] = {}
+
+    def moved(below: plan.RelationalNode) -> plan.RelationalNode:
+        if id(below) not in made:
+            if isinstance(below, RecursiveScan) and below.level in levels:
+                made[id(below)] = dataclasses.replace(below, level=levels[below.level])
+            elif isinstance(below, RecursiveScan) and below.level == node.level + place:
+                made[id(below)] = moved(node.bodies[place])
+            else:
+                made[id(below)] = (
+                    below.with_inputs(tuple(map(moved, below.inputs))) if below.inputs else below
+                )
+        return made[id(below)]
+
+    rest = [number for number in range(len(node.bodies)) if number != place]
+    return dataclasses.replace(
+        node,
+        names=tuple(node.names[n] for n in rest),
+        bodies=tuple(moved(node.bodies[n]) for n in rest),
+        columns=tuple(node.columns[n] for n in rest),
+        read=tuple(rest.index(n) for n in node.read),
+    )
+
+
+# What makes the rows of a query.
+
+
+def _made_of(body: plan.RelationalNode) -> tuple[plan.RelationalNode, Tags] | None:
+    """The rows that the body groups, in the order of its columns, and the tags of these; None where it is no such grouping."""
+    below = body.input if isinstance(body, plan.Project) else body
+    if not isinstance(below, plan.Aggregate) or not below.keys or below.ttl_ms is not None:
+        return None
+    keys = len(below.keys)
+    if not all(map(is_extreme, below.calls, below.schema.types[keys:])):
+        return None
+    columns = [*below.keys, *(call.args[0] for call in below.calls)]
+    tags = [*[KEY] * keys, *(GREATEST if call.function == "MAX" else LEAST for call in below.calls)]
+    rows = in_order(below.input, columns)
+    if not isinstance(body, plan.Project):
+        return rows, tuple(tags)
+    read = [_widened_column(e) for e in body.expressions]
+    if None in read or len({*read}) < len(read) or not {*read} >= {*range(keys)}:
+        return None
+    made = dataclasses.replace(body, input=rows)
+    return made, tuple(tags[place] for place in read if place is not None)
+
+
+def _widened_column(expression: Expression) -> int | None:
+    """The column that the expression is, perhaps as a wider whole number."""
+    match expression:
+        case InputRef():
+            return expression.index
+        case Call(function="CAST", args=(InputRef() as column,)) if _is_widening(
+            column.type, expression.type
+        ):
+            return column.index
+    return None
+
+
+def _is_widening(t: LogicalType, wanted: LogicalType) -> bool:
+    same = t.same_as(wanted.with_nullable(t.nullable))
+    whole = t.root in WHOLE_NUMBERS and wanted.root in WHOLE_NUMBERS
+    return same or (whole and WHOLE_NUMBERS.index(t.root) <= WHOLE_NUMBERS.index(wanted.root))
+
+
+def _simplified(node: plan.RelationalNode, levels: frozenset[int]) -> plan.RelationalNode:
+    """The node over rows of which it does not matter how often they come."""
+    made: dict[int, plan.RelationalNode] = {}
+
+    def simple(below: plan.RelationalNode) -> plan.RelationalNode:
+        if id(below) not in made:
+            made[id(below)] = below if not levels & free_levels(below) else changed(below)
+        return made[id(below)]
+
+    def changed(below: plan.RelationalNode) -> plan.RelationalNode:
+        if isinstance(below, plan.Aggregate) and below.keys and not below.calls and below.ttl_ms is None:
+            return in_order(simple(below.input), list(below.keys))
+        if isinstance(below, plan.Join) and below.kind is JoinKind.SEMI and levels & free_levels(below.right):
+            inner = dataclasses.replace(
+                below,
+                left=simple(below.left),
+                right=simple(below.right),
+                kind=JoinKind.INNER,
+                schema=below.left.schema.concat(below.right.schema),
+            )
+            return in_order(inner, [*range(len(below.left.schema))])
+        return below.with_inputs(tuple(map(simple, below.inputs))) if below.inputs else below
+
+    return simple(node)
+
+
+# Which columns may get better values.
+
+
+class _Tags:
+    """The tags of the columns of nodes over queries of which these are known. State: those that were asked for."""
+
+    def __init__(self, of_queries: dict[int, Tags]) -> None:
+        self._of_queries = of_queries
+        self._levels = frozenset(of_queries)
+        self._known: dict[int, Tags | None] = {}
+
+    def of(self, node: plan.RelationalNode) -> Tags | None:
+        """None where a row is not made of each row alone, or a better value may make a worse one."""
+        if id(node) not in self._known:
+            self._known[id(node)] = self._of(node)
+        return self._known[id(node)]
+
+    def _of(self, node: plan.RelationalNode) -> Tags | None:
+        if isinstance(node, RecursiveScan) and node.level in self._levels:
+            return self._of_queries[node.level]
+        if not self._levels & free_levels(node):
+            return (KEY,) * len(node.schema)
+        if not is_deterministic(*node.scalar_expressions()):
+            return None
+        below = [self.of(each) for each in node.inputs]
+        known = [tags for tags in below if tags is not None]
+        if len(known) < len(below):
+            return None
+        match node:
+            case plan.Filter():
+                return known[0] if _passes_better(node.condition, known[0]) else None
+            case plan.Project():
+                found = [_tag(e, known[0]) for e in node.expressions]
+                tags = tuple(tag for tag in found if tag is not None)
+                return tags if len(tags) == len(found) else None
+            case plan.Union():
+                return _common(known)
+            case plan.Join(kind=JoinKind.INNER | JoinKind.SEMI) if node.ttls_ms == (None, None):
+                both = (*known[0], *known[1])
+                if not _passes_better(node.condition, both):
+                    return None
+                return known[0] if node.kind is JoinKind.SEMI else both
+            case plan.Unnest() | plan.Expand() if not any(known[0]):
+                return (KEY,) * len(node.schema)
+        return None
+
+
+def _common(branches: Sequence[Tags]) -> Tags | None:
+    found = []
+    for column in zip(*branches, strict=True):
+        kinds = {*column} - {KEY}
+        if len(kinds) > 1:
+            return None
+        found.append(kinds.pop() if kinds else KEY)
+    return tuple(found)
+
+
+def _passes_better(condition: Expression | None, tags: Tags) -> bool:
+    """Whether a row with a better value passes too."""
+    return all(
+        not any(tags[i] for i in inputs_of(part)) or _is_bound(part, tags) for part in conjuncts(condition)
+    )
+
+
+def _is_bound(part: Expression, tags: Tags) -> bool:
+    """`value < x` of a least one, or `value > x` of a greatest one."""
+    if not isinstance(part, Call) or part.function not in ("<", "<=", ">", ">="):
+        return False
+    left, right = (_tag(e, tags) for e in part.args)
+    if left is None or right is None:
+        return False
+    wanted = LEAST if part.function in ("<", "<=") else GREATEST
+    return left in (KEY, wanted) and right in (KEY, -wanted)
+
+
+def _tag(expression: Expression, tags: Tags) -> int | None:
+    """Which way the value may go; None where that is not known."""
+    read = {tags[i] for i in inputs_of(expression)}
+    if not read - {KEY}:
+        return KEY
+    match expression:
+        case InputRef():
+            return tags[expression.index]
+        case Call(function="CAST", args=(value,)) if _is_widening(value.type, expression.type):
+            return _tag(value, tags)
+        case Call(function="LEAST" | "GREATEST") if _are_whole(expression):
+            return _of_parts([_tag(e, tags) for e in expression.args])
+        case Call(function="+") if _are_whole(expression):
+            return _of_parts([_tag(e, tags) for e in expression.args])
+        case Call(function="-", args=(left, right)) if _are_whole(expression):
+            taken = _tag(right, tags)
+            return None if taken is None else _of_parts([_tag(left, tags), -taken])
+    return None
+
+
+def _are_whole(call: Call) -> bool:
+    return all(t.root in WHOLE_NUMBERS for t in (call.type, *(e.type for e in call.args)))
+
+
+def _of_parts(parts: list[int | None]) -> int | None:
+    if None in parts:
+        return None
+    kinds = {*parts} - {KEY}
+    return (kinds.pop() if kinds else KEY) if len(kinds) <= 1 else None
