@@ -4,7 +4,7 @@ ML_PREDICT carries, and the class that a model in Python derives from."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,6 +112,26 @@ LINEAR, LOGISTIC, K_MEANS = "linear-regression", "logistic-regression", "k-means
 TRAINED = "trained"
 """The provider of models whose weights a job trains, which CREATE MODEL … AS starts."""
 ALGORITHM, WEIGHTS_PATH, LABEL, MINI_BATCH_SIZE = "algorithm", "weights.path", "label", "mini-batch-size"
+
+_LOGINS = {"s3": "s3.", "s3a": "s3.", "gs": "gs.", "abfs": "fs.azure.", "abfss": "fs.azure."}
+
+
+def weights_options(
+    path: str, config: Mapping[str, str], known: Iterable[OptionDescriptor]
+) -> dict[str, str]:
+    """The options of a file of weights: its path, and for one of another file system those settings that say who asks, as for
+    checkpoints. `known` are the options of the connector that reads it."""
+    scheme, elsewhere, _ = path.partition("://")
+    if not elsewhere:
+        return {"path": path}
+    first = _LOGINS.get(scheme, "fs.")
+    keys = [
+        o.key
+        for o in known
+        if o.key.startswith(first) and o.key.startswith("fs.azure.") == (first == "fs.azure.")
+    ]
+    return {"path": path, **{key: config[key] for key in keys if config.get(key)}}
+
 
 ALGORITHM_OPTIONS = {
     "label": (LINEAR, LOGISTIC),

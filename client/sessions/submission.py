@@ -280,7 +280,8 @@ def refuse_shared_weights(graph: JobGraph, cluster: ClusterClient, span: Span | 
 
 
 def _weights_of(spec: SinkSpec) -> str:
-    return os.path.realpath(spec.options["path"])
+    path = spec.options["path"]
+    return path if "://" in path else os.path.realpath(path)
 
 
 def notes_of_followers(graph: JobGraph, path: str, cluster: ClusterClient) -> list[str]:

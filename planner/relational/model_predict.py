@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sqlstream.models import PROVIDERS, TRAINED, WEIGHTS_PATH, ModelRef
+from sqlstream.models import PROVIDERS, TRAINED, WEIGHTS_PATH, ModelRef, weights_options
 from sqlstream.planner.physical.description import describe, describe_columns
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
@@ -52,11 +52,13 @@ class ModelPredict(base.ChosenColumnsNode):
         return source, {p: places[self.columns[p]] for p in wanted}
 
 
-def _weights(model: ModelRef) -> SourceSpec | None:
+def _weights(model: ModelRef, planning: Planning) -> SourceSpec | None:
     """The file of the weights of a model that a job trains, as the table `m$weights` reads it."""
     if model.provider != TRAINED:
         return None
-    options = {"connector": "filesystem", "path": model.options[WEIGHTS_PATH], "format": "json"}
+    known = planning.connectors["filesystem"].options
+    place = weights_options(model.options[WEIGHTS_PATH], planning.settings, known)
+    options = {"connector": "filesystem", **place, "format": "json"}
     return SourceSpec(f"{model.name}$weights", "filesystem", options, PUBLISHED, PUBLISHED.names)
 
 
@@ -66,7 +68,7 @@ def plan_model_predict(planning: Planning, inputs: Inputs, node: ModelPredict) -
     hint = "predict before the rows are aggregated or joined"
     require_insert_only(source, "ML_PREDICT", node.span, hint)
     model = node.model
-    spec = ModelPredictSpec(model, node.columns, node.features, _weights(model))
+    spec = ModelPredictSpec(model, node.columns, node.features, _weights(model, planning))
     if PROVIDERS[model.provider].asks_server:
         spec = RemotePredictSpec(
             model, node.columns, node.features, concurrent_max=node.concurrent_max, timeout_ms=node.timeout_ms

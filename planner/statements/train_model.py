@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogModel, CatalogTable, ChangeModel, Column
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef
 from sqlstream.models import (
     ALGORITHM,
@@ -18,6 +18,7 @@ from sqlstream.models import (
     PROVIDERS,
     TRAINED,
     WEIGHTS_PATH,
+    weights_options,
 )
 from sqlstream.planner.bind.binder import bind_query
 from sqlstream.planner.bind.context import BindContext, suggest
@@ -74,7 +75,9 @@ def train_model(statement: CreateModel, context: BindContext) -> Created:
         span=span_of(statement.query) or statement.span,
     )
     done = f'model "{path.name}" created'
-    return Created(DdlResult.ok(ChangeModel(None, entry), done=done), _sink(entry, trained, statement))
+    return Created(
+        DdlResult.ok(ChangeModel(None, entry), done=done), _sink(entry, trained, statement, places, context)
+    )
 
 
 class _Columns:
@@ -176,13 +179,24 @@ def _spec(model: CatalogModel, algorithm: str) -> TrainModelSpec:
     )
 
 
-def _sink(model: CatalogModel, trained: TrainModel, statement: CreateModel) -> Sink:
-    """Into the file of the weights, which has the name of the model among the tables that a job writes."""
-    options = {"connector": WEIGHTS, "path": model.options[WEIGHTS_PATH]}
+def _sink(
+    model: CatalogModel,
+    trained: TrainModel,
+    statement: CreateModel,
+    places: OptionPlaces,
+    context: BindContext,
+) -> Sink:
+    """Into the file of the weights, which has the name of the model among the tables that a job writes. UserError SS4002 and
+    SS5085 for a file system that is none, or that is not written."""
+    place = weights_options(model.options[WEIGHTS_PATH], context.config, context.connectors[WEIGHTS].options)
+    options = {"connector": WEIGHTS, **place}
     columns = tuple(Column(field.name, field.type) for field in PUBLISHED.fields)
+    table = CatalogTable(model.path, columns, options)
+    with ErrorsAt(places.values.get(WEIGHTS_PATH)):
+        context.check_table(table)
     return Sink(
         input=trained,
-        table=CatalogTable(model.path, columns, options),
+        table=table,
         options=tuple(sorted(options.items())),
         schema=PUBLISHED,
         span=statement.name.span,

@@ -27,7 +27,7 @@ from sqlstream.types import LogicalType, TypeRoot, is_numeric
 
 MINI_BATCH_VALUES_MAX = 10_000_000
 """How many values a mini-batch may have: it is held in memory."""
-_NO_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|.*[*?\[\]{}\0]")
+_NO_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!//[^/]+/.)|.*[*?\[\]{}\0]")
 _REAL = (TypeRoot.DOUBLE, TypeRoot.FLOAT)
 
 OUTPUTS: dict[str, tuple[tuple[str, LogicalType, tuple[TypeRoot, ...]], ...]] = {
@@ -88,7 +88,7 @@ def _check_options(options: Mapping[str, str], algorithm: str) -> None:
     refuse_home(path, f'option "{WEIGHTS_PATH}"', WEIGHTS_PATH)
     if _NO_PATH.match(path) or path.endswith("/"):
         message = f'option "{WEIGHTS_PATH}" is no path of a file: "{path}"'
-        hint = "write a path of this machine, or of a directory that all hosts share"
+        hint = "write a path of this machine, or one such as s3://bucket/weights.json"
         raise UserError("SS4002", message, hint=hint, option=WEIGHTS_PATH)
 
 

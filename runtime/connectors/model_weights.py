@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.files.file_paths import named_paths, with_absolute_paths
+from sqlstream.runtime.connectors.files.file_paths import named_paths, table_path, with_absolute_paths
+from sqlstream.runtime.host.file_systems import FILE_OPTIONS, check_options, files_of, require_writable_table
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.models.weights import encode_weights
 from sqlstream.specs.train_model import WEIGHTS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.changelog import ChangelogMode
+    from sqlstream.schema import Schema
     from sqlstream.specs import SinkSpec
     from sqlstream.spi.files import Files
 
@@ -37,14 +39,25 @@ class ModelWeights(SinkOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         WEIGHTS,
-        options=(OptionDescriptor("path", OptionType.STRING, "The file of the weights.", is_required=True),),
+        options=(
+            OptionDescriptor("path", OptionType.STRING, "The file of the weights.", is_required=True),
+            *FILE_OPTIONS,
+        ),
         writing=Writing(),
         place=Place(options=_PATHS),
         is_internal=True,
     )
 
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        """UserError SS4002 for a path of no file system, SS5085 for one that is only read."""
+        table_path(options["path"])
+        require_writable_table(options["path"], table)
+        check_options(table, options)
+
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> WeightsWriter:
-        path, files = spec.options["path"], context.files
+        path, files = table_path(spec.options["path"]), files_of(spec.options, context.files)
         status = files.status(path)
         if status is not None and status.is_directory:
             message = f'model "{spec.table}" cannot be published: "{path}" is a directory'
@@ -62,7 +75,9 @@ class ModelWeights(SinkOnlyConnector):
         """The newest version alone: those before it were never needed."""
         if committables:
             newest = in_order(committables)[-1]
-            _replace(spec.options["path"], str(newest.content["weights"]).encode(), newest.key, files)
+            path = table_path(spec.options["path"])
+            content = str(newest.content["weights"]).encode()
+            _replace(path, content, newest.key, files_of(spec.options, files))
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         return named_paths(options, _PATHS)

@@ -14,6 +14,8 @@ from sqlstream.runtime.models.training import Array, nearest_centres, probabilit
 from sqlstream.runtime.models.weights import Weights, decode_weights, read_weights
 from sqlstream.spi.files import Files, FileStatus
 
+SETTLED_MS = 2_000
+
 
 class TrainedModel:
     """The file of the weights is looked at before a batch, once in 'refresh-interval'. While there is none, outputs are NULL.
@@ -68,7 +70,8 @@ class TrainedModel:
                 detail=f"{self._path} should have those of {self._algorithm} of {', '.join(self._ref.inputs.names)}",
                 hint="declare the algorithm and the INPUT of the model that is trained, with its names in its order",
             )
-        self._weights, self._status = weights, status
+        # One that has just been published may be replaced within the same tick of its store's clock.
+        self._weights, self._status = weights, status if now_ms - status.modified_ms > SETTLED_MS else None
 
     def close(self) -> None:
         """Nothing is open."""

@@ -28,12 +28,15 @@ class ModelPredict(Operator[ModelPredictSpec]):
         self._model = self._trained() if spec.weights is not None else open_model(spec.model)
 
     def _trained(self) -> Model:
+        from sqlstream.runtime.connectors.files.file_paths import table_path
+        from sqlstream.runtime.host.file_systems import files_of
         from sqlstream.runtime.models.trained_model import TrainedModel
 
         weights, files = self.spec.weights, self.context.files
         assert weights is not None
         assert files is not None
-        return TrainedModel(self.spec.model, weights.options["path"], files, self.context.now_ms)
+        path, files = table_path(weights.options["path"]), files_of(weights.options, files)
+        return TrainedModel(self.spec.model, path, files, self.context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns = batch.columns

@@ -17,7 +17,7 @@ from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
-from sqlstream.models import TRAINED, WEIGHTS_PATH
+from sqlstream.models import TRAINED, WEIGHTS_PATH, weights_options
 from sqlstream.planner.bind.context import BindContext, find_object, find_table, resolve_path
 from sqlstream.planner.bind.expressions.casts import cast_to
 from sqlstream.planner.bind.expressions.scalar import ScalarBinder
@@ -465,7 +465,10 @@ def _weights_table(
     columns = tuple(
         catalog.Column(f.name, f.type, comment=_WEIGHTS_COMMENTS.get(f.name, "")) for f in PUBLISHED.fields
     )
-    options = {"connector": CONNECTOR, "path": model.options[WEIGHTS_PATH], "format": "json"}
+    place = weights_options(
+        model.options[WEIGHTS_PATH], context.config, context.connectors[CONNECTOR].options
+    )
+    options = {"connector": CONNECTOR, **place, "format": "json"}
     return catalog.CatalogTable(path, columns, options)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from file_servers import running
 from session_runs import refused, run
 
 from sqlstream import types as sql
@@ -232,7 +233,10 @@ def test_in_batch_mode_a_model_is_trained_once(session: Session) -> None:
         (f"{LINEAR}, 'learning-rate' = 'nan'", "x, y FROM t", "SS4002", "'nan'"),
         (f"{LINEAR}, 'mini-batch-size' = '0'", "x, y FROM t", "SS4002", "'0'"),
         (f"{LINEAR}, 'mini-batch-size' = '100000000'", "x, y FROM t", "SS4002", "'100000000'"),
-        (LINEAR.replace("w.json", "s3://b/w"), "x, y FROM t", "SS4002", "'s3://b/w'"),
+        (LINEAR.replace("w.json", "s3://b"), "x, y FROM t", "SS4002", "'s3://b'"),
+        (LINEAR.replace("w.json", "other://b/w"), "x, y FROM t", "SS4002", "'other://b/w'"),
+        (LINEAR.replace("w.json", "http://h/w"), "x, y FROM t", "SS5085", "'http://h/w'"),
+        (LINEAR.replace("w.json", "sftp://h/w"), "x, y FROM t", "SS4005", "'sftp://h/w'"),
         (LINEAR.replace("w.json", "~/w"), "x, y FROM t", "SS4002", "'~/w'"),
         (LINEAR.replace("w.json", "a*"), "x, y FROM t", "SS4002", "'a*'"),
         ("'algorithm' = 'k-means', 'weights.path' = 'w', 'decay' = '2'", "x FROM t", "SS4002", "'2'"),
@@ -365,3 +369,25 @@ def test_predictions_take_new_weights_once_in_an_interval(tmp_path: Path) -> Non
     now[0] = 300
     with pytest.raises(SqlStreamError, match="holds no weights"):
         said()
+
+
+@pytest.mark.parametrize("scheme", ["sftp", "webhdfs"])
+def test_weights_are_published_to_other_file_systems_and_read_from_there(
+    session: Session, tmp_path: Path, scheme: str
+) -> None:
+    (tmp_path / "served").mkdir()
+    with running(scheme, tmp_path / "served") as server:
+        for key, value in server.login.items():
+            run(session, f"SET '{key}' = '{value}'")
+        options = LINEAR.replace("w.json", f"{server.root}/w.json")
+        run(session, f"CREATE MODEL m WITH ({options}) AS SELECT x, z, y FROM t")
+        assert [row[0] for row in run(session, "SELECT feature FROM m$weights")] == ["x", "z", INTERCEPT]
+        run(
+            session,
+            f"CREATE MODEL n INPUT (x DOUBLE, z DOUBLE) OUTPUT (y0 DOUBLE) WITH ('provider' = 'trained', {options})",
+        )
+        for name in ("m", "n"):
+            said = run(
+                session, f"SELECT y0 FROM ML_PREDICT(TABLE t, MODEL {name}, DESCRIPTOR(x, z)) WHERE z = 0"
+            )
+            assert said[0][0] is not None
