@@ -312,18 +312,37 @@ INFO = ServerInfo(
 
 def application(cluster):
     app = FastAPI()
-    app.include_router(rest_routes(cluster, INFO, cluster.shut_down))
+    app.include_router(rest_routes(cluster, INFO, lambda: cluster.shut_down()))
     return app
 
 
+class PresentCluster:
+    """Is the cluster of the test that runs."""
+
+    def __init__(self):
+        self.cluster = LiteralCluster()
+
+    def __getattr__(self, name):
+        return getattr(self.cluster, name)
+
+
+@pytest.fixture(scope="session")
+def clients():
+    """One for all tests: to make an application takes longer than to ask it."""
+    present = PresentCluster()
+    with TestClient(application(present)) as client:
+        yield client, present
+
+
 @pytest.fixture
-def rest(cluster):
+def own_rest(cluster):
+    """One that has not been asked for anything."""
     with TestClient(application(cluster)) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
-def shared_rest():
-    """The REST of a cluster that many tests only read: to make an application takes longer than to ask it."""
-    with TestClient(application(LiteralCluster())) as client:
-        yield client
+@pytest.fixture
+def rest(clients, cluster):
+    client, present = clients
+    present.cluster = cluster
+    return client

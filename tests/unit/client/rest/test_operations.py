@@ -92,10 +92,10 @@ PUT /jobs/:jobid/resource-requirements
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.split("\n")[1:-1])
-def test_an_operation_is_answered_or_refused_with_a_reason(shared_rest, operation):
+def test_an_operation_is_answered_or_refused_with_a_reason(rest, operation):
     method, path = operation.split(" ")
     url = re.sub(":[a-zA-Z]+", "a" * 32, path)
-    answer = shared_rest.request(method, url)
+    answer = rest.request(method, url)
     assert answer.headers["content-type"].startswith("application/json")
     if answer.status_code >= 400:
         assert answer.json().get("errors")

@@ -229,7 +229,8 @@ def test_a_task_manager_shows_its_log_and_the_stacks_of_its_threads(rest):
     assert rest.get("/jobmanager/stdout").text == "rows of print tables\n"
 
 
-def test_a_flame_graph_counts_samples_by_call_and_by_use_of_the_processor(rest):
+def test_a_flame_graph_counts_samples_by_call_and_by_use_of_the_processor(own_rest):
+    rest = own_rest
     path = f"/jobs/{RUNNING}/vertices/{'1' * 32}/flamegraph"
     assert rest.get(path).json() == {"endTimestamp": -1, "data": None}
     deadline_s = time.monotonic() + 240

@@ -59,11 +59,11 @@ def differences(shape, value, path="$"):
 
 
 @pytest.mark.parametrize(("path", "job_id"), ANSWERS)
-def test_the_answer_has_the_shape_of_flinks(shared_rest, path, job_id):
+def test_the_answer_has_the_shape_of_flinks(rest, path, job_id):
     url = path.replace(":jobid", job_id).replace(":applicationid", job_id)
     for name, value in IDS.items():
         url = url.replace(name, value)
-    answer = shared_rest.get(url)
+    answer = rest.get(url)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
     assert differences(SHAPES[path], answer.json()) == []
@@ -77,5 +77,5 @@ def test_a_difference_is_found():
     ]
 
 
-def test_every_path_is_also_below_v1(shared_rest):
-    assert shared_rest.get("/v1/jobs").json() == shared_rest.get("/jobs").json()
+def test_every_path_is_also_below_v1(rest):
+    assert rest.get("/v1/jobs").json() == rest.get("/jobs").json()
