@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import ssl
 import urllib.parse
@@ -249,6 +250,8 @@ class _Tls:
 
     def context(self, files: Files) -> ssl.SSLContext:
         """UserError SS4002 for a file that is none of PEM, ExternalError SS5002 for one that cannot be read."""
+        if not self.has_files:
+            return _default_context()
         context = ssl.create_default_context()
         for key, path in zip(FILE_OPTIONS, (self._given.truststore, self._given.keystore), strict=True):
             if path is None:
@@ -268,6 +271,12 @@ class _Tls:
             except OSError as error:
                 raise file_error("read", path, error) from error
         return context
+
+
+@functools.cache
+def _default_context() -> ssl.SSLContext:
+    """What the system trusts, read once: that takes 20 ms, and each schema that is asked for has a client of its own."""
+    return ssl.create_default_context()
 
 
 def _refusal(answer: Answer, what: str) -> SqlStreamError:
