@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,7 +65,12 @@ def _literal(text: str) -> str:
 
 def schema_of(columns: Mapping[str, str]) -> Schema:
     """Columns as SQL names their types."""
-    return Schema.of(*((name, parse_type(text)) for name, text in columns.items()))
+    return _schema_of(tuple(columns.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _schema_of(columns: tuple[tuple[str, str], ...]) -> Schema:
+    return Schema.of(*((name, parse_type(text)) for name, text in columns))
 
 
 def batch_of(columns: Mapping[str, str], rows: Sequence[Row]) -> pa.RecordBatch:
