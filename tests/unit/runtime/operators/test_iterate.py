@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import changing_tables
-import duckdb
 import pytest
 from changing_tables import TABLES, Changes, freeze, load, result, scripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
 from operator_harness import Row
+from oracle import scratch_database
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -100,7 +100,7 @@ def job_of(text: str, mode: ChangelogMode = RETRACT, **settings: str) -> JobInAT
 def recomputed(text: str, rows: dict[str, list[Row]]) -> Counter[Row]:
     """DuckDB's answer over the rows that there are. It has one query as a step, which stands in parentheses then."""
     text = text.replace("/*(*/", "(").replace("/*)*/", ")")
-    with duckdb.connect() as connection:
+    with scratch_database() as connection:
         load(connection, rows)
         return Counter(freeze(row) for row in connection.execute(text).fetchall())
 

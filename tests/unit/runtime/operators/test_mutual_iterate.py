@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
 from operator_harness import Row
+from oracle import scratch_database
 from planner_harness import Planner
 
 from sqlstream.changelog import ChangelogMode
@@ -175,7 +176,7 @@ def recomputed(text: str, rows: dict[str, list[Row]]) -> Counter[Row]:
     assert mutual is not None
     limit = mutual.rounds_max or 100
     bodies = {}
-    with duckdb.connect() as connection:
+    with scratch_database() as connection:
         load(connection, rows)
         for cte in clause.expressions:
             alias, span = cte.args["alias"], cte.this.meta["span"]
