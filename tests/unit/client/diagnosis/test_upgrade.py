@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -57,6 +58,7 @@ CASES = {
 }  # fmt: skip
 
 
+@functools.cache
 def planned(sql: str, settings: str = "") -> JobGraph:
     (plan,) = compile_script(f"{settings}{DDL}{sql};", {"parallelism.default": "2"})
     return plan.job_graph
