@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
 import sqlstream
@@ -131,3 +133,61 @@ def test_a_job_without_checkpoints_and_a_hint_are_refused(cursor: sqlstream.Curs
     cursor.execute("CREATE TABLE others WITH ('path' = 'elsewhere') LIKE orders")
     with pytest.raises(sqlstream.Error, match="SS3570"):
         read(cursor, "SELECT * FROM others$expired")
+
+
+@pytest.mark.timeout(300)
+def test_a_job_that_is_killed_and_rescaled_keeps_each_row_once(tmp_path: Path) -> None:
+    place = tmp_path / "numbers"
+    place.mkdir()
+    with RunningServer(tmp_path / "server") as server:
+        session = server.open_session()
+        settings = {
+            "execution.checkpointing.interval": "200 ms",
+            "table.exec.state.ttl": "300 ms",
+            "sqlstream.state.expired-rows.retention": "1 h",
+            "parallelism.default": "1",
+        }
+        for key, value in settings.items():
+            server.execute(session, f"SET '{key}' = '{value}'")
+        server.execute(
+            session,
+            f"CREATE TABLE numbers (n INT) WITH ('connector' = 'filesystem', 'path' = '{place}', 'format' = 'csv',"
+            " 'source.monitor-interval' = '50 ms')",
+        )
+        server.execute(session, "CREATE TABLE written (a INT, b INT) WITH ('connector' = 'blackhole')")
+        insert = "INSERT INTO written SELECT a.n, b.n FROM numbers a JOIN numbers b ON a.n = b.n"
+        job_id = server.insert(session, insert)
+
+        def expired() -> dict[str, int]:
+            return {row[2]: row[8] for row in server.execute(session, f"SHOW LEDGER FOR JOB '{job_id}'")}
+
+        for number in range(4):
+            rows = range(500 * number, 500 * number + 500)
+            (place / f".{number}").write_text("".join(f"{n}\n" for n in rows))
+            (place / f".{number}").rename(place / f"{number}.csv")
+            wait_until(lambda n=rows.stop: _of_sides(expired()) == [n, n])
+            found = server.execute(
+                session,
+                "SELECT `$operator`, COUNT(*), COUNT(DISTINCT n), MAX(n) FROM numbers$expired GROUP BY `$operator`",
+            )
+            count = rows.stop
+            assert sorted(row[1:] for row in found) == 2 * [[count, count, count - 1]]
+            assert {row[0].split(" ")[1] for row in found} == {"left", "right"}
+            if number == 0:
+                workers = [
+                    p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
+                ]
+                workers[0].kill()
+                wait_until(lambda: server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] > 0)
+            elif number == 1:
+                server.wait_for(job_id, "RUNNING")
+                server.execute(session, f"CALL sys.rescale_job('{job_id}', 3)")
+            elif number == 2:
+                server.signal(signal.SIGKILL)
+                server.start()
+                session = server.open_session()
+            server.wait_for(job_id, "RUNNING")
+
+
+def _of_sides(expired: dict[str, int]) -> list[int]:
+    return [count for name, count in sorted(expired.items()) if name.endswith((" left", " right"))]
