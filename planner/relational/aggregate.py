@@ -17,6 +17,7 @@ from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.expand import Expand
 from sqlstream.planner.relational.planner import Inputs
+from sqlstream.planner.relational.recursive_query import Iterate
 from sqlstream.planner.relational.union import Backfill
 from sqlstream.planner.relational.unnest import Unnest
 from sqlstream.planner.relational.window_tvf import WindowTvf
@@ -120,7 +121,13 @@ ROW_COUNT_COLUMN = "$row_count"
 
 def plan_group_aggregate(planning: Planning, inputs: Inputs, node: Aggregate) -> PhysicalNode:
     """LOCAL before the exchange and GLOBAL behind it, so that few rows per group and batch cross the network; one
-    phase where a call's accumulator cannot be sent."""
+    phase where a call's accumulator cannot be sent. Of a recursive query of which only the best rows are wanted, no others are
+    made."""
+    if isinstance(node.input, Iterate) and node.input not in planning.shared:
+        from sqlstream.planner.relational.settled_values import best_of_recursion
+
+        if (best := best_of_recursion(node, node.input)) is not None:
+            return inputs.of(best, False)
     source = inputs[0]
     is_retracting = not source.traits.is_insert_only
     require_retractable(source, node.calls, node.span)

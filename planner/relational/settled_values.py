@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from sqlstream.expressions import Call, Expression, InputRef, conjuncts, inputs_of
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.relational import nodes as plan
-from sqlstream.planner.relational.recursive_query import MutualIterate, RecursiveScan, free_levels
-from sqlstream.planner.relational.recursive_step import in_order
+from sqlstream.planner.relational.recursive_query import Iterate, MutualIterate, RecursiveScan, free_levels
+from sqlstream.planner.relational.recursive_step import in_order, treats_rows_alone
 from sqlstream.planner.relational.round_differences import WHOLE_NUMBERS, is_extreme
 from sqlstream.specs.join import JoinKind
 from sqlstream.types import LogicalType
@@ -51,6 +51,33 @@ def settled_values(node: MutualIterate) -> SettledValues | None:
         if tags is None or any(tag not in (KEY, own) for tag, own in zip(tags, wanted, strict=True)):
             return None
     return SettledValues(dataclasses.replace(inlined, bodies=tuple(bodies)), tuple(extremes))
+
+
+def best_of_recursion(node: plan.Aggregate, query: Iterate) -> plan.RelationalNode | None:
+    """The least or greatest values by key of a recursive query as those of a query that has no others; None where others decide
+    which rows it has, or there is more than one value."""
+    keys, calls = node.keys, node.calls
+    columns = [*keys, *(call.args[0] for call in calls if call.args)]
+    covers_all = sorted(columns) == [*range(len(query.schema))] and len(calls) == 1 and node.ttl_ms is None
+    if not (covers_all and treats_rows_alone(query.step, query.level)):
+        return None
+    rows = plan.Union(branches=(query.first, query.step), schema=query.schema, span=query.span)
+    best = dataclasses.replace(node, input=rows)
+    body = in_order(best, [columns.index(place) for place in range(len(columns))])
+    mutual = MutualIterate(
+        names=(query.name,),
+        level=query.level,
+        bodies=(body,),
+        columns=(query.schema,),
+        read=(0,),
+        rounds_max=0,
+        is_error=False,
+        schema=query.schema,
+        span=query.span,
+    )
+    if settled_values(mutual) is None:
+        return None
+    return dataclasses.replace(in_order(mutual, columns), schema=node.schema)
 
 
 # Queries that keep rows as often as they are made.

@@ -16,7 +16,7 @@ from oracle import scratch_database
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.runtime.operators import iterate
-from sqlstream.specs import IterateSpec
+from sqlstream.specs import IterateSpec, MutualIterateSpec
 
 REACHED = (
     "WITH RECURSIVE r (n) AS (SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s) SELECT * FROM r"
@@ -61,6 +61,13 @@ CIRCULAR = {
         WHERE w > 1 AND NOT ARRAY_CONTAINS(path, d)) SELECT n, path[1] AS a, path[2] AS b, path[3] AS c FROM r""",
     "two queries": """WITH RECURSIVE r (n) AS (SELECT n FROM starts UNION SELECT d FROM r JOIN edges ON n = s),
         back (n) AS (SELECT n FROM r UNION SELECT s FROM back JOIN edges ON n = d WHERE w > 1) SELECT * FROM back""",
+    "least of what is connected": """WITH RECURSIVE r (c, n) AS (
+        SELECT n, n FROM starts UNION /*(*/ SELECT c, d FROM r JOIN edges ON n = s
+        UNION SELECT c, s FROM r JOIN edges ON n = d /*)*/)
+        SELECT n, MIN(c) AS c FROM r GROUP BY n""",
+    "greatest below a bound": """WITH RECURSIVE r (n, total) AS (
+        SELECT n, 9 FROM starts UNION SELECT d, total - w FROM r JOIN edges ON n = s WHERE total > w)
+        SELECT MAX(total) AS total, n FROM r GROUP BY n""",
     "outer partners": """WITH RECURSIVE r (n, w) AS (
         SELECT n, 0 FROM starts UNION SELECT COALESCE(d, 5 - n), COALESCE(edges.w, 9)
         FROM r LEFT JOIN edges ON n = s AND edges.w > 1)
@@ -70,6 +77,9 @@ CIRCULAR = {
 # Edges lead to larger numbers alone.
 LEADING_ON = {
     "paths": PATHS,
+    "shortest paths": """WITH RECURSIVE r (n, total) AS (
+        SELECT n, 0 FROM starts UNION ALL SELECT d, total + w FROM r JOIN edges ON n = s)
+        SELECT n, MIN(total) AS total FROM r GROUP BY n""",
     "hierarchy": """WITH RECURSIVE r (n, depth) AS (
         SELECT n, 0 FROM starts UNION ALL SELECT d, depth + 1 FROM r JOIN edges ON n = s)
         SELECT * FROM r""",
@@ -210,3 +220,28 @@ def test_rows_that_double_in_each_round_stop_the_job_before_the_memory_is_full()
 def test_rounds_are_kept_only_where_they_matter(text: str, mode: ChangelogMode, has_rounds: bool) -> None:
     (spec,) = (s for s in job_of(text, mode).specs if isinstance(s, IterateSpec))
     assert spec.has_rounds is has_rounds
+
+
+@pytest.mark.parametrize(
+    ("text", "has_others"),
+    [
+        (CIRCULAR["least of what is connected"], False),
+        (CIRCULAR["greatest below a bound"], False),
+        (LEADING_ON["shortest paths"], False),
+        (LEADING_ON["shortest paths"].replace("MIN", "MAX"), False),
+        (LEADING_ON["shortest paths"].replace("MIN", "SUM"), True),
+        (LEADING_ON["shortest paths"].replace("total + w", "total * w"), True),
+        (
+            LEADING_ON["shortest paths"]
+            .replace("n, MIN(total) AS total", "MIN(n)")
+            .replace("BY n", "BY total"),
+            True,
+        ),
+        (LEADING_ON["shortest paths"].replace("MIN(total) AS", "MIN(n) AS low, MIN(total) AS"), True),
+        (CIRCULAR["greatest below a bound"].replace("total > w", "total < w"), True),
+        (CIRCULAR["first of a round"].replace("* FROM r", "n, MIN(k) FROM r GROUP BY n"), True),
+    ],
+)
+def test_other_rows_than_the_best_ones_are_made_only_where_they_decide(text: str, has_others: bool) -> None:
+    (spec,) = (s for s in job_of(text).specs if isinstance(s, IterateSpec | MutualIterateSpec))
+    assert isinstance(spec, IterateSpec) is has_others
