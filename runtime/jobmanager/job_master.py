@@ -145,6 +145,8 @@ class JobMaster:
         handler = TRANSITIONS[self.phase].get(type(event))
         if handler is not None:
             handler(self, event, now_ms)
+            if self.latency is not None and isinstance(event, _REPORTS):
+                self.latency.on_report()
             self._advance(now_ms)
         self.check()
         return self._instructions
@@ -293,6 +295,8 @@ class JobMaster:
     def _emit(self, instruction: events.JobMasterInstruction) -> None:
         self._instructions.append(instruction)
 
+
+_REPORTS = (events.MetricsReceived, events.TaskStateChanged)
 
 _FOLLOWING: dict[type, Handler] = {
     events.TaskStateChanged: lambda m, e, now_ms: m._reports.on_task_state(e, now_ms),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sqlstream.graph.job_graph import JobGraph
@@ -26,9 +27,10 @@ class LatencyControl:
     come, and its other tasks whether time bounds what is under way to them. A task that says another limit than that in its
     report is told again.
 
-    State: the sizing, what each task was told since its last report, the last measurement, how many markers there were at the
-    last decision, which tasks they were of and what the sources had read by then, and the last DECISIONS_REMEMBERED_MAX
-    decisions. Nothing of it is saved: another JobManager begins with the choice of the plan."""
+    State: whether tasks have reported since it looked, the sizing, what each task was told since its last report, the last
+    measurement, how many markers there were at the last decision, which tasks they were of and what the sources had read by then,
+    and the last DECISIONS_REMEMBERED_MAX decisions. Nothing of it is saved: another JobManager begins with the choice of the
+    plan."""
 
     def __init__(self, parts: JobParts, target_ms: int) -> None:
         self._parts = parts
@@ -44,6 +46,7 @@ class LatencyControl:
         self._read: Mapping[str, _Read] = {}
         self._decisions: tuple[BatchDecision, ...] = ()
         self._told: dict[str, tuple[LimitBatches, TaskMetrics | None]] = {}
+        self._has_news = True
 
     def status(self) -> LatencyStatus:
         """Newest decision first."""
@@ -58,11 +61,19 @@ class LatencyControl:
             sizing.mode,
         )
 
+    def on_report(self) -> None:
+        """Figures or the state of tasks may be others."""
+        self._has_news = True
+
     def advance(self, now_ms: int) -> None:
         """To be called while the job is active."""
         if self._parts.progress.phase is not JobPhase.RUNNING:
             self._measured_tasks = frozenset()
             return
+        # A look at all tasks, and other events come far more often.
+        if not self._has_news:
+            return
+        self._has_news = False
         self._tell_tasks()
         found = _markers(self._parts.graph)
         if found is None:
@@ -96,10 +107,8 @@ class LatencyControl:
     def _tell_tasks(self) -> None:
         rows, is_debloating = self._sizing.rows, self._sizing.mode is not LatencyMode.THROUGHPUT
         before, self._told = self._told, {}
-        for subtask in self._parts.graph.subtasks():
+        for subtask in self._to_be_told(rows, is_debloating):
             execution = subtask.execution
-            if execution.is_terminal or not self._is_to_be_told(subtask, rows, is_debloating):
-                continue
             message = LimitBatches(execution.task_manager_id, execution.execution_id, rows, is_debloating)
             last = before.get(execution.execution_id)
             self._told[execution.execution_id] = (message, execution.metrics)
@@ -107,22 +116,22 @@ class LatencyControl:
             if last is None or last[0] != message or last[1] is not execution.metrics:
                 self._parts.tasks.send(execution.address, message)
 
-    def _is_to_be_told(self, subtask: ExecutionVertex, rows: int, is_debloating: bool) -> bool:
-        """Whether its last report says another limit."""
-        if subtask.execution.metrics is None:
-            return False
-        if _reads_source(subtask):
-            said = _figure(subtask, subtask.vertex.operators[0].id, BATCH_LIMIT)
-            return bool(said) and said != rows
-        bounds = DEBLOATED in subtask.execution.metrics.task
-        # A task without channels, such as that of VALUES or of a history, bounds nothing, and its reports never say that it does.
-        has_channels = bool(subtask.vertex.operators[0].input_schemas)
-        return (
-            self._bounds_waits
-            and has_channels
-            and subtask.execution.state is ExecutionState.RUNNING
-            and bounds != is_debloating
-        )
+    def _to_be_told(self, rows: int, is_debloating: bool) -> Iterator[ExecutionVertex]:
+        """The subtasks whose last reports say another limit."""
+        for subtasks in self._parts.graph.vertices.values():
+            first = subtasks[0].vertex.operators[0]
+            # A task without channels, such as that of VALUES or of a history, bounds nothing, and its reports never say that it
+            # does.
+            bounds_waits = self._bounds_waits and bool(first.input_schemas)
+            if isinstance(first.spec, SourceSpec):
+                said = ((s, _figure(s, first.id, BATCH_LIMIT)) for s in _living(subtasks))
+                yield from (subtask for subtask, limit in said if limit and limit != rows)
+            elif bounds_waits:
+                running = (s for s in subtasks if s.execution.state is ExecutionState.RUNNING)
+                reported = ((s, s.execution.metrics) for s in running)
+                yield from (
+                    s for s, m in reported if m is not None and (DEBLOATED in m.task) != is_debloating
+                )
 
 
 def latency_control(parts: JobParts) -> LatencyControl | None:
@@ -140,13 +149,13 @@ def _sources(graph: ExecutionGraph) -> list[ExecutionVertex]:
     return [
         subtask
         for subtasks in graph.vertices.values()
-        for subtask in subtasks
-        if _reads_source(subtask) and not subtask.execution.is_terminal
+        if isinstance(subtasks[0].vertex.operators[0].spec, SourceSpec)
+        for subtask in _living(subtasks)
     ]
 
 
-def _reads_source(subtask: ExecutionVertex) -> bool:
-    return isinstance(subtask.vertex.operators[0].spec, SourceSpec)
+def _living(subtasks: Iterable[ExecutionVertex]) -> Iterator[ExecutionVertex]:
+    return (subtask for subtask in subtasks if not subtask.execution.is_terminal)
 
 
 class _Read(NamedTuple):
@@ -202,15 +211,14 @@ def _markers(graph: ExecutionGraph) -> tuple[frozenset[str], int, int, float] | 
     """The tasks with sinks, how many markers they have seen, how many make a new measurement, and the slowest one's 99th
     percentile in milliseconds. None while one of them has seen none."""
     tasks, count, p99_ms = set(), 0, 0.0
-    for subtask in graph.subtasks():
-        for operator in subtask.vertex.operators:
-            if not isinstance(operator.spec, SinkSpec) or subtask.execution.is_terminal:
-                continue
-            seen = int(_figure(subtask, operator.id, "endToEndLatency.count"))
+    for subtasks in graph.vertices.values():
+        sinks = [o.id for o in subtasks[0].vertex.operators if isinstance(o.spec, SinkSpec)]
+        for subtask, sink in itertools.product(_living(subtasks) if sinks else (), sinks):
+            seen = int(_figure(subtask, sink, "endToEndLatency.count"))
             if not seen:
                 return None
             tasks.add(subtask.execution.execution_id)
             count += seen
-            p99_ms = max(p99_ms, _figure(subtask, operator.id, "endToEndLatency_p99"))
+            p99_ms = max(p99_ms, _figure(subtask, sink, "endToEndLatency_p99"))
     sources = sum(1 for v in graph.vertices if not graph.job_graph.inputs_of(v))
     return (frozenset(tasks), count, MARKERS * sources * len(tasks), p99_ms) if tasks else None

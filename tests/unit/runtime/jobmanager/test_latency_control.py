@@ -18,6 +18,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.latency_choice import BATCH_ROWS_MAX, BATCH_ROWS_MIN, choices, exchanges, hold_ms
 from sqlstream.messages.latency import LatencyMode
 from sqlstream.messages.rpc import LimitBatches, TaskMetrics
+from sqlstream.runtime.jobmanager import latency_control
 from sqlstream.runtime.jobmanager.events import MetricsReceived, Noted
 from sqlstream.runtime.jobmanager.job_details import describe_job
 from sqlstream.runtime.jobmanager.latency_sizing import (
@@ -355,6 +356,17 @@ def test_sources_are_told_a_new_size_until_their_reports_have_it() -> None:
     assert status is not None
     assert (status.batch_rows, status.p99_ms, status.is_reached) == (512, 400, False)
     assert [(d.before, d.rows) for d in status.decisions] == [(4096, 512)]
+
+
+def test_tasks_are_looked_at_when_they_have_reported_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Running(planned(**TARGET))
+    looks, markers = [], latency_control._markers
+    monkeypatch.setattr(latency_control, "_markers", lambda graph: looks.append(1) or markers(graph))
+    for _ in range(3):
+        job.report_all(50.0, {0: 4096, 1: 4096})
+        job.tick(10)
+        job.tick(10)
+    assert len(looks) == 3
 
 
 def test_tasks_are_told_when_waits_between_them_are_bounded_no_longer() -> None:
