@@ -51,9 +51,10 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.file)
 @pytest.mark.timeout(600)
 def test_what_the_page_adds_passes_its_tests_and_is_documented(page: Page, tmp_path: Path) -> None:
     overlay = page.overlay(tmp_path)
-    overlay.pytest(page.test)
     (command,) = re.findall(r"`pytest (\S+) --rewrite`", (ROOT / "docs/adding" / page.file).read_text())
-    overlay.pytest(command, "--rewrite", "-k", page.document.removeprefix("docs/"))
+    chosen = f"test_{page.stem} or {page.document.removeprefix('docs/')}"
+    said = overlay.pytest(page.test, command, "--rewrite", "-v", "-k", chosen)
+    assert page.test in said
     overlay.pytest(command, "tests/unit/docs/test_links.py", "-k", page.stem)
     (table,) = re.findall(r"\+--.*--\+\n", blocks(page.file, "text")[0], re.DOTALL)
     assert table in (overlay.path / page.document).read_text()
