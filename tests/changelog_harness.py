@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from operator_harness import Collected, Row, column_of, feed, finish, restored
 
 from sqlstream.arrow import to_arrow_type
+from sqlstream.elements import Watermark
 from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.operator import OperatorContext
@@ -90,6 +91,38 @@ def run_moved(
     for subtask in range(parallelism):
         operator = restored(spec, context, [snapshot], subtask, parallelism)
         feed(operator, _share(context, items[at:], subtask, keys, parallelism), output)
+        finish(operator, output)
+    return output
+
+
+def run_handed_over(
+    spec: OperatorSpec,
+    context: OperatorContext,
+    parts: Sequence[list[Row]],
+    keys: Sequence[int],
+    early: set[int],
+    moved: int,
+    over: int,
+) -> Collected:
+    """The rows of an operator that holds them until histories have ended, which is after `moved` and `over` parts.
+
+    The state moves from three subtasks to two behind `moved` parts, where the end has come to those of `early` already."""
+    output, snapshots = Collected(), []
+    for subtask in range(3):
+        first, held = restored(spec, context, [], subtask, 3), len(output.batches)
+        feed(first, _share(context, parts[:moved], subtask, [keys], 3), output)
+        assert len(output.batches) == held
+        if subtask in early:
+            first.on_hand_over(output)
+        snapshots.append(first.context.state.snapshot())
+    for subtask in range(2):
+        operator = restored(spec, context, snapshots, subtask, 2)
+        feed(operator, _share(context, parts[moved : moved + over], subtask, [keys], 2), output)
+        operator.on_hand_over(output)
+        emitted = len(output.batches)
+        feed(operator, [Watermark(1)], output)
+        assert len(output.batches) == emitted
+        feed(operator, _share(context, parts[moved + over :], subtask, [keys], 2), output)
         finish(operator, output)
     return output
 

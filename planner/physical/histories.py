@@ -12,10 +12,9 @@ from sqlstream.specs.backfill import is_history
 
 
 def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
-    """The plan in which an aggregation emits each of its results once, when the histories below it have ended.
+    """The plan in which an aggregation, or a Top-N, emits each of its results once, when the histories below it have ended.
 
-    An aggregation whose state expires holds nothing: a result could be forgotten before it is
-    emitted."""
+    One whose state expires holds nothing: a result could be forgotten before it is emitted."""
     nodes = list(walk_plan(sinks))
     holding = _holding(nodes)
     below: set[int] = set(holding)
@@ -38,7 +37,7 @@ def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
 
 
 def _holding(nodes: list[PhysicalNode]) -> set[int]:
-    """By id(): the aggregations whose results change while histories are read, as they get many rows of a key.
+    """By id(): the aggregations and ranks whose results change while histories are read, as they get many rows of a key.
 
     What a batch engine has aggregated is one row of each key, as long as no operator with state is between."""
     has_history: dict[int, bool] = {}
@@ -51,12 +50,15 @@ def _holding(nodes: list[PhysicalNode]) -> set[int]:
         if node.inputs and node.spec is not None and node.spec.kept_state():
             gives_many = has_history[id(node)]
         gets_many[id(node)] = gives_many
-    return {
-        id(node)
-        for node in nodes
-        if isinstance(node.spec, specs.GroupAggregateSpec)
-        and node.spec.phase is not specs.AggregatePhase.LOCAL
-        and node.spec.state_ttl_ms == 0
-        and (node.spec.aggregates or node.spec.is_retracting)
-        and any(gets_many[id(i.node)] for i in node.inputs)
-    }
+    return {id(n) for n in nodes if _can_hold(n.spec) and any(gets_many[id(i.node)] for i in n.inputs)}
+
+
+def _can_hold(spec: specs.Spec | None) -> bool:
+    match spec:
+        case specs.GroupAggregateSpec():
+            # A row that DISTINCT emits stays as it is, unless it is retracted.
+            changes = bool(spec.aggregates) or spec.is_retracting
+            return spec.phase is not specs.AggregatePhase.LOCAL and changes and spec.state_ttl_ms == 0
+        case specs.RankSpec():
+            return spec.phase is not specs.RankPhase.LOCAL and spec.state_ttl_ms == 0
+    return False

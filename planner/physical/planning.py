@@ -146,6 +146,7 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "source": {"change_key": (), "are_versions": False, "waits_for": "", "turn": -1, "hands_over": False},
     "event_source": {"waits_for": "", "turn": -1, "hands_over": False},
     "group_aggregate": {"holds_history": False},
+    "rank": {"holds_history": False},
     "model_predict": {"weights": None},
     "remote_predict": {"weights": None},
     "changelog_normalize": {"marks": -1, "keeps_changes": False},

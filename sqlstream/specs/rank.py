@@ -29,7 +29,8 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
 
     GLOBAL outputs the input columns, then — when `outputs_rank` — the rank BIGINT, as a changelog. Of equal rows the
     earlier ranks first. `is_retracting`: input rows may be retracted; then all rows are kept, else the best `rank_end` per key.
-    `ties` decides more exactly between equal rows that are there; it needs `is_retracting`.
+    `ties` decides more exactly between equal rows that are there; it needs `is_retracting`. `holds_history`: nothing is emitted
+    before the histories of the statement have ended, and then the rows of each key.
     """
 
     partition_keys: tuple[int, ...]
@@ -41,6 +42,7 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
     is_retracting: bool = False
     state_ttl_ms: int = 0
     ties: Ties = Ties.ANY
+    holds_history: bool = False
 
     def kept_state(self) -> str:
         if self.phase is RankPhase.LOCAL:

@@ -77,7 +77,7 @@ class AppendRank(Operator[RankSpec]):
             )
         )
         self._top = TopLists(spec, context, self._state.lists)
-        self._changes = RankChanges(spec, context)
+        self._changes = RankChanges(spec, context, self._state.key_groups_of)
         self._marks: Array = np.empty(0, dtype=np.uint8)
 
     def on_restored(self) -> None:
@@ -98,8 +98,16 @@ class AppendRank(Operator[RankSpec]):
         # No list has become shorter.
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])), constant_values=NO_ROW)
         after = state.enter(batch, touched, after, first_row)
-        self._changes.emit(before, after, state.rows, output)
+        self._changes.emit(touched, before, after, state.rows, output)
         state.drop_removed(before, after)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.on_hand_over(output)
+        return watermark_ms
+
+    def on_hand_over(self, output: Output) -> None:
+        state = self._state
+        self._changes.hand_over(state.live_slots, state.lists.lists, state.rows, output)
 
     def _distinct(self, slots: Array) -> Array:
         self._marks = grown(self._marks, self._state.lists.slot_count)

@@ -11,7 +11,7 @@ from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.rank import rank_within
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
-from sqlstream.runtime.operators.rank.top_lists import RankChanges
+from sqlstream.runtime.operators.rank.top_lists import KEYS_AT_ONCE, RankChanges
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.id_lists import NO_ROW
 from sqlstream.runtime.state.tables.keyed_multiset import OrderedMultiset
@@ -21,8 +21,6 @@ from sqlstream.specs.rank import RankSpec, Ties
 _ARRIVALS = {Ties.ANY: Arrival.OF_ENTRY, Ties.LONGEST: Arrival.SINCE, Ties.LAST: Arrival.LAST}
 _COPY_BITS = 16
 """An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
-_KEYS_AT_ONCE = 4_096
-"""Of so many keys the lists are computed together, each as long as the longest among them."""
 
 
 _MANY_ROWS = 4_096
@@ -66,7 +64,7 @@ class RetractableRank(Operator[RankSpec]):
         # Whether a key ever got its rows in order.
         self._has_order = False
         self._rows = self._table.rows
-        self._changes = RankChanges(spec, context)
+        self._changes = RankChanges(spec, context, self._table.key_groups_of)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         first_sequence = self._rows.next_sequence
@@ -78,13 +76,20 @@ class RetractableRank(Operator[RankSpec]):
         after = self._corrected(touched, before, keys, row_slots, first_sequence)
         self._table.lists.set(touched, after)
         width = max(before.shape[1], after.shape[1])
-        self._changes.emit(_widened(before, width), _widened(after, width), self, output)
+        self._changes.emit(touched, _widened(before, width), _widened(after, width), self, output)
         self._table.sweep(row_slots)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.on_hand_over(output)
+        return watermark_ms
+
+    def on_hand_over(self, output: Output) -> None:
+        self._changes.hand_over(self._table.key_slots, self._table.lists.lists, self, output)
 
     def on_restored(self) -> None:
         keys = self._table.key_slots()
-        for first in range(0, len(keys), _KEYS_AT_ONCE):
-            part = keys[first : first + _KEYS_AT_ONCE]
+        for first in range(0, len(keys), KEYS_AT_ONCE):
+            part = keys[first : first + KEYS_AT_ONCE]
             self._table.lists.set(part, self._best(part))
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from sqlstream.runtime.kernels.rank import missing_in_row, missing_into, rank_ch
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
+from sqlstream.runtime.state.handed_over import HandedOver
 from sqlstream.runtime.state.operator_state import OnExpiring, StateScope, nothing_expires
 from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
@@ -101,6 +102,10 @@ class RowLists(SavedByChanges):
     def live_slots(self) -> Array:
         """The slots of all keys, ascending."""
         return np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+
+    def key_groups_of(self, slots: Array) -> Array:
+        """int32[n]: the key groups of these keys."""
+        return slot_key_groups(self._index, slots, self._max_parallelism)
 
     # -- declared state ----------------------------------------------------------------------------
 
@@ -267,16 +272,50 @@ class Rows(Protocol):
     def gather(self, row_ids: Array) -> pa.RecordBatch: ...
 
 
-class RankChanges:
-    """Compares lists of row ids, int64[keys, at most rank_end], best first, NO_ROW where a list ends."""
+KEYS_AT_ONCE = 4_096
+"""Of so many keys the lists are computed or emitted together, each as long as the longest among them."""
 
-    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+
+class RankChanges:
+    """Compares lists of row ids, int64[keys, at most rank_end], best first, NO_ROW where a list ends. `key_groups` has those of
+    keys.
+
+    State, with `holds_history`: the key groups whose lists have been emitted."""
+
+    def __init__(
+        self, spec: RankSpec, context: OperatorContext, key_groups: Callable[[Array], Array]
+    ) -> None:
         self._spec = spec
+        self._key_groups = key_groups
+        self._handed_over: HandedOver | None = None
+        if spec.holds_history:
+            self._handed_over = context.state.add(HandedOver(context.state.scope, context.parallelism))
         self._mode = context.output_mode
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
-    def emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
-        """Emit the changes of the ranks from rank_start to rank_end. `rows` must still hold the rows of `before`."""
+    def emit(self, keys: Array, before: Array, after: Array, rows: Rows, output: Output) -> None:
+        """Emit the changes of the ranks from rank_start to rank_end of these keys, unless they are held. `rows` must still
+        hold the rows of `before`."""
+        if self._handed_over is not None and not self._handed_over.is_complete:
+            # Of a restored state some may have been emitted.
+            is_emitted = self._handed_over.of(self._key_groups(keys))
+            before, after = before[is_emitted], after[is_emitted]
+        self._emit(before, after, rows, output)
+
+    def hand_over(
+        self, keys: Callable[[], Array], lists: Callable[[Array], Array], rows: Rows, output: Output
+    ) -> None:
+        """Emit the lists of all keys that have been held: the histories of the statement have ended."""
+        if self._handed_over is None or self._handed_over.is_complete:
+            return
+        present = keys()
+        held = present[~self._handed_over.of(self._key_groups(present))]
+        for first in range(0, len(held), KEYS_AT_ONCE):
+            after = lists(held[first : first + KEYS_AT_ONCE])
+            self._emit(np.full_like(after, NO_ROW), after, rows, output)
+        self._handed_over.complete()
+
+    def _emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
         ids, ranks, kinds = (
             self._by_rank(before, after) if self._spec.outputs_rank else self._by_row(before, after)
         )

@@ -201,7 +201,11 @@ class KeyedMultiset(SavedByChanges):
         return self.rows.is_live(slots)
 
     def key_groups(self, slots: Array) -> Array:
-        return slot_key_groups(self._index, self._chains.slots_of(slots), self._scope.max_parallelism)
+        return self.key_groups_of(self._chains.slots_of(slots))
+
+    def key_groups_of(self, keys: Array) -> Array:
+        """int32[n]: those of the keys with these slots."""
+        return slot_key_groups(self._index, keys, self._scope.max_parallelism)
 
     @property
     def saved_names(self) -> list[str]:

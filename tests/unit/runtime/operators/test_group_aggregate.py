@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from changelog_harness import run_handed_over
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import (
@@ -24,7 +25,6 @@ from operator_harness import (
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
-from sqlstream.elements import Watermark
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.runtime.operators import make_operator
@@ -219,28 +219,9 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
 def test_results_wait_for_the_end_of_histories_and_are_emitted_once_whichever_subtasks_knew_of_it(
     log: list[Row], cuts: list[int], early: set[int], moved: int, over: int, mode: ChangelogMode
 ) -> None:
-    """The state moves from three subtasks to two, where the end of the histories has come to those of `early`."""
     context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=mode)
     spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True, holds_history=True)
-    parts = cut(log, cuts)
-    output, snapshots = Collected(), []
-    for subtask in range(3):
-        first = restored(spec, context, [], subtask, 3)
-        held = len(output.batches)
-        feed(first, own_rows(parts[:moved], subtask, 3), output)
-        assert len(output.batches) == held
-        if subtask in early:
-            first.on_hand_over(output)
-        snapshots.append(first.context.state.snapshot())
-    for subtask in range(2):
-        operator = restored(spec, context, snapshots, subtask, 2)
-        feed(operator, own_rows(parts[moved : moved + over], subtask, 2), output)
-        operator.on_hand_over(output)
-        emitted = len(output.batches)
-        feed(operator, [Watermark(1)], output)
-        assert len(output.batches) == emitted
-        feed(operator, own_rows(parts[moved + over :], subtask, 2), output)
-        finish(operator, output)
+    output = run_handed_over(spec, context, cut(log, cuts), (0,), early, moved, over)
     table = output.table([0]) if mode is RETRACT else Counter(output.upserted([0]).values())
     assert table == reference(KEEPING, final_rows(log))
 
@@ -258,17 +239,12 @@ def test_a_result_that_is_taken_back_before_the_histories_end_is_never_emitted()
     assert output.table([0]) == reference(SPLITTABLE, [other])
 
 
-def own_rows(parts: list[list[Row]], subtask: int, parallelism: int) -> list[list[Row]]:
-    owned = ([row for row in part if owner(row[1], parallelism) == subtask] for part in parts)
-    return [part for part in owned if part]
-
-
-def owner(key: str | None, parallelism: int = 3) -> int:
+def owner(key: str | None) -> int:
     import pyarrow as pa
 
     from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 
-    return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * parallelism // 128
+    return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * 3 // 128
 
 
 COUNT = (AggregateCall("COUNT", (), sql.BIGINT),)

@@ -6,8 +6,9 @@ import dataclasses
 from collections import Counter, defaultdict
 from typing import Any
 
+import msgspec
 import pytest
-from changelog_harness import cut, cuts_strategy, run_moved
+from changelog_harness import cut, cuts_strategy, run_handed_over, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
@@ -126,6 +127,43 @@ def test_state_moves_to_other_subtasks_without_a_trace(
     mode = mode_of(spec, wanted)
     output = run_moved(spec, context_of(spec, mode), cut(rows, cuts), at, [spec.partition_keys])
     assert table_of(spec, output, mode) == reference(spec, rows)
+
+
+@given(
+    specs(),
+    st.lists(row_strategy, max_size=40),
+    cuts_strategy,
+    st.sets(st.integers(0, 2)),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.sampled_from([RETRACT, UPSERT]),
+)
+@settings(max_examples=80, deadline=None)
+def test_rows_wait_for_the_end_of_histories_and_are_emitted_once_whichever_subtasks_knew_of_it(
+    spec: RankSpec,
+    rows: list[Row],
+    cuts: list[int],
+    early: set[int],
+    moved: int,
+    over: int,
+    wanted: ChangelogMode,
+) -> None:
+    spec, mode = msgspec.structs.replace(spec, holds_history=True), mode_of(spec, wanted)
+    parts, keys = cut(rows, cuts), spec.partition_keys
+    output = run_handed_over(spec, context_of(spec, mode), parts, keys, early, moved, over)
+    assert table_of(spec, output, mode) == reference(spec, rows)
+
+
+def test_of_rows_that_are_held_those_are_emitted_that_rank_in_the_end() -> None:
+    spec = RankSpec((0,), (SortKey(1, True, False),), 1, 2, True, holds_history=True)
+    operator, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
+    feed(operator, [[row("a", 1)], [row("a", 3), row("b", 0)], [row("a", 2)]], output)
+    assert operator.on_watermark(5, output) == 5
+    assert sorted((kind, r[0], r[1], r[-1]) for kind, *r in output.rows) == [
+        ("+I", "a", 2, 2),
+        ("+I", "a", 3, 1),
+        ("+I", "b", 0, 1),
+    ]
 
 
 DESCENDING = (SortKey(1, True, False),)

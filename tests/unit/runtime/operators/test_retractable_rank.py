@@ -7,8 +7,9 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
-from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
+from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_handed_over, run_moved
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
@@ -102,6 +103,24 @@ def test_state_moves_to_other_subtasks_without_a_trace(
     spec: RankSpec, log: list[Row], cuts: list[int], at: int
 ) -> None:
     output = run_moved(spec, context_of(spec, RETRACT), cut(log, cuts), at, [spec.partition_keys])
+    assert seen(spec, output.table()) == reference(spec, final_rows(log))
+
+
+@given(
+    specs,
+    changelogs(rows),
+    cuts_strategy,
+    st.sets(st.integers(0, 2)),
+    st.integers(0, 5),
+    st.integers(0, 5),
+)
+@settings(max_examples=60, deadline=None)
+def test_rows_wait_for_the_end_of_histories_and_are_emitted_once_whichever_subtasks_knew_of_it(
+    spec: RankSpec, log: list[Row], cuts: list[int], early: set[int], moved: int, over: int
+) -> None:
+    spec = msgspec.structs.replace(spec, holds_history=True)
+    parts, keys = cut(log, cuts), spec.partition_keys
+    output = run_handed_over(spec, context_of(spec, RETRACT), parts, keys, early, moved, over)
     assert seen(spec, output.table()) == reference(spec, final_rows(log))
 
 
