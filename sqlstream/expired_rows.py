@@ -9,6 +9,7 @@ import msgspec
 
 from sqlstream import types as sql
 from sqlstream.schema import Field
+from sqlstream.secrets import is_secret
 from sqlstream.spi.connector import ConnectorDescriptor
 
 RETENTION = "sqlstream.state.expired-rows.retention"
@@ -33,6 +34,8 @@ COLUMNS = (
 """What `t$expired` has beside the columns of the table, each with a comment."""
 
 
+_ITERATIONS = 100_000
+
 METADATA_PREFIX = "$metadata."
 """Before the key of a metadata column, which the table may have a column of the same name beside."""
 
@@ -54,11 +57,23 @@ class KeptRows(msgspec.Struct, frozen=True):
 
 
 def table_identity(name: str, options: Mapping[str, str], descriptor: ConnectorDescriptor) -> str:
-    """What tells a table from others for whoever reads its expired rows: its name and its place. Whoever may read that place may
-    read what was kept of it."""
+    """What tells a table from others for whoever reads its expired rows: its name, its place, and the passwords for it. Who may
+    read the table there may read what was kept of it, and nobody who lacks a password. These are hashed slowly: the identity is
+    in checkpoints.
+
+    >>> from sqlstream.spi.connector import Place
+    >>> kafka = ConnectorDescriptor("kafka", (), place=Place(options=("topic",)))
+    >>> identities = [table_identity("t", {"topic": "a", "password": p}, kafka) for p in ("x", "x", "y")]
+    >>> identities[0] == identities[1], identities[0] == identities[2]
+    (True, False)
+    """
     place = {key: options.get(key, "") for key in descriptor.place.options}
     parts = msgspec.json.encode([name, descriptor.identifier, place], order="sorted")
-    return hashlib.sha256(parts).hexdigest()[:32]
+    secrets = {key: value for key, value in options.items() if is_secret(key)}
+    if not secrets:
+        return hashlib.sha256(parts).hexdigest()[:32]
+    known = msgspec.json.encode(secrets, order="sorted")
+    return hashlib.pbkdf2_hmac("sha256", known, parts, _ITERATIONS).hex()[:32]
 
 
 def kept_name(state: str) -> str:
