@@ -54,6 +54,10 @@ EXPIRING = {
     "rows over the last two": (
         "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY p ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM bids"
     ),
+    "rows before and after": (
+        "SELECT id, LEAD(v) OVER (PARTITION BY k ORDER BY rt), MIN(v) OVER (PARTITION BY k ORDER BY rt"
+        " ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) FROM bids"
+    ),
     "a running sum": "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY p) FROM bids",
     "versions": QUERIES["temporal join"],
     "the right side as it is": QUERIES["snapshot join"],
@@ -66,9 +70,8 @@ COLUMNS = (
     ("v", sql.BIGINT),
 )
 WRITTEN = ("bids", "asks", "line", "unmarked", "endless")
-OTHERWISE = {"process table function by row", "rows with some rows before and after"}
-"""A function that fails when a state of its is dropped before another, and rows that are dropped while they wait for their
-turn: the ledger misses them."""
+OTHERWISE = {"process table function by row"}
+"""The function fails when a state of its is dropped before another."""
 
 
 @functools.cache

@@ -82,7 +82,9 @@ _NONE: Balance = ()
 
 
 def _over(operator: ChainedOperator, spec: OverSpec) -> Balance:
-    return _NONE if spec.timing is OverTiming.ON_CHANGE else _held_if_inserted(operator, spec)
+    # Rows that wait for those behind them expire as those do that have been emitted and are kept for their neighbours.
+    expires = spec.rows_after and spec.state_ttl_ms
+    return _NONE if spec.timing is OverTiming.ON_CHANGE or expires else _held_if_inserted(operator, spec)
 
 
 def _held_if_inserted(operator: ChainedOperator, spec: Any) -> Balance:
