@@ -28,6 +28,7 @@ from forked_process import (
     ForkServer,
     Request,
     fork_task_managers,
+    packages_in,
     receive,
     send_process_id,
     use_fork_server,
@@ -177,7 +178,9 @@ def _be(request: Request) -> None:
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.argv = list(request.words)
-    sys.path[:1] = [request.directory] if request.imports_from_directory else []
+    directory = [request.directory] if request.imports_from_directory else []
+    known = sys.path[1:]
+    sys.path[:1] = [*directory, *(p for p in packages_in(request.environment) if p not in known)]
     _show_command_line([sys.executable, "-m", *request.words])
     importlib.invalidate_caches()
     sys.modules.pop(START)

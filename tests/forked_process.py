@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
+import importlib.util
 import inspect
 import os
 import pickle
@@ -228,11 +229,20 @@ def _request(options: dict[str, Any]) -> Request | None:
 
 def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
-    path = dict.fromkeys(found.get("PYTHONPATH", "").split(os.pathsep))
-    return {
-        **found,
-        "PYTHONPATH": os.pathsep.join(part for part in path if part not in ("", CHILDREN, str(ROOT))),
-    }
+    return {**found, "PYTHONPATH": os.pathsep.join(p for p in packages_in(variables) if not _is_new(p))}
+
+
+def packages_in(variables: Mapping[str, str]) -> list[str]:
+    """The directories of PYTHONPATH, without those that each fork has."""
+    path = dict.fromkeys(variables.get("PYTHONPATH", "").split(os.pathsep))
+    return [part for part in path if part not in ("", CHILDREN, str(ROOT))]
+
+
+def _is_new(directory: str) -> bool:
+    """Whether there is nothing in it that Python reads at its start, or that is hidden by what a fork may have loaded."""
+    entries = Path(directory).iterdir() if Path(directory).is_dir() else ()
+    names = {entry.name.partition(".")[0] for entry in entries if entry.suffix != ".dist-info"}
+    return not any("customize" in name or importlib.util.find_spec(name) for name in names - {""})
 
 
 def _umask() -> int:

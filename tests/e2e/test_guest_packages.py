@@ -91,7 +91,7 @@ def test_jobs_wait_for_a_package_that_is_not_installed_when_their_server_starts_
 
     def started(*found: Path) -> RunningServer:
         path = os.pathsep.join(map(str, (ROOT, *found)))
-        return RunningServer(packages.parent / "server", is_forked=False, PYTHONPATH=path)
+        return RunningServer(packages.parent / "server", PYTHONPATH=path)
 
     with started(packages) as server:
         session = server.open_session()

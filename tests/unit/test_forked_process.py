@@ -99,10 +99,20 @@ def test_signals_end_it_and_no_process_is_left() -> None:
     wait_until_ended(everything)
 
 
-def test_what_is_read_while_modules_load_makes_a_process_start() -> None:
-    process = Process([*SQLSTREAM, "run", "-"], env=environment(PYTHONUNBUFFERED="1"), stdin=subprocess.PIPE)
-    with process:
-        assert not is_forked(process)
+@pytest.mark.parametrize(
+    ("file", "is_forked_"), [("guest.py", True), ("duckdb.py", False), ("sitecustomize.py", False)]
+)
+def test_what_is_read_while_modules_load_makes_a_process_start(
+    tmp_path: Path, file: str, is_forked_: bool
+) -> None:
+    (tmp_path / file).touch()
+    for variables, expected in (
+        ({"PYTHONPATH": str(tmp_path)}, is_forked_),
+        ({"PYTHONUNBUFFERED": "1"}, False),
+    ):
+        around = environment(**variables)
+        with Process([*SQLSTREAM, "run", "-"], env=around, stdin=subprocess.PIPE) as process:
+            assert is_forked(process) == expected
 
 
 def test_a_server_and_the_fork_servers_end_with_the_process_that_has_started_them(tmp_path: Path) -> None:
