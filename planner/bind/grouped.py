@@ -82,6 +82,7 @@ class GroupedBinder(ScalarBinder):
             nullable_key(self._key_type(key), place in self._left_out) for place, key in enumerate(keys)
         )
         self._calls: dict[_BoundAggregate, int] = {}
+        self._composed: dict[int, tuple[exp.Expr, bool]] = {}
 
     def register(self, node: exp.Expr) -> None:
         """Assign an output column to each aggregate call in `node`."""
@@ -91,6 +92,15 @@ class GroupedBinder(ScalarBinder):
                 self._index_of(self._bind_call(part))
 
     def bind(self, node: exp.Expr) -> Expression:
+        if self._composed:
+            return self._bind_part(node)
+        try:
+            return self._bind_part(node)
+        finally:
+            # The next one may have other aliases.
+            self._composed.clear()
+
+    def _bind_part(self, node: exp.Expr) -> Expression:
         if is_aggregate_call(node):
             assert isinstance(node, nodes.FunctionCall)
             call = self._bind_call(node)
@@ -109,15 +119,30 @@ class GroupedBinder(ScalarBinder):
 
     def _is_composed(self, node: exp.Expr) -> bool:
         """Whether `node` contains more than an expression over the input: an aggregate, an OVER column, an alias, a column
-        of the window or a number of the grouping set."""
-        return any(
-            is_aggregate_call(n)
-            or is_grouping_call(n)
-            or id(n) in self.over_columns
-            or self._is_alias(n)
-            or nodes.is_query(n)
-            or (self._window is not None and is_group_window(n))
-            for n in nodes.walk_level(node)
+        of the window or a number of the grouping set.
+
+        It is found for all nodes below at once: a long chain would be walked from each of its links."""
+        if id(node) not in self._composed:
+            below: list[tuple[exp.Expr, int]] = [(node, -1)]
+            for place, (part, _) in enumerate(below):
+                if not nodes.is_query(part):
+                    below += ((child, place) for child in part.iter_expressions())
+            composed = [self._composes(part) for part, _ in below]
+            for place in range(len(below) - 1, -1, -1):
+                part, parent = below[place]
+                if parent >= 0:
+                    composed[parent] |= composed[place]
+                self._composed[id(part)] = part, composed[place]
+        return self._composed[id(node)][1]
+
+    def _composes(self, node: exp.Expr) -> bool:
+        return (
+            is_aggregate_call(node)
+            or is_grouping_call(node)
+            or id(node) in self.over_columns
+            or self._is_alias(node)
+            or nodes.is_query(node)
+            or (self._window is not None and is_group_window(node))
         )
 
     def outer_column_of(self, index: int, type_: LogicalType, span: Span | None) -> InputRef:

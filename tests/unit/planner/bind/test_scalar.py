@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from planner_harness import Planner
+from work_harness import calls_of
 
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, walk
@@ -106,6 +107,15 @@ def test_a_chain_too_long_to_nest_is_refused(planner: Planner, sql: str) -> None
     chain = sql.format(" - ".join(["b"] * 3000))
     with pytest.raises(UserError, match="levels deep"):
         resolved(planner, chain)
+
+
+def test_a_chain_that_begins_with_an_aggregate_is_read_about_as_often_as_one_without(
+    planner: Planner,
+) -> None:
+    grouped, plain = (
+        calls_of(lambda first=first: resolved(planner, first + " - 1" * 240)) for first in ("SUM(a)", "a")
+    )
+    assert grouped < 3 * plain
 
 
 def test_a_long_sum_has_the_type_of_each_sum_on_the_way(planner: Planner) -> None:
