@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Collected, Row, feed, finish, operator_context, run_operator
+from operator_harness import Collected, Row, batch, feed, finish, operator_context, run_operator
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -78,7 +79,8 @@ def test_with_fetch_only_rows_that_can_be_fetched_are_kept() -> None:
     spec = SortSpec((SortKey(0, True, False),), 0, 3)
     operator, output = make_operator(spec, CONTEXT), Collected()
     for start in range(0, 1_000_000, 100_000):
-        feed(operator, [[(n, None, None, None) for n in range(start, start + 100_000, 50)] * 50], output)
+        part = batch(ROWS, [(n, None, None, None) for n in range(start, start + 100_000, 50)])
+        feed(operator, [pa.concat_batches([part] * 50)], output)
     assert operator.context.state.nbytes() < 20_000_000
     finish(operator, output)
     assert [row[0] for row in output.rows] == [999_950] * 3
