@@ -12,7 +12,7 @@ from sqlstream.expired_rows import METADATA_PREFIX, table_identity
 from sqlstream.expressions import Expression, InputRef
 from sqlstream.graph.state_identity import ExpiredColumn, ExpiredState
 from sqlstream.planner.physical.node import PhysicalNode, walk_plan
-from sqlstream.planner.physical.row_meanings import Joining
+from sqlstream.planner.physical.row_meanings import Joining, reads_history
 from sqlstream.spi.connector import ConnectorDescriptor
 
 Origin = tuple[str, str, str]
@@ -73,6 +73,9 @@ def expired_states(
 
 def _rows(node: PhysicalNode, below: Sequence[Rows], connectors: Mapping[str, ConnectorDescriptor]) -> Rows:
     match node.spec:
+        case None if any(reads_history(i.node) for i in node.inputs):
+            # The history of a table is rows of it.
+            return below[0]
         case None:
             return _union(below)
         case specs.SourceSpec() as spec:

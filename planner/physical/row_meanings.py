@@ -52,7 +52,7 @@ def local_phase(node: PhysicalNode) -> PhysicalNode:
     return source.inputs[0].node if source.spec is None else source
 
 
-def _is_history(node: PhysicalNode) -> bool:
+def reads_history(node: PhysicalNode) -> bool:
     """Whether the rows are those of a history alone."""
     while len(node.inputs) == 1:
         node = node.inputs[0].node
@@ -62,7 +62,7 @@ def _is_history(node: PhysicalNode) -> bool:
 def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Meaning:
     """What the rows of a node mean, whose inputs have these meanings."""
     match node.spec:
-        case None if any(_is_history(i.node) for i in node.inputs):
+        case None if any(reads_history(i.node) for i in node.inputs):
             # The history of a table is rows of it.
             return inputs[0]
         case None:

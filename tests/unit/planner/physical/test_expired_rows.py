@@ -75,3 +75,14 @@ def test_an_operator_keeps_the_columns_of_tables_that_its_state_has(query: str, 
 )
 def test_without_a_time_to_live_or_a_retention_nothing_is_kept(settings: dict[str, str]) -> None:
     assert kept("SELECT s.v, t.w FROM s JOIN t ON s.k = t.k", settings) == []
+
+
+def test_the_rows_of_a_history_are_those_of_its_table() -> None:
+    tables = (
+        "CREATE TABLE past (k BIGINT, v BIGINT, w BIGINT) WITH ('connector' = 'table');"
+        "CREATE TABLE written (a BIGINT, b BIGINT) WITH ('connector' = 'blackhole');"
+    )
+    joined = "INSERT INTO written SELECT t.w, s.v FROM t JOIN s ON t.k = s.k WITH BACKFILL t FROM past"
+    assert kept(f"{tables}{joined}") == ["left 1: t.k, t.w", "right 1: s.k, s.v"]
+    grouped = "INSERT INTO written SELECT k, COUNT(*) FROM t GROUP BY k WITH BACKFILL t FROM past"
+    assert kept(f"{tables}{grouped}") == ["groups 1: t.k"]
