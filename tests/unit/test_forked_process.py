@@ -22,6 +22,7 @@ from command_harness import (
     sqlstream,
     wait_until_ended,
 )
+from forked_process import FORK_SERVER
 from server_harness import RunningServer
 
 ENDLESS = "CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1'); SELECT n FROM t"
@@ -29,7 +30,8 @@ ENDLESS = "CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'rows-per-secon
 
 def is_forked(process: Process) -> bool:
     """The interpreter's arguments stay those of the fork server, whose one long word is overwritten by blanks."""
-    return len(psutil.Process(process.pid).cmdline()) > 1_000
+    words = psutil.Process(process.pid).cmdline()
+    return len(words) > 1_000 or any(word.endswith(FORK_SERVER) for word in words)
 
 
 @pytest.mark.parametrize(
