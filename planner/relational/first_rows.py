@@ -19,7 +19,8 @@ def first_rows(node: Rank) -> RelationalNode:
     """The rows of the history that have the first ranks, in one order. Which of the rows that are equal in ORDER BY are first is
     the same each time, too."""
     columns = range(len(node.input.schema))
-    ordered = {key.column for key in node.order}
+    # What is the same in all rows of a partition decides nothing, and takes a fifth of the time.
+    ordered = {key.column for key in node.order} | set(node.partition_keys)
     rest = tuple(SortKey(c, is_descending=False, is_nulls_first=True) for c in columns if c not in ordered)
     rows = _candidates(node) if node.rank_end == 1 else node.input
     order = (*node.order, *rest)
