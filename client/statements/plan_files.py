@@ -16,7 +16,8 @@ from sqlstream import config as options
 from sqlstream.client.sessions.effects import job_effects
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, ExternalError, Retry, SqlStreamError, UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.expired_rows import CONNECTOR as EXPIRED_ROWS
+from sqlstream.graph.job_graph import JobGraph, read_tables
 from sqlstream.graph.parallelism import rescaled_job_graph
 from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
 from sqlstream.planner.explain import explain_job_graph
@@ -178,7 +179,8 @@ class PlanFile(msgspec.Struct, frozen=True):
 
 def encode_plan(graph: JobGraph, statement: str) -> bytes:
     """The text of a plan. It has no positions, which would be those of another script, and no job id, as each run has its own.
-    UserError SS3520 for values that JSON does not hold."""
+    UserError SS3520 for values that JSON does not hold, SS3572 for a plan that reads expired rows."""
+    _refuse_expired_rows(graph)
     graph = _without_positions(replace(graph, job_id=""))
     job = msgspec.json.encode(graph)
     if msgspec.json.decode(job, type=JobGraph) != graph:
@@ -190,7 +192,8 @@ def encode_plan(graph: JobGraph, statement: str) -> bytes:
 
 
 def decode_plan(data: bytes, path: str) -> tuple[JobGraph, str]:
-    """The plan and its statement. UserError SS3521 for text that is no plan, that was changed, or that another version wrote."""
+    """The plan and its statement. UserError SS3521 for text that is no plan, that was changed, or that another version wrote,
+    SS3572 for one that reads expired rows."""
     again = "compile the statement again: COMPILE PLAN 'file' FOR …"
     try:
         head = msgspec.json.decode(data, type=dict[str, Any])
@@ -212,9 +215,20 @@ def decode_plan(data: bytes, path: str) -> tuple[JobGraph, str]:
         raise UserError("SS3521", f'plan "{path}" was changed since it was compiled', hint=again)
     try:
         graph = msgspec.json.decode(msgspec.json.encode(head["job"]), type=JobGraph)
-        return graph, str(head.get("statement", ""))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UserError("SS3521", f'plan "{path}" is damaged', detail=str(error)[:200], hint=again) from error
+    _refuse_expired_rows(graph)
+    return graph, str(head.get("statement", ""))
+
+
+def _refuse_expired_rows(graph: JobGraph) -> None:
+    """Its places are those of jobs that run now, and a file could name others."""
+    for _, spec in read_tables(graph):
+        if spec.connector == EXPIRED_ROWS:
+            raise UserError(
+                "SS3572",
+                f'a plan in a file cannot read "{spec.table}": its rows are those of the jobs that run when the statement does',
+            )
 
 
 def _digest(job: Any) -> str:

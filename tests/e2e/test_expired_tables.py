@@ -99,6 +99,14 @@ def test_expired_rows_are_those_that_the_ledger_counts(cursor: sqlstream.Cursor,
     ]
 
 
+def test_no_plan_in_a_file_reads_expired_rows(cursor: sqlstream.Cursor, tmp_path: Path) -> None:
+    start(cursor, JOINED)
+    insert = "INSERT INTO written SELECT id FROM orders$expired"
+    with pytest.raises(sqlstream.Error, match="SS3572"):
+        cursor.execute(f"COMPILE PLAN '{tmp_path}/plan.json' FOR {insert}")
+    assert not (tmp_path / "plan.json").exists()
+
+
 def test_a_job_that_goes_on_elsewhere_has_what_it_had_and_names_the_job_that_let_it_go(
     cursor: sqlstream.Cursor, tmp_path: Path
 ) -> None:

@@ -127,3 +127,16 @@ def test_a_plan_that_is_not_as_it_was_compiled_is_refused_at_its_path(
     span = raised.value.span
     assert span is not None
     assert text[span.start : span.end] == f"'{path}'"
+
+
+def test_a_plan_that_was_written_to_read_what_jobs_keep_is_refused() -> None:
+    """A file could name any checkpoint."""
+    with local_session() as session:
+        session.execute(parse_statement("CREATE TABLE s (n INT) WITH ('connector' = 'datagen')"))
+        session.execute(parse_statement("CREATE TABLE b (n INT) WITH ('connector' = 'blackhole')"))
+        statement = parse_statement("INSERT INTO b SELECT n FROM s")
+        written = json.loads(encode_plan(session.compile(statement).job_graph, statement.text))
+    job = json.loads(json.dumps(written["job"]).replace('"datagen"', '"expired-rows"'))
+    digest = hashlib.sha256(msgspec.json.encode(job, order="sorted")).hexdigest()
+    with pytest.raises(UserError, match="SS3572"):
+        decode_plan(json.dumps({**written, "job": job, "digest": digest}).encode(), "p")
