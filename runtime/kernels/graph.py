@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sqlstream.changelog import RowKind
 from sqlstream.runtime.kernels.intrinsics import compared_values, prefetch
 from sqlstream.runtime.native.kernel import inlined, kernel
 
@@ -306,7 +307,16 @@ def changed_sets(cells, lists, counts, emitted, heads, vertices, olds, news):  #
     they are. None is touched then. Vertices without edges in `heads`, if it has a row for each, have none."""
     count = np.int64(0)
     has_heads = heads.shape[0] > 0
-    for i in range(counts[TOUCHED]):
+    base, stride = np.int64(cells.ctypes.data), np.int64(4 * CELL_WIDTH)
+    before = np.int64(emitted.ctypes.data)
+    touched = counts[TOUCHED]
+    for i in range(touched):
+        if i + 2 * _AHEAD < touched:
+            ahead = np.int64(lists[i + 2 * _AHEAD, TOUCHED])
+            prefetch(base + ahead * stride)
+            prefetch(before + ahead * 8)
+        if i + _AHEAD < touched:
+            prefetch(base + (np.int64(cells[lists[i + _AHEAD, TOUCHED], SET]) - 1) * stride)
         vertex = lists[i, TOUCHED]
         cells[vertex, IS_TOUCHED] = 0
         least = np.int64(cells[cells[vertex, SET] - 1, LEAST])
@@ -319,6 +329,43 @@ def changed_sets(cells, lists, counts, emitted, heads, vertices, olds, news):  #
             count += 1
     counts[TOUCHED] = 0
     return count
+
+
+_INSERT, _UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = (
+    np.int8(kind) for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
+)
+
+
+@kernel(
+    "int64(int64[::1], int64[::1], boolean, int64[::1], int8[::1])",
+    "int64(float64[::1], float64[::1], boolean, int64[::1], int8[::1])",
+)
+def list_changes(olds, news, tells_before, changes, kinds):  # type: ignore[no-untyped-def]
+    """Which change each row of a changelog is of, and its kind, where a value was one and is another, -1 for none. A -U stands
+    before its +U, if it is told. Returns how many rows there are."""
+    count = np.int64(0)
+    for i in range(len(olds)):
+        had, has = olds[i] >= 0, news[i] >= 0
+        if had and (tells_before or not has):
+            changes[count] = i
+            kinds[count] = _UPDATE_BEFORE if has else _DELETE
+            count += 1
+        if has:
+            changes[count] = i
+            kinds[count] = _UPDATE_AFTER if had else _INSERT
+            count += 1
+    return count
+
+
+@kernel(
+    "void(int64[::1], int64[::1], int64[::1], int8[::1], int64[::1])",
+    "void(float64[::1], float64[::1], int64[::1], int8[::1], float64[::1])",
+)
+def list_values(olds, news, changes, kinds, values):  # type: ignore[no-untyped-def]
+    """What was or is, in these rows of a changelog."""
+    for i in range(len(changes)):
+        is_after = kinds[i] == _INSERT or kinds[i] == _UPDATE_AFTER
+        values[i] = news[changes[i]] if is_after else olds[changes[i]]
 
 
 # Shortest paths from one vertex. Each vertex that is reached knows the edge by which it is: these edges make a tree. Only the

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.graph import list_changes, list_values
 from sqlstream.runtime.operators.graph.components import Components
 from sqlstream.runtime.operators.graph.emitted import Changed, EmittedColumn, ValueColumn, VertexColumn
 from sqlstream.runtime.operators.graph.graph_edges import GraphEdges
@@ -144,15 +145,13 @@ class GraphFunction(Operator[GraphSpec]):
             self._emit_rows(changed, news, kinds, output)
             return
         tells_before = self.context.output_mode is ChangelogMode.RETRACT
-        # Rows 2 * i (the row before change i) and 2 * i + 1 (its row behind) keep a -U next to its +U.
-        picked = np.column_stack([had if tells_before else had & ~has, has]).ravel()
-        change = np.repeat(np.arange(len(changed)), 2)[picked]
-        is_after = np.tile(np.array([False, True]), len(changed))[picked]
-        kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
-        kinds[is_after & ~had[change]] = RowKind.INSERT
-        kinds[~is_after & ~has[change]] = RowKind.DELETE
-        values = [np.where(is_after, new[change], old[change]) for old, new in zip(olds, news, strict=True)]
-        self._emit_rows(changed[change], values, kinds, output)
+        places, kinds = np.empty(2 * len(changed), dtype=np.int64), np.empty(2 * len(changed), dtype=np.int8)
+        rows = list_changes(olds[0], news[0], tells_before, places, kinds)
+        places, kinds = places[:rows], kinds[:rows]
+        values = [np.empty(rows, dtype=new.dtype) for new in news]
+        for old, new, found in zip(olds, news, values, strict=True):
+            list_values(old, new, places, kinds, found)
+        self._emit_rows(changed[places], values, kinds, output)
 
     def _emit_rows(self, vertices: Array, values: list[Array], kinds: Array, output: Output) -> None:
         arrays = self._vertices.keys(vertices)
