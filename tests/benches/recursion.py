@@ -21,6 +21,14 @@ REACHED = (
 CHART = """WITH RECURSIVE r (id, depth) AS (
     SELECT id, 0 FROM staff WHERE boss IS NULL UNION ALL SELECT s.id, depth + 1 FROM r JOIN staff s ON s.boss = r.id)
     SELECT * FROM r"""
+LEAST = """WITH MUTUALLY RECURSIVE least (n INT, c INT) AS (SELECT n, MIN(c) FROM (
+    SELECT s AS n, s AS c FROM edges UNION ALL SELECT d, d FROM edges UNION ALL
+    SELECT d, c FROM least JOIN edges ON n = s UNION ALL SELECT s, c FROM least JOIN edges ON n = d) GROUP BY n)
+    SELECT * FROM least"""
+NEAREST = """WITH RECURSIVE r (n, steps) AS (
+    SELECT n, 0 FROM starts UNION SELECT d, steps + 1 FROM r JOIN edges ON n = s)
+    SELECT n, MIN(steps) AS steps FROM r GROUP BY n"""
+COMPONENTS = "SELECT * FROM CONNECTED_COMPONENTS(TABLE edges, DESCRIPTOR(s, d))"
 TABLES = {"starts": ("n",), "edges": ("s", "d"), "staff": ("id", "boss")}
 LEVELS = 15
 
@@ -56,6 +64,11 @@ def measure(edges: int, nodes: int, batch_rows: int, staff: int, moves: int) -> 
     yield reached("reached, rows that only come", INSERT_ONLY, edges, nodes, batch_rows)
     yield reached("reached, rows that may go", RETRACT, edges, nodes, batch_rows)
     yield from reached_and_left(edges, nodes, batch_rows)
+    few = (edges // 5, nodes // 5, batch_rows)
+    yield reached("nearest, rows that may go", RETRACT, *few, text=NEAREST)
+    yield reached("least label, rows that only come", INSERT_ONLY, *few, text=LEAST)
+    yield reached("least label, rows that may go", RETRACT, *few, text=LEAST)
+    yield reached("CONNECTED_COMPONENTS", INSERT_ONLY, edges, nodes, batch_rows, text=COMPONENTS)
     yield moved(staff, moves)
 
 
@@ -87,8 +100,8 @@ def _figure(name: str, job: JobInAThread, batches: list[tuple[str, pa.RecordBatc
     )
 
 
-def _reaching(mode: ChangelogMode, nodes: int) -> JobInAThread:
-    job = _Job(REACHED, TABLES, mode)
+def _reaching(mode: ChangelogMode, nodes: int, text: str = REACHED) -> JobInAThread:
+    job = _Job(text, TABLES, mode)
     job.give("starts", _batch(mode, RowKind.INSERT, np.arange(0, nodes, max(1, nodes // 100))))
     job.flush()
     return job
@@ -104,8 +117,10 @@ def _edge_batches(
     ]
 
 
-def reached(name: str, mode: ChangelogMode, edges: int, nodes: int, batch_rows: int) -> RecursionFigure:
-    job = _reaching(mode, nodes)
+def reached(
+    name: str, mode: ChangelogMode, edges: int, nodes: int, batch_rows: int, text: str = REACHED
+) -> RecursionFigure:
+    job = _reaching(mode, nodes, text)
     given = _edge_batches(mode, RowKind.INSERT, _random_edges(edges, nodes), batch_rows)
     return _figure(name, job, given)
 

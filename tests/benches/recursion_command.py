@@ -13,8 +13,9 @@ examples:
   python tests/benches/main.py recursion
   python tests/benches/main.py recursion --edges 300000 --nodes 200000 --json -
 
-The operators of two queries, in this process, with the result after each batch of changes. What is reached from 100 of --nodes
-over --edges random edges: of a table that only grows, of one whose rows may go, and while 10 batches of its rows go. Then a chart
+The operators of some queries, in this process, with the result after each batch of changes. What is reached from 100 of --nodes
+over --edges random edges: of a table that only grows, of one whose rows may go, and while 10 batches of its rows go. Over a fifth
+of both, how near it is, and the least node that each is connected to, which CONNECTED_COMPONENTS tells of all. Then a chart
 of --staff people on 15 levels, of which --moves people, one after the other, get a boss of another level: a batch is a move, and
 changes the depth of all below. Rows per second of CPU time, and the CPU time of a batch. The exit code is 1 when a move takes
 more than 10 ms, as the median.
