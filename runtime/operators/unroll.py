@@ -15,6 +15,7 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate.nested_keys import identities
+from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.keys.words import storage_dtype
 from sqlstream.runtime.operators.equal_values import batch_groups
@@ -70,7 +71,7 @@ class Unroll(Operator[UnrollSpec]):
                 self._emit_distinct(entries, output)
             else:
                 emit = self._emit_extremes if self.spec.is_greatest else self._emit_between
-                for part in entries.parts(CELLS_AT_ONCE):
+                for part in entries.from_changes().parts(CELLS_AT_ONCE):
                     emit(part, output)
         self._rows.sweep(slots)
 
@@ -161,6 +162,18 @@ class _Entries:
     slots: Array
     before: Array
     after: Array
+
+    def from_changes(self) -> _Entries:
+        """With what came and went before the first round in which something is other, in the last round before it. Each group has
+        such a round: what is there between two earlier ones is as it was."""
+        starts = _starts(self.groups)
+        if not len(starts):
+            return self
+        rounds = np.where(self.before != self.after, self.rounds, ROUND_MAX)
+        is_earlier = self.rounds < np.minimum.reduceat(rounds, starts)[self.groups]
+        last = starts + np.add.reduceat(is_earlier.astype(np.int64), starts) - 1
+        rounds = np.where(is_earlier, self.rounds[last[self.groups]], self.rounds)
+        return dataclasses.replace(self, rounds=rounds)
 
     def parts(self, cells_max: int) -> Iterator[_Entries]:
         """Groups that follow each other, of about so many cells; a larger group is alone."""
@@ -305,7 +318,7 @@ def _steps(counts: Array, starts: Array) -> Array:
 def _filled(size: int, at: Array, counts: Array, starts: Array) -> Array:
     """How often each row is there in each cell; never less than not at all."""
     cells = np.zeros(size, dtype=np.int64)
-    cells[at] = counts
+    add_into(cells, at, counts)
     return np.maximum(_running(cells, starts), 0)
 
 

@@ -301,6 +301,9 @@ def test_a_group_of_many_rows_in_many_rounds_stops_the_job_before_the_memory_is_
         c (k BIGINT) AS (SELECT COUNT(*) FROM r) SELECT * FROM c"""
     job = job_of(text, **{"sqlstream.recursion.max-pending-bytes": "1 mb"})
     job.change("starts", [("+I", 1)])
+    job.flush()
+    assert result(job) == Counter([(300,)])
+    job.change("starts", [("+I", 0)])
     with pytest.raises(UserError, match="which take more than 1 MB") as caught:
         job.flush()
     assert (caught.value.code, "group by more columns" in caught.value.hint) == ("SS5401", True)
