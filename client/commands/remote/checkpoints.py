@@ -7,13 +7,11 @@ from typing import Any
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
-    add_job_argument,
-    add_server_arguments,
+    add_arguments_of_job,
     duration_text,
     moment_text,
-    print_json,
     print_table,
-    server_address,
+    show_job,
 )
 
 EPILOG = f"""\
@@ -31,25 +29,21 @@ _COLUMNS = ("id", "type", "status", "triggered", "duration", "state", "written",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_job_argument(parser)
-    add_server_arguments(parser)
+    add_arguments_of_job(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.connection.cluster_rest import ClusterRest
+    show_job(arguments, lambda cluster, job_id: cluster.checkpoints(job_id), _print_checkpoints)
+    return 0
 
-    with ClusterRest(server_address(arguments)) as cluster:
-        found = cluster.checkpoints(cluster.job_id(arguments.id))
-    if arguments.json:
-        print_json(found)
-        return 0
+
+def _print_checkpoints(found: dict[str, Any]) -> None:
     counts = found["counts"]
     print(
         f"completed {counts['completed']:,}, failed {counts['failed']:,}, in progress {counts['in_progress']:,},"
         f" restored {counts['restored']:,}"
     )
     print_table(_COLUMNS, [_row(checkpoint) for checkpoint in found["history"]])
-    return 0
 
 
 def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:

@@ -6,10 +6,8 @@ import argparse
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
-    add_job_argument,
-    add_server_arguments,
-    print_json,
-    server_address,
+    add_arguments_of_job,
+    show_job,
 )
 
 EPILOG = f"""\
@@ -24,18 +22,15 @@ what the REST says under /jobs/ID/diagnosis.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_job_argument(parser)
-    add_server_arguments(parser)
+    add_arguments_of_job(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.connection.cluster_rest import ClusterRest
     from sqlstream.terminal_text import shown_lines
 
-    with ClusterRest(server_address(arguments)) as cluster:
-        found = cluster.diagnosis(cluster.job_id(arguments.id))
-    if arguments.json:
-        print_json(found)
-    else:
-        print(shown_lines(found["text"]))
+    show_job(
+        arguments,
+        lambda cluster, job_id: cluster.diagnosis(job_id),
+        lambda found: print(shown_lines(found["text"])),
+    )
     return 0

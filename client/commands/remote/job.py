@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
-    add_job_argument,
-    add_server_arguments,
+    add_arguments_of_job,
     duration_text,
     moment_text,
-    print_json,
     print_table,
-    server_address,
+    show_job,
 )
+
+if TYPE_CHECKING:
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
 EPILOG = f"""\
 examples:
@@ -30,41 +31,32 @@ _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_job_argument(parser)
-    add_server_arguments(parser)
+    add_arguments_of_job(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.connection.cluster_rest import ClusterRest
-
-    with ClusterRest(server_address(arguments)) as cluster:
-        job_id = cluster.job_id(arguments.id)
-        job = cluster.job(job_id)
-        totals = cluster.totals(job_id)
-        exceptions = cluster.exceptions(job_id)
-        tuning = {"autoscaler": cluster.autoscaler(job_id), "latency": cluster.latency(job_id)}
-    if arguments.json:
-        print_json({"job": job, "totals": totals, "exceptions": exceptions, **tuning})
-    else:
-        _print_job(
-            job,
-            totals,
-            exceptions,
-            [*autoscaler_lines(tuning["autoscaler"]), *latency_lines(tuning["latency"])],
-        )
+    show_job(arguments, _all_of, _print_job)
     return 0
 
 
-def _print_job(
-    job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any], tuning: list[str]
-) -> None:
-    """`tuning`: lines of what follows from measurements while the job runs."""
+def _all_of(cluster: ClusterRest, job_id: str) -> dict[str, Any]:
+    return {
+        "job": cluster.job(job_id),
+        "totals": cluster.totals(job_id),
+        "exceptions": cluster.exceptions(job_id),
+        "autoscaler": cluster.autoscaler(job_id),
+        "latency": cluster.latency(job_id),
+    }
+
+
+def _print_job(found: dict[str, Any]) -> None:
     from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error
     from sqlstream.messages.job_state import JobStatus
     from sqlstream.terminal_text import shown, shown_lines
 
+    job, totals = found["job"], found["totals"]
     total = totals["total"]
     facts = {
         "job": job["jid"],
@@ -95,13 +87,13 @@ def _print_job(
         for vertex in job["vertices"]
     ]
     print_table(_COLUMNS, rows)
-    for line in tuning:
+    for line in (*autoscaler_lines(found["autoscaler"]), *latency_lines(found["latency"])):
         print(line)
     for line in totals["warnings"]:
         print(shown(line))
     if totals["failure"]:
         print(f"restarting after {shown_lines(totals['failure'])}")
-    error = failure_of(exceptions)
+    error = failure_of(found["exceptions"])
     if error is not None and job["state"] == JobStatus.FAILED.value:
         print(render_error(error))
 

@@ -8,11 +8,9 @@ from typing import Any
 
 from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
-    add_job_argument,
-    add_server_arguments,
-    print_json,
+    add_arguments_of_job,
     print_table,
-    server_address,
+    show_job,
 )
 from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK
 from sqlstream.messages.ledger import LEDGER_PARTS
@@ -32,23 +30,20 @@ _COLUMNS = ("operator", "rows in", "rows out", *LEDGER_PARTS, "in flight", "rema
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_job_argument(parser)
-    add_server_arguments(parser)
+    add_arguments_of_job(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.connection.cluster_rest import ClusterRest
+    found = show_job(arguments, lambda cluster, job_id: cluster.ledger(job_id), _print_ledger)
+    return EXIT_OK if found["balanced"] else EXIT_FAILED
 
-    with ClusterRest(server_address(arguments)) as cluster:
-        found = cluster.ledger(cluster.job_id(arguments.id))
-    if arguments.json:
-        print_json(found)
-    elif not found["operators"]:
+
+def _print_ledger(found: dict[str, Any]) -> None:
+    if not found["operators"]:
         print("the job has had no checkpoint yet, and has not ended")
     else:
         print(_when(found))
         print_table(_COLUMNS, [row for operator in found["operators"] for row in _rows(operator)])
-    return EXIT_OK if found["balanced"] else EXIT_FAILED
 
 
 def _when(found: dict[str, Any]) -> str:

@@ -9,14 +9,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlstream.types import BIGINT, STRING, LogicalType
 
 if TYPE_CHECKING:
     from sqlstream.client.connection.address import Address
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
+Answer = TypeVar("Answer")
 
 URL_VARIABLE = "SQLSTREAM_URL"
 TOKEN_VARIABLE = "SQLSTREAM_TOKEN"
@@ -43,6 +45,24 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help=f"the server, such as {DEFAULT_URL}")
     parser.add_argument("--token-file", metavar="FILE", help="a file whose first line is the token")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def add_arguments_of_job(parser: argparse.ArgumentParser) -> None:
+    """Those of a command that shows what a server says of a job: see `show_job`."""
+    add_job_argument(parser)
+    add_server_arguments(parser)
+
+
+def show_job(
+    arguments: argparse.Namespace, ask: Callable[[ClusterRest, str], Answer], show: Callable[[Answer], None]
+) -> Answer:
+    """Ask the server of the job's id, and print the answer: as JSON, or as `show` does."""
+    from sqlstream.client.connection.cluster_rest import ClusterRest
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        found = ask(cluster, cluster.job_id(arguments.id))
+    (print_json if arguments.json else show)(found)
+    return found
 
 
 def server_address(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Address:
