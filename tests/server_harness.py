@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Sequence
@@ -21,6 +23,11 @@ STOP_TIMEOUT_S = 240.0
 REQUEST_TIMEOUT_S = 240.0
 JOB_TIMEOUT_S = 240.0
 POLL_S = 0.05
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
 
 
 class RunningServer:
@@ -151,10 +158,11 @@ class RunningServer:
     ) -> httpx.Response:
         url = (self.rest if rest else self.gateway) + path
         headers = {**self.headers, **options.pop("headers", {})}
-        # One client for all: each makes a TLS context of its own, which takes longer than the request.
+        # One client for all requests, and one context of TLS for all servers: to make it takes longer than a request.
         if self._client is None or self._client_verify is not self.verify:
+            verify = _trusted() if self.verify is True else self.verify
             self._client, self._client_verify = (
-                httpx.Client(verify=self.verify, timeout=REQUEST_TIMEOUT_S),
+                httpx.Client(verify=verify, timeout=REQUEST_TIMEOUT_S),
                 self.verify,
             )
         return self._client.request(method, url, json=body, headers=headers, **options)
