@@ -103,7 +103,8 @@ class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field=
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((self.function, self.args, self.type))
+        # Without the type: nearly always the arguments tell it, and to hash one of many levels takes long.
+        return hash((self.function, self.args))
 
     def __str__(self) -> str:
         if self.function in ("CAST", "TRY_CAST"):

@@ -211,6 +211,8 @@ class Subqueries:
             attaching = _Attaching(dataclasses.replace(subquery, operands=tuple(operands)), node, depth)
             values[placeholder] = attaching.value()
             node = attaching.node
+        if not values:
+            return node, list(expressions)
         return node, [transform(e, lambda part: values.get(part, part)) for e in expressions]
 
     def _subquery(self, expression: Expression) -> _Subquery | None:
