@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef, InspectedFunction
-from sqlstream.model_servers import (
-    OPENAI_REFUSED,
-    TRITON_REFUSED,
-    OpenAiOptions,
-    TritonOptions,
-    check_openai,
-    check_triton,
-)
+from sqlstream.model_servers import OPENAI_REFUSED, OpenAiOptions, check_openai
 from sqlstream.python_functions import DeclarationError, UserFunction
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.table_options import descriptors_of
+from sqlstream.triton_models import TRITON_REFUSED, TritonOptions, check_triton
 
 if TYPE_CHECKING:
     import pyarrow as pa

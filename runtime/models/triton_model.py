@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.model_servers import TritonOptions, default_of
 from sqlstream.models import ModelRef
 from sqlstream.runtime.host.http_client import Answer, Request
 from sqlstream.runtime.models.model_server import ModelServer, Pace, Trials, no_answer
 from sqlstream.runtime.models.providers import Answered, Asking
 from sqlstream.spi.table_options import parse_options
+from sqlstream.triton_models import TritonOptions, default_of
 
 logger = logging.getLogger(__name__)
 
