@@ -24,7 +24,7 @@ from sqlstream.planner.relational.recursive_query import (
 )
 from sqlstream.planner.relational.recursive_step import in_order
 from sqlstream.planner.relational.round_differences import Differences, Ranks, refused
-from sqlstream.planner.relational.settled_values import settled_values
+from sqlstream.planner.relational.settled_values import GREATEST, settled_values
 from sqlstream.schema import Schema
 from sqlstream.specs.iterate import (
     InnerOperator,
@@ -56,6 +56,13 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         extremes=steps.extremes,
         has_ranks=steps.rows is RowsWithin.RANKED,
     )
+    tags = zip(node.columns, steps.extremes, strict=True) if steps.extremes else ()
+    best = [
+        f"{'MAX' if tag == GREATEST else 'MIN'}({name})"
+        for columns, own in tags
+        for name, tag in zip(columns.names, own, strict=True)
+        if tag
+    ]
     has_better = any(any(steps.extremes[number]) for number in node.read) if steps.extremes else False
     action = "error" if node.is_error else "return"
     limit = {f"{action}At": str(node.rounds_max)} if node.rounds_max else {}
@@ -75,6 +82,7 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
             **limit,
             rounds="[kept]" if has_rounds else "",
             ranks="[kept]" if spec.has_ranks else "",
+            best=f"[{', '.join(best)}]" if best else "",
             steps=f"[{', '.join(o.description for o in walk_plan(steps.roots))}]",
         ),
         node.span,

@@ -53,6 +53,11 @@ def _numbers(column: pa.Array, extreme: int) -> tuple[Array, Array]:
     return numbers, is_null.astype(np.int8)
 
 
+def _saved_name(name: str, extreme: int) -> str:
+    """Of a column of such numbers."""
+    return f"{name}$inverted" if extreme > 0 else name
+
+
 def _column(numbers: Array, is_null: Array, extreme: int, t: pa.DataType) -> pa.Array:
     """The inverse."""
     values = np.invert(numbers) if extreme > 0 else numbers
@@ -73,7 +78,7 @@ class BetterRows:
         self._extremes = [(place, extreme) for place, extreme in enumerate(extremes) if extreme]
         self._schema = to_arrow_schema(columns)
         self._changes = to_arrow_schema(columns, ChangelogMode.RETRACT)
-        names = [columns.names[place] for place, _ in self._extremes]
+        names = [_saved_name(columns.names[place], extreme) for place, extreme in self._extremes]
         self._values = [NumberColumn(n, pa.int64()) for n in names]
         self._nulls = [NumberColumn(f"{n}{_NULL_COLUMN}", pa.int8()) for n in names]
         numbers = [*self._values, *self._nulls]
@@ -184,7 +189,8 @@ class SupportedRows:
         self._made = context.state.add(
             KeyedMultiset(f"rows{number + 1}", made, self._keys, scope, list_length=0)
         )
-        self._saved = [NumberColumn(n, pa.int64()) for n in ("$value", _NULL_COLUMN, ROUND_COLUMN)]
+        names = (_saved_name("$value", self._extreme), _NULL_COLUMN, ROUND_COLUMN)
+        self._saved = [NumberColumn(n, pa.int64()) for n in names]
         keys = _identities(columns.select(self._keys))
         self._result = context.state.add(KeyedTable(f"result{number + 1}", keys, self._saved, scope))
         self._rows = GrowingArray(np.int64, WIDTH)
