@@ -46,7 +46,7 @@ from sqlstream.client.server.log_files import (
 from sqlstream.client.server.peers import Peer, Peers, WaitingApp
 from sqlstream.client.server.place_formats import check_formats, check_record, put_record
 from sqlstream.client.server.places import Places
-from sqlstream.client.server.recovery import keep_files, recover, submit_again
+from sqlstream.client.server.recovery import Recovery, keep_files, recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import LED, ServerConfig, cluster_size, server_config
 from sqlstream.client.server.standalone import OwnTaskManagers, StandaloneCluster, is_standalone
@@ -59,6 +59,7 @@ from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.host.artifacts import ArtifactStore
 from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.owned_files import CheckOwner
 from sqlstream.runtime.host.process_end import leave
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
 from sqlstream.runtime.logs import install_handler
@@ -357,21 +358,7 @@ class Server:
         stores = JobCheckpointStores(directory, check_owner)
         recovery = recover(self._store, committer, stores, now_ms)
         artifacts = ArtifactStore(lambda: self._directory.artifacts)
-        surroundings = ClusterSurroundings(
-            self._store,
-            KeptCommitter(self._store, committer),
-            (*self._store.ended(), *recovery.waiting),
-            self._places,
-            self._log_handler.pass_on,
-            self._break_off,
-            lambda message, job_id: self._audit.control(message, job_id),
-            directory,
-            self._store.mark_saved,
-            self._epoch(),
-            check_owner,
-            artifacts=artifacts,
-            on_temporary=self._store.mark_temporary,
-        )
+        surroundings = self._surroundings(recovery, committer, directory, check_owner, artifacts)
         settings = {
             **self._configuration.for_jobs,
             "sqlstream.log.level": config.log_level,
@@ -416,6 +403,30 @@ class Server:
         keep_files(self._store, artifacts)
         if shared_artifacts is not None:
             shared_artifacts.remove_left()
+
+    def _surroundings(
+        self,
+        recovery: Recovery,
+        committer: ConnectorCommitter,
+        directory: str,
+        check_owner: CheckOwner | None,
+        artifacts: ArtifactStore,
+    ) -> ClusterSurroundings:
+        return ClusterSurroundings(
+            self._store,
+            KeptCommitter(self._store, committer),
+            (*self._store.ended(), *recovery.waiting),
+            self._places,
+            self._log_handler.pass_on,
+            self._break_off,
+            lambda message, job_id: self._audit.control(message, job_id),
+            directory,
+            self._store.mark_saved,
+            self._epoch(),
+            check_owner,
+            artifacts=artifacts,
+            on_temporary=self._store.mark_temporary,
+        )
 
     def _job_store(self) -> FileJobStore:
         is_kept = self._configuration.get("jobstore.type") == "File"
