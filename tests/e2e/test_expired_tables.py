@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from spark_harness.processes import wait_until
 
 import sqlstream
 
+PAGE = Path(__file__).parents[2] / "docs" / "why.md"
 TABLES = """
 CREATE TABLE orders (id INT, who STRING, amount INT, twice AS amount * 2, place STRING METADATA FROM 'file.name')
   WITH ('connector' = 'filesystem', 'path' = '{path}/orders', 'format' = 'csv', 'source.monitor-interval' = '50 ms');
@@ -97,6 +99,23 @@ def test_expired_rows_are_those_that_the_ledger_counts(cursor: sqlstream.Cursor,
         (7, "u1", 7, 14, "a.csv"),
         (8, "u2", 8, 16, "a.csv"),
     ]
+
+
+def test_the_page_shows_what_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = PAGE.read_text(encoding="utf-8").split("## Expired rows")[1]
+    script, query = re.findall(r"(?ms)^```sql\n(.*?)^```", section)
+    shown = [line.strip("| ").split("|") for line in section.splitlines() if "Join[3]" in line]
+    monkeypatch.chdir(tmp_path)
+    Path("orders.csv").write_text("1,ann,10\n2,bob,20\n3,ann,30\n4,cid,-5\n")
+    Path("people.csv").write_text("ann,Bern\nbob,Rom\n")
+    with sqlstream.connect("embedded://") as connection:
+        cursor = connection.cursor()
+        for statement in re.split(r";\n+", script)[:-1]:
+            cursor.execute(statement)
+        (job,) = running(cursor)
+        wait_until(lambda: ledger(cursor, job) == {"Join[3] left": 4, "Join[3] right": 2})
+        rows = [[_as_shown(value) for value in row] for row in read(cursor, query)]
+    assert rows == [[cell.strip() for cell in line] for line in shown]
 
 
 def test_no_plan_in_a_file_reads_expired_rows(cursor: sqlstream.Cursor, tmp_path: Path) -> None:
@@ -195,6 +214,10 @@ def test_a_job_that_is_killed_and_rescaled_keeps_each_row_once(tmp_path: Path) -
                 server.start()
                 session = server.open_session()
             server.wait_for(job_id, "RUNNING")
+
+
+def _as_shown(value: object) -> str:
+    return "<NULL>" if value is None else "TRUE" if value is True else str(value)
 
 
 def _of_sides(expired: dict[str, int]) -> list[int]:
