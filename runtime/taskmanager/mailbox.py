@@ -77,7 +77,8 @@ class Mailbox:
 
     def _wait(self, timeout_s: float | None) -> None:
         self._is_waiting = True
-        self._changed.wait(timeout_s)
+        # A time to live may be centuries away.
+        self._changed.wait(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
         self._is_waiting = self._takes_input = False
 
     def take_readable(self) -> object | None:

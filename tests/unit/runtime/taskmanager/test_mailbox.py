@@ -68,3 +68,10 @@ def test_a_wait_ends_with_its_time() -> None:
     started_s = time.monotonic()
     Mailbox().wait(0.02)
     assert time.monotonic() - started_s > 0.01
+
+
+def test_a_wait_of_centuries_ends_with_mail() -> None:
+    mailbox = Mailbox()
+    threading.Timer(0.05, lambda: mailbox.post(lambda: None)).start()
+    mailbox.wait(2**63 / 1000)
+    assert mailbox.queue_size == 1
