@@ -383,7 +383,8 @@ class _Result:
             if batches:
                 changes = pa.concat_batches(batches)
                 batches.clear()
-                if self._has_kinds:
+                # Without rounds a row has one change at most.
+                if self._spec.has_rounds:
                     changes = net_changes(changes)
                 emit_pieces(self._widened(query, changes), output)
         self.bytes = 0
