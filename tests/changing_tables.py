@@ -84,5 +84,6 @@ def run(
 def load(connection: duckdb.DuckDBPyConnection, rows: dict[str, list[Row]]) -> None:
     for table, columns in TABLES.items():
         connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} INT' for c in columns)})")
-        for row in rows[table]:
-            connection.execute(f"INSERT INTO {table} VALUES {row if len(row) > 1 else f'({row[0]})'}")
+        if rows[table]:
+            values = ", ".join(f"({', '.join(map(str, row))})" for row in rows[table])
+            connection.execute(f"INSERT INTO {table} VALUES {values}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from plan_harness import compile_script
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
-from sqlstream.graph.stream_graph import StreamNode
+from sqlstream.graph.stream_graph import StreamGraph, StreamNode
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.operator import Operator
 from sqlstream.specs import SinkSpec, SourceSpec, Spec, ValuesSpec
@@ -29,6 +30,13 @@ SOURCES = {
     for mode in (RETRACT, INSERT_ONLY)
 }
 FORMATS = {"rows": FormatDescriptor("rows", (), "")}
+
+
+@functools.lru_cache(maxsize=64)
+def _planned(script: str, mode: ChangelogMode, settings: tuple[tuple[str, str], ...]) -> StreamGraph:
+    """Each job of the examples of a property has the same plan."""
+    (plan,) = compile_script(script, dict(settings), {"changes": SOURCES[mode]}, FORMATS)
+    return plan.stream_graph
 
 
 class JobInAThread:
@@ -50,8 +58,8 @@ class JobInAThread:
             f"CREATE TABLE {name} ({', '.join(f'{c} INT' for c in columns)}) WITH ('connector' = 'changes', 'format' = 'rows');"
             for name, columns in tables.items()
         )
-        (plan,) = compile_script(f"{created} {text}", settings, {"changes": SOURCES[mode]}, FORMATS)
-        self.nodes = {node.id: node for node in plan.stream_graph.nodes}
+        planned = _planned(f"{created} {text}", mode, tuple(settings.items()))
+        self.nodes = {node.id: node for node in planned.nodes}
         self.mode = mode
         self.settings = settings
         self.output = self.collects()

@@ -278,8 +278,8 @@ def _value(value: Any, t: pa.DataType) -> Any:
 
 @functools.cache
 def database() -> duckdb.DuckDBPyConnection:
-    """What is registered in a cursor of it is its own."""
-    return duckdb.connect()
+    """What is registered in a cursor of it is its own. A second thread would cost more than it does, over few rows."""
+    return duckdb.connect(config={"threads": 1})
 
 
 @contextlib.contextmanager

@@ -133,7 +133,7 @@ def duckdb_rows(case: Case, schema: Schema) -> pa.Table:
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
     """What is registered and made in a cursor is its own."""
-    database = duckdb.connect()
+    database = duckdb.connect(config={"threads": 1})
     database.execute("SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'")  # as in Flink
     return database
 
