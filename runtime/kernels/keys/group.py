@@ -40,7 +40,9 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
     if len(arrays) == 1:
         column = read_column(arrays[0])
         if isinstance(column, WordColumn) and column.width == 1:
-            return _group_one_word(arrays, column, hashes)
+            # Words tell NULL from all values but 0, and its own hashes from 0: those of all columns need not.
+            is_own = len(columns) == 1 or len(column.bitmap) == 0
+            return _group_one_word(arrays, column, hashes if is_own else None)
         if isinstance(column, BytesColumn) and len(column.bitmap) == 0:
             hashes = hash_columns(arrays) if hashes is None else hashes
             group_into = functools.partial(_group_bytes_into, column.offsets, column.address, hashes)

@@ -166,6 +166,11 @@ def test_keys_whose_hashes_are_equal_are_told_apart(data: st.DataObject) -> None
     assert len(set(slots.values())) == len(slots) == len(index)
 
 
+def test_null_is_told_from_zero_beside_a_column_that_is_the_same_in_all_rows() -> None:
+    columns = [pa.array([0, None], pa.int64()), pa.array([0, 0], pa.int64())]
+    assert group(columns, np.full(2, 5, dtype=np.uint64))[0].tolist() == [0, 1]
+
+
 def test_null_is_a_key_apart_from_zero_and_the_empty_string() -> None:
     numbers = KeyIndex([pa.int64()])
     assert numbers.get_or_insert([pa.array([0, None, None, 0])])[0].tolist() == [0, 1, 1, 0]
