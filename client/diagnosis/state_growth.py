@@ -56,9 +56,13 @@ def _block(operator: ChainedOperator, growth: OperatorGrowth, span_ms: int) -> I
     bound = operator.spec.state_bound()
     per = bound.per
     yield f"{operator.name}: {operator.state.title if operator.state else operator.description}"
-    entries = f" in {present.entries:,} {_many(per)}" if present.entries else ""
-    yield f"  keeps       {size_text(present.nbytes)}{entries}"
-    if present.entries:
+    keeps_expired = operator.state is not None and bool(operator.state.expired)
+    places = [f"in {present.entries:,} {_many(per)}"] if present.entries else []
+    if keeps_expired:
+        places.append("in rows that have expired")
+    yield f"  keeps       {size_text(present.nbytes)} {' and '.join(places)}".rstrip()
+    # Nothing says how many of the bytes are those of expired rows.
+    if present.entries and not keeps_expired:
         yield f"  size        {present.nbytes / present.entries:,.0f} bytes per {per}"
     if span_ms >= SPAN_MS_MIN:
         yield f"  grows       {_rates(present, before, span_ms, per)}"

@@ -121,6 +121,13 @@ def test_vertices_of_a_graph_are_named_so() -> None:
     assert "in 2 vertices" in state_growth_text(details(growth), plan.job_graph, 0)
 
 
+def test_a_job_that_keeps_expired_rows_has_no_size_of_a_key() -> None:
+    graph = planned(**{"table.exec.state.ttl": "1 h", "sqlstream.state.expired-rows.retention": "1 d"})
+    text = state_growth_text(details(lived(24, 1200)), graph, 0)
+    assert "keeps       5.5 MiB in 57,600 keys and in rows that have expired\n" in text
+    assert "bytes per key" not in text
+
+
 def test_a_long_life_has_few_samples_that_span_it() -> None:
     history = StateHistory()
     for now_ms in range(0, 100 * HOUR_MS, 1_000):
