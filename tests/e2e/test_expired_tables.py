@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_harness import sqlstream as command
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
@@ -214,6 +215,9 @@ def test_a_job_that_is_killed_and_rescaled_keeps_each_row_once(tmp_path: Path) -
                 server.start()
                 session = server.open_session()
             server.wait_for(job_id, "RUNNING")
+        listed = command("ledger", "--server", server.rest, job_id)
+        (left,) = (line.split("|") for line in listed.stdout.splitlines() if " left " in line)
+        assert [cell.strip() for cell in left[2:4]] == ["2000", "<NULL>"]
 
 
 def _as_shown(value: object) -> str:

@@ -53,14 +53,14 @@ def _when(found: dict[str, Any]) -> str:
     return f"the rows {'add' if found['balanced'] else 'do NOT add'} up {when}"
 
 
-def _rows(operator: dict[str, Any]) -> Iterator[tuple[str | int, ...]]:
+def _rows(operator: dict[str, Any]) -> Iterator[tuple[str | int | None, ...]]:
     yield _row(operator, operator["name"], operator["rows-out"], operator["in-flight"])
     for side in operator["sides"]:
-        yield _row(side, f"{operator['name']} {side['name']}", "", "")
+        yield _row(side, f"{operator['name']} {side['name']}", None, None)
 
 
 def _row(
-    found: dict[str, Any], name: str, rows_out: int | str, in_flight: int | str
-) -> tuple[str | int, ...]:
+    found: dict[str, Any], name: str, rows_out: int | None, in_flight: int | None
+) -> tuple[str | int | None, ...]:
     parts = (found["parts"].get(part, 0) for part in LEDGER_PARTS)
     return (name, found["rows-in"], rows_out, *parts, in_flight, found["text"] or found["balance"])
