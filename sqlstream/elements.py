@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sqlstream.bounds import Count, Int64
+from sqlstream.bounds import COUNT_MAX, Count, Int64
 
 WATERMARK_MIN = -(2**63)
 """The watermark before the first one: event time is unknown."""
@@ -62,7 +62,24 @@ class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):
     """The channel is finished; nothing follows."""
 
 
+class RoundEnd(msgspec.Struct, frozen=True, tag_field="element", tag="round"):
+    """Ends what a subtask of a recursive query sends a peer in one exchange: `next_round` is the first round for which it has or
+    has sent rows, -1 if there is none. `watermark_ms` and `is_idle` are those of its inputs. `stands_at` is the checkpoint whose
+    barrier it has, 0 if it has none; END_OF_ROUNDS when its inputs have ended. `decided_id` and those before it, but for
+    `pending_ids`, are checkpoints that it does not wait for."""
+
+    next_round: Int64
+    watermark_ms: Int64
+    is_idle: bool
+    stands_at: Count
+    decided_id: Count
+    pending_ids: tuple[Count, ...]
+
+
+END_OF_ROUNDS = COUNT_MAX
+"""Greater than the id of any checkpoint."""
+
 KeptElement = Watermark | WatermarkStatus | CheckpointBarrier | EndOfInput
 """What a checkpoint may store of what was under way."""
 
-Element = KeptElement | LatencyMarker
+Element = KeptElement | LatencyMarker | RoundEnd

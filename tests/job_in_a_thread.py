@@ -13,8 +13,8 @@ from plan_harness import compile_script
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.stream_graph import StreamGraph, StreamNode
-from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.operator import Operator
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.specs import SinkSpec, SourceSpec, Spec, ValuesSpec
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, Place, Reading
 from sqlstream.spi.format import FormatDescriptor
@@ -66,7 +66,7 @@ class JobInAThread:
         self.operators: dict[int, Operator[Any]] = {}
         for node in self.nodes.values():
             if not isinstance(node.spec, SourceSpec | SinkSpec | ValuesSpec):
-                self.operators[node.id] = make_operator(node.spec, self.context(node))
+                self.operators[node.id] = self.made(node)
         for node in self.nodes.values():
             if isinstance(node.spec, ValuesSpec):
                 self._emit(node, batch(node.output_schema, list(node.spec.rows), INSERT_ONLY))
@@ -145,5 +145,9 @@ class JobInAThread:
         """Go on with fresh operators and what the others have saved."""
         for id, operator in self.operators.items():
             node = self.nodes[id]
-            snapshot = operator.context.state.snapshot()
-            self.operators[id] = restored(node.spec, self.context(node), [snapshot], 0, 1)
+            subtasks = getattr(operator, "operators", [operator])
+            self.operators[id] = self.made(node, [each.context.state.snapshot() for each in subtasks])
+
+    def made(self, node: StreamNode, snapshots: Sequence[OperatorSnapshot] = ()) -> Operator[Any]:
+        """The operator, with what those before it have saved."""
+        return restored(node.spec, self.context(node), snapshots, 0, 1)

@@ -159,7 +159,7 @@ class KilledDeployment(Deployment):
         )
         made = self._by_execution[task.execution_id] = SimulatedTask(
             task, exchange, self.tape, self._now, self._after, self._report,
-            report_checkpoint=self._on_report, state_files=checkpoint_files,
+            report_checkpoint=self._on_report, state_files=checkpoint_files, step_peers=self._step_peers,
             write=lambda call: self._after(self.tape.fate.choice([0, 20, 200]), call),
         )  # fmt: skip
         return made

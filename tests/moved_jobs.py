@@ -302,7 +302,12 @@ class TaskSnapshots:
         self._segments: dict[tuple[int, str], list[tuple[int, pa.Table]]] = {}
 
     def step(self) -> None:
-        if self._task.has_ended or not self._task.is_waiting or self._fate.random() < 0.9:
+        if (
+            self._task.has_ended
+            or self._task.is_suspended
+            or not self._task.is_waiting
+            or self._fate.random() < 0.9
+        ):
             return
         if not self._pending:
             self._begin()
@@ -374,7 +379,22 @@ class Deployment:
             for o in task.vertex.operators
             if o.id in states
         }
-        return SimulatedTask(task, exchange, self.tape, self._now, self._after, self._report, shares)
+        return SimulatedTask(
+            task,
+            exchange,
+            self.tape,
+            self._now,
+            self._after,
+            self._report,
+            shares,
+            step_peers=self._step_peers,
+        )
+
+    def _step_peers(self, task: SimulatedTask) -> None:
+        for peer in self.tasks[task.descriptor.vertex.id]:
+            if peer is not task:
+                peer.step()
+        self._advance(1)
 
     def _now(self) -> int:
         return self.now_ms

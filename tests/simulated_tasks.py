@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from committable_harness import file_of
+from greenlet import greenlet
 
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.elements import CheckpointBarrier, EndOfInput
@@ -542,8 +544,11 @@ class SimulatedTask:
     report_checkpoint: Callable[[CheckpointReport], None] | None = None
     state_files: Callable[[str, Mapping[str, str]], Files] | None = None
     write: Callable[[Callable[[], None]], None] | None = None
+    step_peers: Callable[[SimulatedTask], None] | None = None
 
     def __post_init__(self) -> None:
+        # A step that waits for other subtasks of the vertex, which it goes on from.
+        self._suspended: greenlet | None = None
         self.is_stuck = False
         self.has_ended = False
         self.is_waiting = False
@@ -564,6 +569,7 @@ class SimulatedTask:
             times=TaskTimes(),
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
+            wait_for_peers=self._wait_for_peers,
             report=self._report,
             write=self.write or (lambda call: self.after(0, call)),
             memory=ManagedMemory().open(
@@ -611,6 +617,26 @@ class SimulatedTask:
         """Do the next thing, as the thread of a task does it."""
         if self.is_stuck or self.has_ended:
             return
+        step = self._suspended or greenlet(self._step)
+        step.switch()
+        self._suspended = None if step.dead else step
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._suspended is not None
+
+    def _wait_for_peers(self, event: threading.Event) -> None:
+        """Within a step: until its next turn. Of a call from outside: while the others take turns."""
+        while not event.is_set():
+            parent = greenlet.getcurrent().parent
+            if parent is not None:
+                self.is_waiting = True
+                parent.switch()
+            else:
+                assert self.step_peers is not None
+                self.step_peers(self)
+
+    def _step(self) -> None:
         if self._awaits_cancellation:
             if self._cancellation.is_requested:
                 self._end(ExecutionState.CANCELED)

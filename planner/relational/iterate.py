@@ -1,14 +1,17 @@
-"""A recursive query: one operator, in one subtask, with the operators of its step inside it."""
+"""A recursive query: one operator with the operators of its step inside it, whose rows meet among its subtasks by their keys."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import replace
+
 from sqlstream.errors import Span, UserError
+from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.planner.physical.description import describe
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, walk_plan
-from sqlstream.planner.physical.planning import SINGLETON, Planning
+from sqlstream.planner.physical.planning import SINGLETON, Planning, hash_or_singleton, hashable
 from sqlstream.planner.relational import node as base
 from sqlstream.planner.relational.planner import Inputs, plan_parts, shared_nodes
 from sqlstream.planner.relational.recursive_query import Iterate, IterateInput, RecursiveScan
@@ -42,16 +45,19 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
         step = _planned(planning, inputs, node, has_rounds, is_insert_only)
         if step.root.traits.is_insert_only or not is_insert_only:
             break
+    sources = (first, *step.tables)
+    alone = _why_alone(node.schema, step, sources)
     spec = IterateSpec(
         name=node.name,
-        operators=step.operators,
+        operators=step.operators if alone else _meeting(step),
         results=step.results,
         is_distinct=node.is_distinct,
         has_rounds=has_rounds,
         is_linear=is_linear,
         is_insert_only=is_insert_only,
+        placements=() if alone else _placements(node.schema, step),
     )
-    sources = (first, *step.tables)
+    exchanges = [hash_or_singleton(keys) for keys in spec.placements] or [SINGLETON] * len(sources)
     traits = Traits(
         is_insert_only=is_insert_only,
         is_bounded=all(source.traits.is_bounded for source in sources),
@@ -60,7 +66,7 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
     return planning.node(
         "Iterate",
         spec,
-        tuple(PhysicalInput(source, SINGLETON) for source in sources),
+        tuple(map(PhysicalInput, sources, exchanges)),
         node.schema,
         traits,
         describe(
@@ -68,10 +74,11 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
             query=f"[{node.name}]",
             union="[DISTINCT]" if node.is_distinct else "[ALL]",
             rounds="[kept]" if has_rounds else "",
+            oneSubtask=f"[{alone}]" if alone else "",
             step=f"[{', '.join(o.description for o in walk_plan((step.root,)))}]",
         ),
         node.span,
-        parallelism=1,
+        parallelism=1 if alone else 0,
     )
 
 
@@ -80,6 +87,47 @@ def _manners(node: Iterate, is_linear: bool, is_insert_only: bool) -> Iterator[t
     if is_insert_only and (is_linear or not node.is_distinct):
         yield not is_linear, True
     yield not is_linear or node.is_distinct, False
+
+
+# Where rows meet: those of the recursive query by all of their columns, those that an operator of the step reads by its keys.
+
+
+def _why_alone(schema: Schema, step: _Step, sources: tuple[PhysicalNode, ...]) -> str:
+    """Why the query has one subtask, whatever the parallelism is; empty where it has as many as others."""
+    columns = range(len(schema))
+    nested = [schema.names[c] for c in columns if c not in hashable(schema, tuple(columns))]
+    if nested:
+        return f"rows cannot be distributed by {nested[0]}"
+    for node in walk_plan((step.root,)):
+        if any(i.exchange.kind not in (ExchangeKind.HASH, ExchangeKind.FORWARD) for i in node.inputs):
+            return f"{node.name} has no keys"
+    for source in sources[1:]:
+        if not hashable(source.schema, tuple(range(len(source.schema)))):
+            return f"{source.name} has no columns to distribute its rows by"
+    return ""
+
+
+def _meeting(step: _Step) -> tuple[InnerOperator, ...]:
+    """The operators with the keys by which they need their rows."""
+    nodes = [n for n in walk_plan((step.root,)) if isinstance(n.spec, InnerSpec)]
+    return tuple(
+        replace(inner, exchanges=tuple(i.exchange.keys for i in node.inputs))
+        for inner, node in zip(step.operators, nodes, strict=True)
+    )
+
+
+def _placements(schema: Schema, step: _Step) -> tuple[tuple[int, ...], ...]:
+    """A table's rows come to where the first operator that reads them by keys needs them."""
+    placements = [tuple(range(len(schema)))]
+    for number, table in enumerate(step.tables, 1):
+        read = (
+            keys
+            for inner in _meeting(step)
+            for sources, keys in zip(inner.inputs, inner.exchanges, strict=True)
+            if number in sources and keys
+        )
+        placements.append(next(read, hashable(table.schema, tuple(range(len(table.schema))))))
+    return tuple(placements)
 
 
 @dataclasses.dataclass(frozen=True)

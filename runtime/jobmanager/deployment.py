@@ -14,7 +14,7 @@ from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from sqlstream.specs import BackfillSpec, ValuesSpec
+from sqlstream.specs import BackfillSpec, IterateSpec, ValuesSpec
 from sqlstream.spi.connector import AssignedSplits
 
 
@@ -92,9 +92,39 @@ def describe_tasks(
             restore=deployment.restore_of(s, job.job_id),
             python=job.python,
             artifacts=job.artifacts,
+            peers=_peers(graph, s),
+            peers_id=_peers_id(s),
         )
         for s in subtasks
     }
+
+
+def _peers_id(subtask: ExecutionVertex) -> str:
+    return f"{subtask.execution.execution_id}-peers"
+
+
+def _peers(graph: ExecutionGraph, subtask: ExecutionVertex) -> tuple[rpc.InputChannelDescriptor, ...]:
+    """The channels from the other subtasks of a recursive query. They are no edge: elements that pass through the graph do not
+    pass through them. All subtasks have the same inputs, and so are of one region."""
+    if not isinstance(subtask.vertex.operators[0].spec, IterateSpec):
+        return ()
+    return tuple(
+        _channel(peer, _peers_id(peer), subtask.subtask)
+        for peer in graph.vertices[subtask.vertex.id]
+        if peer.subtask != subtask.subtask
+    )
+
+
+def _channel(producer: ExecutionVertex, partition_id: str, subpartition: int) -> rpc.InputChannelDescriptor:
+    e = producer.execution
+    return rpc.InputChannelDescriptor(
+        partition_id=partition_id,
+        subpartition=subpartition,
+        subtask=producer.subtask,
+        execution_id=e.execution_id,
+        task_manager_id=e.task_manager_id,
+        address=e.address,
+    )
 
 
 def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> rpc.InputGateDescriptor:
@@ -103,17 +133,7 @@ def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> rpc.Input
     for producer in producers:
         fed = consumers_of(edge.exchange.kind, producer.subtask, len(producers), len(consumers))
         if subtask in fed:
-            e = producer.execution
-            channels.append(
-                rpc.InputChannelDescriptor(
-                    partition_id=partition_id(producer, edge),
-                    subpartition=fed.index(subtask),
-                    subtask=producer.subtask,
-                    execution_id=e.execution_id,
-                    task_manager_id=e.task_manager_id,
-                    address=e.address,
-                )
-            )
+            channels.append(_channel(producer, partition_id(producer, edge), fed.index(subtask)))
     return rpc.InputGateDescriptor(edge, tuple(channels))
 
 

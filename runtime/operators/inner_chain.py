@@ -13,6 +13,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.operators.peers import Peers
 from sqlstream.runtime.state.operator_state import NeverExpires, PendingTables, StateTable
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.schema import Schema
@@ -75,11 +76,15 @@ class Edge:
 
     def __init__(self, is_result: bool) -> None:
         self._readers: list[tuple[Operator[Any], int, Edge]] = []
+        self._crossings: list[Crossing] = []
         self._is_result = is_result
         self._results: list[pa.RecordBatch] = []
 
     def add_reader(self, operator: Operator[Any], ordinal: int, edge: Edge) -> None:
         self._readers.append((operator, ordinal, edge))
+
+    def add_crossing(self, crossing: Crossing) -> None:
+        self._crossings.append(crossing)
 
     def take(self) -> list[pa.RecordBatch]:
         results, self._results = self._results, []
@@ -90,6 +95,8 @@ class Edge:
             return
         for operator, ordinal, edge in self._readers:
             operator.on_batch(batch, ordinal, edge)
+        for crossing in self._crossings:
+            crossing.hold(batch)
         if self._is_result:
             self._results.append(batch)
 
@@ -99,7 +106,7 @@ class Edge:
     def emit_deferred(self, rows: DeferredRows) -> None:
         if not rows.num_rows:
             return
-        if not self._is_result and len(self._readers) == 1:
+        if not self._is_result and not self._crossings and len(self._readers) == 1:
             operator, _, edge = self._readers[0]
             if len(operator.context.input_schemas) == 1:
                 operator.on_deferred(rows, edge)
@@ -118,8 +125,37 @@ class Edge:
             operator.on_end_of_input(ordinal, edge)
 
 
+class Crossing:
+    """Where rows go to the subtask that has their `keys`, before an operator reads them. State: the rows, until `cross`."""
+
+    def __init__(self, keys: tuple[int, ...], operator: Operator[Any], ordinal: int, edge: Edge) -> None:
+        self._keys = keys
+        self._reader = operator, ordinal, edge
+        self._held: list[pa.RecordBatch] = []
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self._held)
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.nbytes for batch in self._held)
+
+    def hold(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+
+    def cross(self, peers: Peers) -> None:
+        """Exchange rows with all peers, each of which calls this too."""
+        held, self._held = self._held, []
+        came = peers.exchange(self._keys, held)
+        if came is not None:
+            operator, ordinal, edge = self._reader
+            operator.on_batch(came, ordinal, edge)
+
+
 class InnerChain:
-    """The step of a recursive query. State: that of its operators, declared as tables of `context`."""
+    """The step of a recursive query. State: that of its operators, declared as tables of `context`, and with peers the rows that
+    wait for the next exchange."""
 
     def __init__(
         self,
@@ -127,19 +163,30 @@ class InnerChain:
         results: Iterable[int],
         context: OperatorContext,
         inputs: list[tuple[Schema, ChangelogMode]],
+        placements: tuple[tuple[int, ...], ...] = (),
     ) -> None:
-        """`inputs` have the first numbers: the columns and the modes of what is fed. `results`: the numbers of what is taken."""
+        """`inputs` have the first numbers: the columns and the modes of what is fed. `results`: the numbers of what is taken.
+        `placements`: by number the keys by which the rows of inputs are distributed among subtasks."""
         outputs = [*inputs, *((o.schema, _mode(o)) for o in operators)]
         taken = frozenset(results)
         self._edges = [Edge(number in taken) for number in range(len(outputs))]
         self._operators: list[tuple[Operator[Any], Edge]] = []
+        self._crossings: list[Crossing] = []
         for place, inner in enumerate(operators):
             number = len(inputs) + place
             operator = self._open(inner, place, outputs, context)
             self._operators.append((operator, self._edges[number]))
             for ordinal, sources in enumerate(inner.inputs):
-                for source in sources:
-                    self._edges[source].add_reader(operator, ordinal, self._edges[number])
+                keys = inner.exchanges[ordinal] if context.peers is not None else ()
+                crossing = Crossing(keys, operator, ordinal, self._edges[number])
+                is_crossed = [bool(keys) and keys not in placements[s : s + 1] for s in sources]
+                if any(is_crossed):
+                    self._crossings.append(crossing)
+                for source, crosses in zip(sources, is_crossed, strict=True):
+                    if crosses:
+                        self._edges[source].add_crossing(crossing)
+                    else:
+                        self._edges[source].add_reader(operator, ordinal, self._edges[number])
 
     @staticmethod
     def _open(
@@ -152,6 +199,7 @@ class InnerChain:
         read = [outputs[sources[0]] for sources in inner.inputs]
         own = dataclasses.replace(
             context,
+            peers=None,
             input_schemas=tuple(schema for schema, _ in read),
             input_modes=tuple(mode for _, mode in read),
             output_schema=inner.schema,
@@ -171,10 +219,28 @@ class InnerChain:
         """An input of the step has ended."""
         self._edges[number].end()
 
-    def take(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What the step has made since it was asked last, by number. Nothing is held back then."""
+    @property
+    def rows(self) -> int:
+        """How many wait for the next exchange."""
+        return sum(crossing.rows for crossing in self._crossings)
+
+    @property
+    def bytes(self) -> int:
+        return sum(crossing.bytes for crossing in self._crossings)
+
+    def cross(self, peers: Peers) -> None:
+        """Exchange with all peers, in the order of the operators, what these have to read and others of them have."""
+        for crossing in self._crossings:
+            self._flush()
+            crossing.cross(peers)
+
+    def _flush(self) -> None:
         for operator, edge in self._operators:
             operator.flush(edge)
+
+    def take(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What the step has made since it was asked last, by number. Nothing is held back then but what waits for an exchange."""
+        self._flush()
         for number, edge in enumerate(self._edges):
             for batch in edge.take():
                 yield number, batch

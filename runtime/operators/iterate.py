@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from sqlstream.arrow import (
     without_row_kinds,
 )
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array, view_values
@@ -26,6 +27,7 @@ from sqlstream.runtime.operators.equal_values import batch_groups
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.peers import Peers
 from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, distinct, grown
@@ -47,6 +49,10 @@ class Iterate(HoldingOperator[IterateSpec]):
     """Runs rounds for the rows that have come since it did last: at `flush`, and when they are many or old enough. So a barrier,
     a watermark and the end of the input find no row on its way.
 
+    With peers a round is one of all subtasks: each makes rows of those that it has, and then they exchange them, so that each
+    row is decided about in one subtask. No subtask begins a round before all have ended the one before, and all run the same.
+    So what happens to a row is what happened to it in one subtask. See `Peers` for when they run.
+
     State: that of the step's operators, and what decides which rows a round has (see the classes below).
     """
 
@@ -58,11 +64,18 @@ class Iterate(HoldingOperator[IterateSpec]):
             columns = Schema((*columns.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
         tables = zip(context.input_schemas[1:], context.input_modes[1:], strict=True)
         inputs = [(columns, self._mode), *tables]
-        self._chain = InnerChain(spec.operators, spec.results, context, inputs)
+        # Rows of which each counts need not meet, unless some go: they stay where they are made, until the step reads them.
+        self._meets = spec.is_distinct or not spec.is_insert_only
+        placements = spec.placements if self._meets else ((), *spec.placements[1:])
+        self._chain = InnerChain(spec.operators, spec.results, context, inputs, placements)
         self._round_schema = to_arrow_schema(columns, self._mode)
         self._pending = context.state.add(PendingRounds([to_arrow_schema(context.output_schema, self._mode)]))
         self._rows = _rows_of_rounds(spec, context)
         self._since_ms = 0
+        self._peers = context.peers
+        # Rows that have come since the last superstep.
+        self._fed = 0
+        self._was_idle = False
         self._rounds_max = int(options.get(context.config, "sqlstream.recursion.max-rounds"))
         self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
         self._rows_min = int(options.get(context.config, "execution.batch-rows"))
@@ -70,18 +83,39 @@ class Iterate(HoldingOperator[IterateSpec]):
     # -- input -------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if not self._pending.rows:
+        if not self._waiting_rows:
             self._since_ms = self.context.now_ms()
         if input_index == 0:
             self._pending.append(0, batch)
         else:
             self._chain.feed(input_index, batch)
-            self._take(0)
-        if self._pending.rows >= self._rows_min:
+            if self._peers is None:
+                self._take(0)
+        self._fed += batch.num_rows
+        if self._waiting_rows >= self._rows_min:
             self.flush(output)
 
+    @property
+    def _waiting_rows(self) -> int:
+        """How many may make others. What tables make waits for the next superstep where it is made."""
+        return self._pending.rows if self._peers is None else self._fed
+
     def next_processing_time_ms(self) -> int | None:
-        return self._since_ms + WAIT_MS if self._pending.rows else None
+        return self._since_ms + WAIT_MS if self._waiting_rows else None
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if self._peers is None:
+            return super().on_watermark(watermark_ms, output)
+        self._peers.watermark_ms = watermark_ms
+        self._superstep(output)
+        return None
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        if self._peers is None:
+            return super().on_idle(is_idle, output)
+        self._peers.is_idle = is_idle
+        self._superstep(output)
+        return None
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         if input_index:
@@ -93,13 +127,74 @@ class Iterate(HoldingOperator[IterateSpec]):
 
     def close(self) -> None:
         self._chain.close()
+        if self._peers is not None:
+            self._peers.leave()
+
+    # -- among peers -------------------------------------------------------------------------------
+
+    def prepare_snapshot(self, output: Output) -> None:
+        """Serve the others until all have come to the barrier."""
+        if self._peers is not None:
+            self._stand(self._peers, output)
+
+    def on_finish(self, output: Output) -> None:
+        if self._peers is None:
+            super().on_finish(output)
+        else:
+            self._peers.end()
+            self._stand(self._peers, output)
+            self._peers.leave()
+
+    def _stand(self, peers: Peers, output: Output) -> None:
+        while peers.stands_alone:
+            peers.wait()
+            self._superstep(output)
+
+    def _superstep(self, output: Output) -> None:
+        peers = self._peers
+        assert peers is not None
+        self._fed = 0
+        round_ = self._meet(peers, 0)
+        while round_ is not None:
+            self._check_round(round_)
+            if self._next_round() == round_:
+                self._admit(round_, output)
+            round_ = self._meet(peers, round_)
+        self._rows.emit(output)
+        peers.settle()
+        if peers.are_idle and not self._was_idle:
+            output.emit_idle(True)
+        if WATERMARK_MIN < peers.combined_watermark_ms < WATERMARK_MAX:
+            output.emit_watermark(peers.combined_watermark_ms)
+        if self._was_idle and not peers.are_idle:
+            output.emit_idle(False)
+        self._was_idle = peers.are_idle
+
+    def _meet(self, peers: Peers, round_: int) -> int | None:
+        """Exchange with all peers what the step has made of rows of this round; the next round of all."""
+        self._chain.cross(peers)
+        made = [batch for _, batch in self._chain.take()]
+        if self._meets:
+            rounds = [self._rounds_of(batch).min() for batch in made] if self.spec.has_rounds else []
+            next_round = int(min(rounds, default=round_)) + 1 if made else None
+            came = peers.exchange(self.spec.placements[0], made, self._next_round(next_round))
+            made = [came] if came is not None else []
+            self._put(round_, made)
+        else:
+            self._put(round_, made)
+            peers.exchange((), (), self._next_round())
+        self._check_bytes()
+        return peers.next_round
 
     # -- rounds ------------------------------------------------------------------------------------
 
     def flush(self, output: Output) -> None:
+        if self._peers is not None:
+            if self._fed or self._peers.is_called:
+                self._superstep(output)
+            return
         while (round_ := self._next_round()) is not None:
-            if round_ > self._rounds_max + self._rows.lazy_rounds:
-                raise self._endless()
+            self._check_round(round_)
             self._run(round_, output)
             self._check_bytes()
         self._rows.emit(output)
@@ -113,13 +208,16 @@ class Iterate(HoldingOperator[IterateSpec]):
         self._rows.emit(output)
 
     def _run(self, round_: int, output: Output) -> None:
+        self._admit(round_, output)
+        self._take(round_)
+
+    def _admit(self, round_: int, output: Output) -> None:
         changes = self._rows.admit(round_, self._pending.take(round_), output)
         if changes is not None and changes.num_rows:
             self._chain.feed(0, self._of_round(changes, round_))
-            self._take(round_)
 
-    def _next_round(self) -> int | None:
-        rounds = (self._pending.next_round, self._rows.next_round)
+    def _next_round(self, other: int | None = None) -> int | None:
+        rounds = (self._pending.next_round, self._rows.next_round, other)
         return min((each for each in rounds if each is not None), default=None)
 
     def _of_round(self, changes: pa.RecordBatch, round_: int) -> pa.RecordBatch:
@@ -132,25 +230,34 @@ class Iterate(HoldingOperator[IterateSpec]):
         return pa.RecordBatch.from_arrays([*columns, rounds, *kinds], schema=self._round_schema)
 
     def _take(self, round_: int) -> None:
+        self._put(round_, (batch for _, batch in self._chain.take()))
+
+    def _put(self, round_: int, made: Iterable[pa.RecordBatch]) -> None:
         """What the step has made goes to the rounds behind those of the rows that it is made of."""
-        for _, batch in self._chain.take():
+        for batch in made:
             if not self.spec.has_rounds:
                 self._pending.append(round_ + 1, batch)
                 continue
-            width = len(self.context.output_schema)
-            rounds = view_values(batch.column(width), np.int64)
-            rows = batch.remove_column(width)
+            rounds = self._rounds_of(batch)
+            rows = batch.remove_column(len(self.context.output_schema))
             for each in distinct(rounds).tolist():
                 is_of_round = rounds == each
                 self._pending.append(
                     each + 1, rows if is_of_round.all() else rows.filter(pa.array(is_of_round))
                 )
 
+    def _rounds_of(self, made: pa.RecordBatch) -> Array:
+        return view_values(made.column(len(self.context.output_schema)), np.int64)
+
+    def _check_round(self, round_: int) -> None:
+        if round_ > self._rounds_max + self._rows.lazy_rounds:
+            raise self._endless()
+
     def _endless(self) -> UserError:
         return endless(self.spec.name, self._rounds_max)
 
     def _check_bytes(self) -> None:
-        if self._pending.bytes + self._rows.bytes > self._bytes_max:
+        if self._pending.bytes + self._rows.bytes + self._chain.bytes > self._bytes_max:
             raise too_large(self.spec.name, self._bytes_max)
 
 

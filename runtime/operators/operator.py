@@ -20,6 +20,7 @@ from sqlstream.specs.spec import OperatorSpec
 if TYPE_CHECKING:
     from sqlstream.graph.state_identity import ExpiredState
     from sqlstream.runtime.operators.deferred_rows import DeferredRows
+    from sqlstream.runtime.operators.peers import Peers
     from sqlstream.spi.files import Files
 
 SpecT = TypeVar("SpecT", bound=OperatorSpec)
@@ -55,8 +56,8 @@ class OperatorContext:
     `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
     that is called once, from another thread, when the task is cancelled; it must not wait. `feeds_global_phase`: what a LOCAL
     phase emits goes to the GLOBAL one in the same task. `files` are those that a task may open. `expired` are the tables of state
-    whose expired rows are kept. `state` is where the operator declares its tables: a context belongs to one operator, and each
-    copy of it has an empty `state`."""
+    whose expired rows are kept. `peers` are the subtasks of a recursive query that has several. `state` is where the operator
+    declares its tables: a context belongs to one operator, and each copy of it has an empty `state`."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -74,6 +75,7 @@ class OperatorContext:
     files: Files | None = None
     job_id: str = ""
     expired: tuple[ExpiredState, ...] = ()
+    peers: Peers | None = None
     state: OperatorState = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

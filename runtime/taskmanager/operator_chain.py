@@ -416,6 +416,11 @@ class OperatorChain:
         else:
             self.head.drain()
 
+    def flush_head(self) -> None:
+        """Of a task that may have ended meanwhile."""
+        if self.nodes:
+            self.head.flush()
+
     def flush(self) -> None:
         """Flush the rows that operators hold back only to merge them into larger batches, from the head on."""
         for node in self.nodes:

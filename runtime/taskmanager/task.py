@@ -132,6 +132,9 @@ IDLE_MIN_S = 0.004
 WRITE_POLL_S = 0.01
 """How often a task that has finished looks whether its state is written."""
 
+LOST_POLL_S = 0.5
+"""How often a task that waits for its peers looks whether a producer is lost."""
+
 PARTITION_LOST_GRACE_S = 2.0
 """How long a consumer that lost its producer waits to be cancelled. The JobManager cancels it once it has the real
 cause."""
@@ -153,7 +156,7 @@ class Task:
     ) -> None:
         """`memory` is closed at the task's end; None: without a limit."""
         self.descriptor = descriptor
-        context = context.of_task(memory, self._pause_ms, self._on_partition_lost)
+        context = context.of_task(memory, self._pause_ms, self._on_partition_lost, self._wait_for_peers)
         self._context = dataclasses.replace(context, copies=_copies_of(descriptor, context))
         self._mailbox, self._cancellation, self._times = context.mailbox, context.cancellation, context.times
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
@@ -161,6 +164,7 @@ class Task:
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox, context.now_ms)
         self._state_measured_s = 0.0
         self._turn: threading.Lock | None = None
+        self._lost: JobError | None = None
         self._thread = threading.Thread(target=self._run, name=descriptor.task_name, daemon=True)
 
     def start(self) -> None:
@@ -352,14 +356,32 @@ class Task:
             self._cancellation.wait(pause_ms / 1000)
         self._cancellation.check()
 
+    def _wait_for_peers(self, event: threading.Event) -> None:
+        """Wait until another task of the same vertex sets the event, or a producer is lost."""
+        if event.is_set():
+            return
+        self._opened.loop.wake_consumers()
+        self._end_turn()
+        with self._times.idle():
+            while not event.wait(LOST_POLL_S):
+                if self._lost is not None:
+                    raise self._lost
+
     def _on_partition_lost(self, cause: str) -> None:
         """Called by any thread. The JobManager gets the real cause of a lost producer: report our own only when no
         cancellation comes."""
 
-        def fail() -> None:
-            raise JobError("SS6053", f"lost the connection to a producer of the task: {cause}")
+        error = JobError("SS6053", f"lost the connection to a producer of the task: {cause}")
 
-        timer = threading.Timer(PARTITION_LOST_GRACE_S, self._mailbox.post, (fail,))
+        def fail() -> None:
+            raise error
+
+        def lose() -> None:
+            # A task that waits for its peers takes no mail.
+            self._lost = error
+            self._mailbox.post(fail)
+
+        timer = threading.Timer(PARTITION_LOST_GRACE_S, lose)
         timer.daemon = True
         timer.start()
 

@@ -119,7 +119,7 @@ class TaskContext:
 
     Of the task: its mail, its cancellation, its times and the figures of its state. `pause_ms` waits, and raises when the task is
     to end. `on_lost` is called by any thread when the connection to a producer is lost, with the cause. `copies` are the local
-    copies of its subtask, and `memory` is what its state takes.
+    copies of its subtask, and `memory` is what its state takes. `wait_for_peers` waits for an event that only other tasks set.
     """
 
     now_ms: Callable[[], int]
@@ -142,9 +142,14 @@ class TaskContext:
     on_lost: Callable[[str], None] = lambda cause: None
     copies: SubtaskCopies | None = None
     memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
+    wait_for_peers: Callable[[threading.Event], None] = lambda event: None
 
     def of_task(
-        self, memory: TaskMemory | None, pause_ms: Callable[[int], None], on_lost: Callable[[str], None]
+        self,
+        memory: TaskMemory | None,
+        pause_ms: Callable[[int], None],
+        on_lost: Callable[[str], None],
+        wait_for_peers: Callable[[threading.Event], None],
     ) -> TaskContext:
         """This context for one task, with mail, times and figures of its own; `memory` None: without a limit."""
         return dataclasses.replace(
@@ -156,4 +161,5 @@ class TaskContext:
             pause_ms=pause_ms,
             on_lost=on_lost,
             memory=memory or unmanaged_memory(),
+            wait_for_peers=wait_for_peers,
         )

@@ -45,6 +45,7 @@ from sqlstream.runtime.taskmanager.inputs.source_input import (
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.latency import Latencies, LatencySettings, MarkerTimer
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
+from sqlstream.runtime.taskmanager.peer_channels import PeerChannels
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.runtime.taskmanager.task_context import TaskContext
 from sqlstream.runtime.taskmanager.task_loop import OpenedTask
@@ -391,6 +392,7 @@ class TaskOpening:
             files=self._context.files,
             job_id=task.job_id,
             expired=chained.state.expired if chained.state is not None else (),
+            peers=self._open_peers() if task.peers else None,
             feeds_global_phase=isinstance(chained.spec, RankSpec)
             and any(o.input == chained.id and isinstance(o.spec, RankSpec) for o in task.vertex.operators),
         )
@@ -408,6 +410,29 @@ class TaskOpening:
                 asking.connect(self._context.files, lambda: self._context.mailbox.post(lambda: None))
                 return asking
         return make_operator(chained.spec, context)
+
+    def _open_peers(self) -> PeerChannels | None:
+        """The channels of the head to those of the other subtasks."""
+        if self._chain.nodes:
+            return None
+        task, exchange, size = self._descriptor, self._context.exchange, self._capacity_bytes()
+        mailbox, chain, on_lost = self._context.mailbox, self._chain, self._context.on_lost
+        channels = {
+            peer.subtask: (
+                exchange.open_output(task.job_id, task.peers_id, peer.subtask, size),
+                exchange.open_input(task.job_id, peer, size, on_lost),
+            )
+            for peer in task.peers
+        }
+        peers = PeerChannels(
+            task.subtask,
+            channels,
+            task.vertex.max_parallelism,
+            lambda: mailbox.post(chain.flush_head),
+            self._context.wait_for_peers,
+        )
+        self._context.cancellation.add_output(peers.close)
+        return peers
 
     def _open_sink(self, chained: ChainedOperator, spec: SinkSpec, context: OperatorContext) -> Operator[Any]:
         from sqlstream.runtime.connectors import connector

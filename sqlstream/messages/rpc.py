@@ -141,7 +141,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
     a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it has
     no place for any; `restore` is what the attempt goes on from. `python` are modules of users' functions,
-    and `artifacts` the files that these open.
+    and `artifacts` the files that these open. `peers` are the other subtasks of a recursive query, and `peers_id` the partition
+    of this one that they read.
     """
 
     job_id: str
@@ -160,6 +161,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     restore: TaskRestore | None = None
     python: PythonFiles | None = None
     artifacts: tuple[Artifact, ...] = ()
+    peers: tuple[InputChannelDescriptor, ...] = ()
+    peers_id: str = ""
 
     @property
     def task_name(self) -> str:

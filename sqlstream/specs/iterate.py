@@ -49,13 +49,15 @@ ROUND_COLUMN = "$round"
 
 class InnerOperator(msgspec.Struct, frozen=True):
     """An operator of a step. `inputs` are, by ordinal, the numbers of what it reads; several of one ordinal are a union. `schema`
-    and `is_insert_only` are of its output."""
+    and `is_insert_only` are of its output. `exchanges` are, by ordinal, the columns by whose values its rows meet in one
+    subtask; without any they stay where they are."""
 
     name: str
     spec: InnerSpec
     inputs: tuple[tuple[Count, ...], ...]
     schema: Schema
     is_insert_only: bool
+    exchanges: tuple[tuple[Count, ...], ...] = ()
 
 
 def inner_table_prefix(inner: InnerOperator, place: int) -> str:
@@ -78,6 +80,8 @@ class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
     With `has_rounds` rows within the step have their round as last column, which every operator of the step keeps apart.
     `is_linear`: the step treats each row of the last round alone, so that the rounds of rows do not matter for the result.
     `is_insert_only`: no row of a round is ever retracted.
+    `placements` are, by number, the columns by whose values the rows of the recursive query (0) and of the other inputs are
+    distributed among subtasks; without any there is one subtask.
     """
 
     name: str
@@ -87,6 +91,7 @@ class IterateSpec(OperatorSpec, frozen=True, tag="iterate"):
     has_rounds: bool
     is_linear: bool
     is_insert_only: bool
+    placements: tuple[tuple[Count, ...], ...] = ()
 
     def kept_state(self) -> str:
         kept = []

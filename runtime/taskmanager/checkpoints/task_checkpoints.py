@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -33,6 +33,7 @@ from sqlstream.runtime.taskmanager.checkpoints.state_write import (
     TakenState,
 )
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
+from sqlstream.runtime.taskmanager.peer_channels import PeerChannels
 from sqlstream.runtime.taskmanager.task_context import TaskContext
 
 if TYPE_CHECKING:
@@ -144,10 +145,10 @@ class TaskCheckpoints:
                 self._task.input.on_trigger(self._barrier(message))
             case rpc.CheckpointCompleted():
                 # What is older and was not completed never will be.
-                self._task.input.on_checkpoint_aborted(message.checkpoint_id - 1)
+                self._on_decided(message.checkpoint_id - 1)
                 self._on_completed(message.checkpoint_id)
             case rpc.CheckpointAborted():
-                self._task.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
+                self._on_decided(message.checkpoint_id, message.still_pending)
                 self._is_whole_next |= message.is_base_gone
                 self._on_aborted(message.checkpoint_id)
 
@@ -235,7 +236,12 @@ class TaskCheckpoints:
             self._on_completed(barrier.completed_id)
         if barrier.is_drain:
             task.chain.drain()
+        peers = self._peers()
+        if peers is not None:
+            peers.stand_at(checkpoint_id)
         task.chain.prepare_snapshot()
+        if peers is not None:
+            peers.go_on()
         flush_ms = steady_ms() - since_ms
         committables = task.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
@@ -340,7 +346,19 @@ class TaskCheckpoints:
         task = self._descriptor
         return ErrorInfo.of(error, vertex=task.vertex.name, attempt=task.attempt)
 
+    def _peers(self) -> PeerChannels | None:
+        nodes = self._task.chain.nodes
+        peers = nodes[0].operator.context.peers if nodes else None
+        return peers if isinstance(peers, PeerChannels) else None
+
     # --- the fate of one
+
+    def _on_decided(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        """No barrier of these is waited for any more."""
+        self._task.input.on_checkpoint_aborted(checkpoint_id, still_pending)
+        peers = self._peers()
+        if peers is not None:
+            peers.on_decided(checkpoint_id, still_pending)
 
     def _on_completed(self, checkpoint_id: int) -> None:
         if checkpoint_id <= self._completed_id:

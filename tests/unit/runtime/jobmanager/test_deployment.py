@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 from sqlstream.runtime.story import Story
+from sqlstream.specs import IterateSpec
 
 MakeJob = Callable[..., JobGraph]
 
@@ -64,3 +66,24 @@ def test_forward_stays_with_its_subtask(make_job: MakeJob) -> None:
     tasks = describe_tasks(graph, graph.subtasks(), Deployment("", lambda s: None))
     assert [c.subtask for c in tasks["j-1-1-0"].inputs[0].channels] == [1]
     assert tasks["j-0-1-0"].outputs[0].subpartitions == 1
+
+
+def test_each_subtask_of_a_recursive_query_reads_from_all_others(make_job: MakeJob) -> None:
+    job = make_job("j", 2, 3, ExchangeKind.HASH)
+    spec = IterateSpec("r", (), (0,), True, False, True, True, ((0,),))
+    *others, last = job.vertices
+    head = replace(last.operators[0], spec=spec)
+    job = replace(job, vertices=(*others, replace(last, operators=(head, *last.operators[1:]))))
+    graph = ExecutionGraph(job, 0, Story())
+    for n, execution in enumerate(graph.executions()):
+        execution.task_manager_id, execution.address = f"tm{n}#0", f"tm{n}:1"
+    tasks = describe_tasks(graph, graph.subtasks(), Deployment("jm:1", lambda s: None)).values()
+    peers = [task for task in tasks if task.vertex.id == last.id]
+    ids = {task.subtask: task.peers_id for task in peers}
+    assert len(set(ids.values())) == 3
+    for task in peers:
+        assert {(c.subtask, c.partition_id) for c in task.peers} == ids.items() - {
+            (task.subtask, task.peers_id)
+        }
+        assert {c.subpartition for c in task.peers} == {task.subtask}
+    assert [task.peers for task in tasks if task.vertex.id != last.id] == [(), ()]

@@ -10,6 +10,7 @@ from changing_tables import TABLES, Changes, freeze, load, result, scripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
+from job_of_subtasks import JobOfSubtasks
 from operator_harness import Row
 from oracle import scratch_database
 
@@ -143,6 +144,24 @@ def test_rows_come_as_often_as_there_are_ways_to_them(name: str, data: st.DataOb
 def test_rows_that_only_come_give_the_same_answer(name: str, data: st.DataObject) -> None:
     text = {**CIRCULAR, **LEADING_ON}[name]
     run(text, data.draw(scripts(name in LEADING_ON, has_deletions=False)), INSERT_ONLY)
+
+
+SUBTASKS = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("name", [*CIRCULAR, *LEADING_ON])
+@given(st.data())
+@settings(max_examples=8, deadline=None)
+def test_several_subtasks_give_the_same_answer_also_as_their_number_changes(
+    name: str, data: st.DataObject
+) -> None:
+    text, mode = {**CIRCULAR, **LEADING_ON}[name], data.draw(st.sampled_from([RETRACT, INSERT_ONLY]))
+    job = JobOfSubtasks(text, TABLES, data.draw(SUBTASKS), data.draw(st.integers(0, 99)), mode)
+    script = data.draw(scripts(name in LEADING_ON, has_deletions=mode is RETRACT))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterate, "LAZY_ROUNDS", data.draw(st.sampled_from([0, 1, 64])))
+        ends_before = data.draw(st.integers(-1, len(script)))
+        changing_tables.run(job, lambda rows: recomputed(text, rows), script, ends_before)
 
 
 def test_a_circle_that_is_cut_off_from_its_start_goes_as_a_whole() -> None:
