@@ -46,6 +46,11 @@ def _cast(array: pa.Array, declared: LogicalType, name: str, table: str) -> pa.A
         return _exact(array, wanted, declared)
     except pa.ArrowInvalid:
         raise value_error(name, table, declared, _shown(first_misfit(array, wanted, declared))) from None
+    except pa.ArrowNotImplementedError:
+        # No value of one type is one of the other: a number is no BYTES.
+        if array.null_count == len(array):
+            return pa.nulls(len(array), wanted)
+        raise value_error(name, table, declared, _shown(array.drop_null()[0])) from None
 
 
 def _exact(array: pa.Array, wanted: pa.DataType, declared: LogicalType) -> pa.Array:
