@@ -13,7 +13,6 @@ from sqlstream.graph.state_identity import ExpiredState
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.state.operator_state import ExpiringTable, StateScope, StateTable
-from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN
 from sqlstream.runtime.state.storage.arrays import Array
@@ -21,8 +20,6 @@ from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 
 _OWN = pa.schema([("$group", pa.int32()), (JOB, pa.string()), (LAST_USED, pa.int64()), (ROWS, pa.int64())])
 _LAST_USED, _ROWS = _OWN.get_field_index(LAST_USED), _OWN.get_field_index(ROWS)
-_SAVED_NUMBERS = 3
-"""Columns of KeyedRows between the fixed ones and those of its rows; the last of them is the time since which a row is here."""
 
 
 class ExpiredRows(KeyedRows):
@@ -126,17 +123,15 @@ class ExpiredRows(KeyedRows):
     def load(self, saved: SavedTables) -> None:
         """Columns are found by their names: another statement may keep others, and has NULL for those that were not kept."""
         for batch in saved.batches(self.name):
-            names = batch.schema.names[FIXED_COLUMNS + _SAVED_NUMBERS :]
-            found = {name: batch.column(FIXED_COLUMNS + _SAVED_NUMBERS + i) for i, name in enumerate(names)}
+            found = [batch.schema.get_field_index(field.name) for field in self.schema]
             columns = [
-                found[field.name]
-                if field.name in found and found[field.name].type == field.type
+                batch.column(place)
+                if place >= 0 and batch.column(place).type == field.type
                 else pa.nulls(batch.num_rows, field.type)
-                for field in self.schema
+                for field, place in zip(self.schema, found, strict=True)
             ]
             row_ids = self._append(pa.RecordBatch.from_arrays(columns, schema=self.schema))
-            touched = batch.column(FIXED_COLUMNS + _SAVED_NUMBERS - 1)
-            self._ttl.load(row_ids, view_values(touched, np.int64))
+            self._ttl.load(row_ids, view_values(batch.column(TOUCHED_COLUMN), np.int64))
 
     # -- what its changes read ---------------------------------------------------------------------
 
