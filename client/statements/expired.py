@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.errors import UserError
 from sqlstream.expired_rows import RETENTION, KeptPlace
+from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
@@ -18,7 +19,7 @@ def expired_places(name: str, identity: str, cluster: ClusterClient) -> tuple[Ke
     keeping = [
         job.job_id
         for job in cluster.jobs()
-        if not job.status.is_terminal and _keeps(cluster.job_graph(job.job_id), identity)
+        if not _ends(job.status) and _keeps(cluster.job_graph(job.job_id), identity)
     ]
     if not keeping:
         raise UserError(
@@ -44,6 +45,11 @@ def expired_places(name: str, identity: str, cluster: ClusterClient) -> tuple[Ke
             hint="SET 'execution.checkpointing.interval' = '10 s' before the job is started",
         )
     return tuple(found)
+
+
+def _ends(status: JobStatus) -> bool:
+    """Whether its checkpoints are removed, or about to be."""
+    return status.is_terminal or status is JobStatus.CANCELLING
 
 
 def _keeps(graph: JobGraph, identity: str) -> bool:

@@ -105,8 +105,10 @@ class ExpiredRowsReader:
             try:
                 return self._read(place)
             except SqlStreamError as error:
-                is_away = isinstance(error, ExternalError) or error.code == "SS6212"
-                if tries == _TRIES_MAX or not is_away:
+                is_away = error.code == "SS6212"
+                if is_away and tries == _TRIES_MAX:
+                    raise _ended(place) from error
+                if tries == _TRIES_MAX or not (is_away or isinstance(error, ExternalError)):
                     raise
         raise AssertionError
 
@@ -138,6 +140,14 @@ def rows_of(
 
 def _read_of(spec: SourceSpec) -> KeptRows:
     return msgspec.json.decode(spec.options[READ], type=KeptRows)
+
+
+def _ended(place: KeptPlace) -> UserError:
+    return UserError(
+        "SS3574",
+        f'the checkpoints of job "{place.job_id}" are gone, which its expired rows are read out of',
+        detail="the job has ended since the statement began, or somebody has removed them",
+    )
 
 
 def _newest(place: KeptPlace, config: Mapping[str, str]) -> tuple[Files, StoredCheckpoint]:
