@@ -187,7 +187,7 @@ def _shown(
     if times.sum() > ROWS_MAX:
         raise UserError(
             "SS3571",
-            f'"{table.operator.name}" has let go {times.sum():,} rows, many of them equal, and more than {ROWS_MAX:,}',
+            f'"{table.operator.name}" has let go {times.sum():,} rows, many of them equal: {ROWS_MAX:,} can be shown',
         )
     if len(times) and times.max() > 1:
         rows = rows.take(pa.array(np.repeat(np.arange(len(times)), times)))
