@@ -83,7 +83,10 @@ def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) ->
         assert ready(front) == (200, {"status": "READY"})
         # One that stands still, and one that is gone: a probe is not held up as statements are.
         manager.process.send_signal(signal.SIGSTOP)
-        assert ready(front) == (503, {"status": "NOT_READY", "reason": "the JobManager does not answer"})
+        # It may still answer until all of its threads have stopped.
+        wait_until(
+            lambda: ready(front) == (503, {"status": "NOT_READY", "reason": "the JobManager does not answer"})
+        )
         manager.process.send_signal(signal.SIGCONT)
         wait_until(lambda: ready(front)[0] == 200)
         assert manager.signal(signal.SIGTERM) == 0
