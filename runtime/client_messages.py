@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -34,7 +34,7 @@ class Cluster(Protocol):
         is_drain: bool = False,
         is_temporary: bool = False,
     ) -> None: ...
-    def dispose_savepoint(self, path: str) -> None: ...
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None: ...
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int: ...
     def artifact_size(self, digest: str) -> int | None: ...
 
@@ -101,9 +101,9 @@ class ClientMessages:
                 self._on_change(type(request).__name__, job_id)
                 self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain, is_temporary)
                 return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
-            case client_rpc.DisposeSavepoint(path):
+            case client_rpc.DisposeSavepoint(path, config):
                 self._on_change(type(request).__name__, "")
-                self._cluster.dispose_savepoint(path)
+                self._cluster.dispose_savepoint(path, config)
                 return client_rpc.SavepointDisposed(path)
             case client_rpc.AddArtifactPart(artifact, offset, part):
                 self._on_change(type(request).__name__, "")
@@ -186,6 +186,6 @@ def _answer(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> cl
             return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
         case client_rpc.RequestSavepointStatus(job_id, trigger_id):
             return shell.savepoint_status(job_id, trigger_id)
-        case client_rpc.DisposeSavepoint(path):
-            shell.dispose_savepoint(path)
+        case client_rpc.DisposeSavepoint(path, config):
+            shell.dispose_savepoint(path, config)
             return client_rpc.SavepointDisposed(path)

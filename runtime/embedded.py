@@ -452,8 +452,8 @@ class EmbeddedCluster:
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._shell.savepoint_status(job_id, trigger_id)
 
-    def dispose_savepoint(self, path: str) -> None:
-        self._shell.dispose_savepoint(path)
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
+        self._shell.dispose_savepoint(path, config or {})
         self._around.on_temporary(path, False)
 
     # --- another parallelism

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sqlstream.errors import ErrorInfo
@@ -89,8 +89,9 @@ class ClusterClient(Protocol):
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         """How far what was triggered under that id is."""
 
-    def dispose_savepoint(self, path: str) -> None:
-        """Remove a savepoint; returns when it is removed."""
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
+        """Remove a savepoint; returns when it is removed. `config` are the settings by which its place is reached, beside
+        those of the cluster."""
 
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
         """Send the next part of a file that goes with jobs to come; returns how many bytes of it the cluster has, which is all of

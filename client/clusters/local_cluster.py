@@ -191,8 +191,8 @@ class LocalClusterClient:
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._of(job_id).savepoint_status(job_id, trigger_id)
 
-    def dispose_savepoint(self, path: str) -> None:
-        self.cluster().dispose_savepoint(path)
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
+        self.cluster().dispose_savepoint(path, config)
 
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
         return self._artifacts().add_part(

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -301,8 +301,8 @@ class RemoteClusterClient:
             client_rpc.RequestSavepointStatus(job_id, trigger_id), client_rpc.SavepointStatusReply
         )
 
-    def dispose_savepoint(self, path: str) -> None:
-        self._request(client_rpc.DisposeSavepoint(path), client_rpc.SavepointDisposed)
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
+        self._request(client_rpc.DisposeSavepoint(path, dict(config or {})), client_rpc.SavepointDisposed)
 
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int:
         request = client_rpc.AddArtifactPart(artifact, offset, data)

@@ -122,8 +122,8 @@ class GuardedCluster(EmbeddedCluster):
             job_id, trigger_id, self._checked_place(directory), is_drain, is_temporary
         )
 
-    def dispose_savepoint(self, path: str) -> None:
-        super().dispose_savepoint(self._checked_place(path))
+    def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
+        super().dispose_savepoint(self._checked_place(path), with_defaults(config or {}, self._defaults))
 
     def _checked_place(self, path: str) -> str:
         """UserError SS5030 for a place outside of the allowed directories. Empty stands for the job's settings, which were

@@ -172,13 +172,15 @@ def _saved(job_id: str, directory: str, session: PlanningSession) -> Iterator[St
         path = _awaited_savepoint(cluster, job_id, trigger_id)
         yield load_checkpoint(checkpoint_files(path, session.config), path)
     finally:
-        _dispose(cluster, job_id, trigger_id, path)
+        _dispose(session, job_id, trigger_id, path)
 
 
-def _dispose(cluster: ClusterClient, job_id: str, trigger_id: str, path: str) -> None:
+def _dispose(session: PlanningSession, job_id: str, trigger_id: str, path: str) -> None:
     """Who gives up while it is taken waits for it, as it would stay."""
+    cluster = session.cluster
     with contextlib.suppress(SqlStreamError):
-        cluster.dispose_savepoint(path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False))
+        found = path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False)
+        cluster.dispose_savepoint(found, session.config)
 
 
 def _awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str, *, gives_up: bool = True) -> str:
@@ -258,7 +260,7 @@ def _run(
     finally:
         job.results().close()
         if stop.is_asked:
-            _dispose(cluster, job.id, stop.trigger_id, stop.path)
+            _dispose(session, job.id, stop.trigger_id, stop.path)
     if status is not JobStatus.FINISHED:
         from sqlstream.messages.rpc import JobStatusReply
 

@@ -119,7 +119,7 @@ def _checkpoint(arguments: tuple[Argument, ...], cluster: ClusterClient, config:
 
 def _dispose(arguments: tuple[Argument, ...], cluster: ClusterClient, config: Mapping[str, str]) -> str:
     path = str(arguments[0].value)
-    cluster.dispose_savepoint(path)
+    cluster.dispose_savepoint(path, config)
     return f"removed {path}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -268,14 +268,15 @@ class JobManagerShell:
     def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
         return self._ask(lambda d: d.rescale_status(job_id, trigger_id))
 
-    def dispose_savepoint(self, path: str) -> None:
-        """Remove a savepoint, on the caller's thread. UserError when there is none at the path, or it is no savepoint."""
-        loaded = self._checkpoints.load(path, {})
+    def dispose_savepoint(self, path: str, config: Mapping[str, str]) -> None:
+        """Remove a savepoint, whose place is reached by these settings, on the caller's thread. UserError when there is none at
+        the path, or it is no savepoint."""
+        loaded = self._checkpoints.load(path, config)
         if not loaded.manifest.kind.is_savepoint:
             raise UserError(
                 "SS6209", f'"{path}" is a checkpoint of job "{loaded.manifest.job_id}", and no savepoint'
             )
-        self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
+        self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), config)
 
     def _request_savepoint(self, request: events.SavepointRequested) -> None:
         self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))

@@ -123,9 +123,11 @@ class RequestSavepointStatus(rpc.RpcMessage, frozen=True):
 
 
 class DisposeSavepoint(rpc.RpcMessage, frozen=True):
-    """Remove the savepoint at `path`, its directory or the `_metadata` in it. Answered when it is removed."""
+    """Remove the savepoint at `path`, its directory or the `_metadata` in it, reached by these settings. Answered when it is
+    removed."""
 
     path: str
+    config: dict[str, str] = {}
 
 
 class JobSubmitted(rpc.RpcMessage, frozen=True):

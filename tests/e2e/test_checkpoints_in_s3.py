@@ -16,9 +16,11 @@ from s3_harness import S3, running_s3
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, checkpoint_files
 from sqlstream.runtime.checkpoint.state_reader import StateReader
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
 pytestmark = pytest.mark.timeout(300)
@@ -63,6 +65,15 @@ def test_a_checkpoint_is_stored_restored_and_removed(store: S3) -> None:
     assert [f.path for f in files.list_files(directory)] == [f"{directory}/{p}" for p in second.paths()]
     checkpoints.remove_all(directory, config)
     assert files.status(directory) is None
+
+
+def test_a_savepoint_is_removed_by_the_settings_of_who_asks(store: S3) -> None:
+    directory, config, checkpoints = "s3://bucket/savepoints/savepoint-1", settings(store), CheckpointStore()
+    taken = manifest(1, saved(store, directory, 1), config=config, kind=CheckpointKind.SAVEPOINT)
+    checkpoints.store(directory, taken)
+    with EmbeddedCluster(task_managers=1) as cluster:
+        cluster.dispose_savepoint(directory, config)
+    assert checkpoint_files(directory, config).list_files(directory) == []
 
 
 def test_a_truncated_object_is_named(store: S3) -> None:
