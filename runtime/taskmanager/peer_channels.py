@@ -51,7 +51,8 @@ class PeerChannels:
     A message is the rows for the peer, and what this subtask says: messages are told apart by their order alone, as each subtask
     sends as many as the others. A superstep that a peer begins is mail for the task. While the task waits for messages it takes
     no other input, which credits hold back; what peers send it always takes, and sending does not wait. So nobody waits for one
-    that waits for him.
+    that waits for him. A channel holds the rows of two exchanges at most: the third begins with what a peer says after it has
+    read those of the first.
 
     State: what each peer said last, the watermark of all, and the checkpoint that this subtask stands at, or the last that it
     does not wait for.
