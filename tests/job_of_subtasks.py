@@ -42,6 +42,8 @@ class Subtasks:
         self._turns: list[greenlet | None] = [None] * count
         self._split = [splitter(Exchange(ExchangeKind.HASH, k), count, 0, 128) for k in node.spec.placements]
         channels = {(a, b): Channel(1 << 20) for a in range(count) for b in range(count) if a != b}
+        for channel in channels.values():
+            channel.connect()
         self.operators: list[Operator[Any]] = []
         for n, context in enumerate(contexts):
             others = {m: (channels[n, m], channels[m, n]) for m in range(count) if m != n}

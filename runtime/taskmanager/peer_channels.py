@@ -180,6 +180,9 @@ class PeerChannels:
                 self._wait(self._woken)
 
     def end(self) -> None:
+        # Only then is what this subtask says last read after its task has ended.
+        for channel in self._outgoing.values():
+            channel.wait_connected()
         self._stands_at, self._is_told = END_OF_ROUNDS, False
 
     def leave(self) -> None:

@@ -27,8 +27,10 @@ def wait(event: threading.Event) -> None:
 class Met:
     """As many subtasks, and how often each was called. State: their peers."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, is_connected: bool = True) -> None:
         channels = {(a, b): Channel(1 << 20, 1 << 20) for a in range(count) for b in range(count) if a != b}
+        for channel in channels.values() if is_connected else ():
+            channel.connect()
         self.calls = [0] * count
         self.peers = [
             PeerChannels(
@@ -174,3 +176,10 @@ def test_a_subtask_that_is_gone_ends_the_wait_of_the_others(going: Callable[[Pee
 def test_what_is_said_travels_between_processes() -> None:
     said = RoundEnd(3, WATERMARK_MIN, True, 7, 6, (4, 5))
     assert frames.decode_element(msgspec.msgpack.encode(said)) == said
+
+
+def test_no_task_ends_before_the_others_can_read_what_it_says_last() -> None:
+    met = Met(2, is_connected=False)
+    met.peers[0].close()
+    with pytest.raises(ChannelClosed):
+        met.peers[0].end()
