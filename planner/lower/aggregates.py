@@ -13,7 +13,7 @@ from sqlstream.functions.bitmap import BATCH_REASON
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import EngineDialect, refuse
 from sqlstream.planner.lower.expression import lower_expression
-from sqlstream.planner.relational.aggregate import Aggregate
+from sqlstream.planner.relational.aggregate import Aggregate, read_columns
 from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.node import RelationalNode
 from sqlstream.schema import Schema
@@ -119,6 +119,8 @@ def _shown(node: RelationalNode, readers: Mapping[RelationalNode, list[Relationa
             read = read.union(*map(_read_otherwise, reader.expressions))
         elif isinstance(reader, Filter):
             read |= _read_otherwise(reader.condition) | _shown(reader, readers)
+        elif isinstance(reader, Aggregate):
+            read |= set(read_columns(reader.keys, reader.calls))
         else:
             read |= set(range(len(node.schema)))
     return read

@@ -199,6 +199,8 @@ QUERIES_BEYOND_ENGINES = (
     " WITHIN GROUP (ORDER BY n), PERCENTILE(n, ARRAY[0.1, 1]) FILTER (WHERE id > 1) FROM retracted"
     " GROUP BY city HAVING COUNT(*) > 0",
     "SELECT ARRAY_AGG(city) WITHIN GROUP (ORDER BY id, n) FROM rows_by_key",
+    "SELECT COUNT(*) FROM (SELECT LISTAGG(CAST(id AS STRING)) WITHIN GROUP (ORDER BY id) AS ids FROM rows_by_key"
+    " GROUP BY city) AS t WHERE ids > '1'",
     "SELECT * FROM rows_by_key UNPIVOT INCLUDE NULLS (v FOR k IN (id, n))",
     "SELECT CASE WHEN n > 5 THEN plus(n, 10 / (n - 5)) END FROM retracted",
 )
