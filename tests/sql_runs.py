@@ -408,7 +408,11 @@ def retractions(rows: Sequence[list[Any]], fate: random.Random) -> tuple[list[An
             story += [[["-D", *row]], [["+I", *row]]]
         stories.append(story)
     if rows:
-        _add_gone(stories, [[["+I", *rows[0]]], [["-D", *rows[0]]]], rows)
+        gone = [[["+I", *rows[0]]], [["-D", *rows[0]]]]
+        if _has_key(rows):
+            stories[0] = gone + stories[0]
+        else:
+            stories.append(gone)
     return tuple(itertools.chain(*_shuffled(stories, fate)))
 
 
@@ -419,18 +423,14 @@ def upserts(rows: Sequence[list[Any]], fate: random.Random) -> tuple[list[Any], 
         wrong, gone = _wrong(row, rows, fate), ["d", number, *[None] * len(row)]
         story = [["u", number, *wrong], gone, gone, ["u", number, *wrong], ["u", number, *row]]
         stories.append(story[fate.choice([0, 2, 3, 4]) :])
-    if rows:
-        _add_gone(stories, [["u", len(rows), *rows[0]], ["d", len(rows), *[None] * len(rows[0])]], rows)
+    if rows and not _has_key(rows):
+        stories.append([["u", len(rows), *rows[0]], ["d", len(rows), *[None] * len(rows[0])]])
     return tuple(_shuffled(stories, fate))
 
 
-def _add_gone(stories: list[list[Any]], gone: list[Any], rows: Sequence[list[Any]]) -> None:
-    """A row like the first that goes for good: before that one where the first column is a key, by which a query may keep one row
-    at a time, and else beside it."""
-    if len({str(row[0]) for row in rows}) == len(rows):
-        stories[0] = gone + stories[0]
-    else:
-        stories.append(gone)
+def _has_key(rows: Sequence[list[Any]]) -> bool:
+    """Whether the first column is a key: then a query may keep one row of each, and no other row has it meanwhile."""
+    return len({str(row[0]) for row in rows}) == len(rows)
 
 
 def _wrong(row: list[Any], rows: Sequence[list[Any]], fate: random.Random) -> list[Any]:
