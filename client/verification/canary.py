@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.client.verification.outcome import Row, drawn, shown_rows
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec
@@ -101,11 +100,8 @@ class Differences:
         return sum(self.causes.values())
 
     def add(self, batch: pa.RecordBatch) -> None:
-        weights = np.ones(batch.num_rows, np.int64)
-        if ROW_KIND_COLUMN in batch.schema.names:
-            kinds = batch.column(ROW_KIND_COLUMN).to_numpy(zero_copy_only=False)
-            weights[(kinds != RowKind.INSERT) & (kinds != RowKind.UPDATE_AFTER)] = -1
-            batch = batch.drop_columns([ROW_KIND_COLUMN])
+        weights = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        batch = without_row_kinds(batch)
         names = [*map(str, range(batch.num_columns)), _WEIGHT]
         changes = pa.table([*batch.columns, pa.array(weights)], names=names)
         self._waiting.append(changes)

@@ -134,10 +134,6 @@ class Crossing:
         self._held: list[pa.RecordBatch] = []
 
     @property
-    def rows(self) -> int:
-        return sum(batch.num_rows for batch in self._held)
-
-    @property
     def bytes(self) -> int:
         return sum(batch.nbytes for batch in self._held)
 
@@ -220,12 +216,8 @@ class InnerChain:
         self._edges[number].end()
 
     @property
-    def rows(self) -> int:
-        """How many wait for the next exchange."""
-        return sum(crossing.rows for crossing in self._crossings)
-
-    @property
     def bytes(self) -> int:
+        """Of the rows that wait for the next exchange."""
         return sum(crossing.bytes for crossing in self._crossings)
 
     def cross(self, peers: Peers) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import row_kinds, to_arrow_schema
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.aggregates.numbers import present_rows
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
@@ -160,9 +160,7 @@ class BetterRows:
                 np.concatenate([old[n][gone], new[n]]) for n in (number, number + len(self._extremes))
             )
             columns[place] = _column(values, nulls, extreme, self._schema.types[place])
-        kinds = np.full(len(order), int(RowKind.INSERT), dtype=np.int8)
-        kinds[: len(gone)] = int(RowKind.DELETE)
-        return pa.RecordBatch.from_arrays([*columns, pa.array(kinds)], schema=self._changes)
+        return pa.RecordBatch.from_arrays([*columns, _kinds(len(gone), len(slots))], schema=self._changes)
 
 
 class SupportedRows:
@@ -230,8 +228,7 @@ class SupportedRows:
         """Rows that are made once more or once less, with the ranks of those that they are made of."""
         keys, slots = self._made.apply(pa.RecordBatch.from_arrays(batch.columns, schema=self._ranked))
         self._reserve()
-        kinds = row_kinds(batch)
-        signs = ((kinds == int(RowKind.DELETE)) | (kinds == int(RowKind.UPDATE_BEFORE))).astype(np.int8)
+        signs = (~is_accumulate(row_kinds(batch))).astype(np.int8)
         touched, doubtful = (np.empty(len(keys), dtype=np.int64) for _ in range(2))
         state = self._rows.values, self._chosen.values, self._marks.values
         lengths = note_changes(keys, slots, signs, self._given(batch.columns), *state, touched, doubtful)
@@ -288,12 +285,10 @@ class SupportedRows:
         if self._value >= 0:
             t = columns[self._value].type
             columns[self._value] = _column(numbers[:, VALUE], numbers[:, IS_NULL], self._extreme, t)
-        kinds = np.full(len(keys), int(RowKind.INSERT), dtype=np.int8)
-        kinds[: len(went)] = int(RowKind.DELETE)
         if has_rank:
             columns.append(pa.array(numbers[:, RANK] - 1))
         schema = self._ranked if has_rank else self._result_schema
-        return pa.RecordBatch.from_arrays([*columns, pa.array(kinds)], schema=schema)
+        return pa.RecordBatch.from_arrays([*columns, _kinds(len(went), len(came))], schema=schema)
 
     def take_changes(self, *, is_read: bool) -> pa.RecordBatch | None:
         """What is other since the last call, which is saved: -D before +I, if it `is_read`."""
@@ -318,6 +313,11 @@ class SupportedRows:
         for column, numbers in enumerate(self._saved):
             numbers.values[slots] = chosen[:, column]
         self._result.forget(slots[chosen[:, RANK] == 0])
+
+
+def _kinds(went: int, came: int) -> pa.Array:
+    """-D of so many rows, then +I."""
+    return pa.array(np.repeat(np.array([RowKind.DELETE, RowKind.INSERT], dtype=np.int8), (went, came)))
 
 
 def _joined(arrays: list[Array]) -> Array:
