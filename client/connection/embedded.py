@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sqlstream.cancellation import given_up_by
-from sqlstream.client.connection.interface import StatementResult, close_at_exit, forget
+from sqlstream.client.connection.interface import StatementResult, close_at_exit, closed_error, forget
 from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.outcomes import Job, ResultFacts, ResultKind, Rows
 from sqlstream.errors import ErrorsAt, UserError
@@ -92,7 +92,7 @@ class EmbeddedConnection:
             statement = read() if not self._is_closed else None
             with self._lock:
                 if self._is_closed or statement is None:
-                    raise UserError("SS4042", "the connection is closed", hint="open another one")
+                    raise closed_error()
                 with ErrorsAt(statement.span):
                     outcome = self._session.execute(statement)
                 result = EmbeddedResult(outcome)

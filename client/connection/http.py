@@ -9,6 +9,7 @@ import math
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,12 +20,8 @@ import msgspec
 from sqlstream import __version__
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.failover import Failed, Failover, GiveUp, Servers
-from sqlstream.client.connection.wire import (
-    LEADER_HEADER,
-    START_HINT,
-    answered_error,
-    closed_error,
-)
+from sqlstream.client.connection.interface import closed_error
+from sqlstream.client.connection.wire import LEADER_HEADER, START_HINT, answered_error
 from sqlstream.client.http_api.types_json import DETAILED, RESPOND_ASYNC
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 
@@ -39,7 +36,7 @@ SILENCE_S, STREAM_SILENCE_S = 15.0, 45.0
 15 s, before another server is asked."""
 
 CLOSE_TIMEOUT_S = 5.0
-"""How long is tried to tell a server what it finds out by itself."""
+"""How long is tried to tell a server what it finds out by itself, and how long `close` waits for answers."""
 
 CONNECTIONS_MAX = 200
 """Sockets of one client; each result that is being read holds one."""
@@ -141,9 +138,11 @@ class HttpClient:
     """Sends requests to the server that leads of one address or several, with its token. Thread-safe. A request that reached
     nobody goes to the next server, for a minute at most; one whose answer was lost does so when to repeat it is safe.
 
-    State: open sockets, until `close`, and which server was the last to answer."""
+    State: open sockets, until `close`, which server was the last to answer, and how many threads wait for a server."""
 
     def __init__(self, address: Address) -> None:
+        self._has_changed = threading.Condition()
+        self._waiting = 0
         self._servers = Servers(address.urls)
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(**_transport_options(address)), **_client_options(address)
@@ -203,11 +202,30 @@ class HttpClient:
             return self._client.send(request, stream=True)
 
         response = self._sent(send, False, True)
-        with contextlib.closing(response), naming_url(self.url):
+        with contextlib.closing(response):
             if not response.is_success:
-                response.read()
+                with self.waiting(self.url):
+                    response.read()
                 _answer(response, self.url)
             yield response
+
+    @contextlib.contextmanager
+    def waiting(self, url: str) -> Iterator[None]:
+        """Around what waits for a server: `close` waits for it. What goes wrong names the URL, or says that the client was
+        closed meanwhile, whichever error its socket had from that."""
+        with self._has_changed:
+            self._waiting += 1
+        try:
+            with naming_url(url):
+                yield
+        except (ExternalError, RuntimeError, OSError) as error:
+            if self._client.is_closed:
+                raise closed_error() from error
+            raise
+        finally:
+            with self._has_changed:
+                self._waiting -= 1
+                self._has_changed.notify_all()
 
     @staticmethod
     def _timeout(silence_s: float | None, left_s: float = math.inf) -> httpx.Timeout:
@@ -228,7 +246,7 @@ class HttpClient:
         while True:
             leader = ""
             try:
-                with naming_url(attempts.url):
+                with self.waiting(attempts.url):
                     response = send(attempts.url, attempts.may_have_arrived)
             except ExternalError as error:
                 how, reason = Failed.LOST if error.code in LOST_CODES else Failed.UNREACHED, error
@@ -250,7 +268,10 @@ class HttpClient:
             logger.info("the request goes to %s: %s", step.url, reason.message)
             time.sleep(step.pause_s)
 
-    def close(self) -> None:
+    def close(self, within_s: float = 0.0) -> None:
+        """Close the sockets. `within_s`: how long other threads may wait on for what a server still has to say to them."""
+        with self._has_changed:
+            self._has_changed.wait_for(lambda: not self._waiting, within_s)
         self._client.close()
 
 

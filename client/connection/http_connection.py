@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient, unknown_outcome
 from sqlstream.client.connection.http_result import HttpResult
+from sqlstream.client.connection.interface import closed_error
 from sqlstream.client.connection.wire import (
     OVERVIEW,
-    closed_error,
     job_path,
     operation_path,
     overview_of,
@@ -172,11 +172,14 @@ class HttpConnection:
         if self._is_closed.is_set():
             return
         self._is_closed.set()
+        within_s = 0.0
         # The server may be gone, and closes the session itself when it is idle for too long.
         with contextlib.suppress(SqlStreamError):
             self._client.call("DELETE", session_path(self._session), None, True, CLOSE_TIMEOUT_S)
+            # It answers every thread that still waits for a statement of the session, and says what has become of it.
+            within_s = CLOSE_TIMEOUT_S
         self._heart.join(CLOSE_TIMEOUT_S)
-        self._client.close()
+        self._client.close(within_s)
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():

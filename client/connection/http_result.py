@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import pyarrow as pa
 
-from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient, naming_url
+from sqlstream.client.connection.http import CLOSE_TIMEOUT_S, LOST_CODES, HttpClient
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.connection.wire import (
     job_path,
@@ -98,7 +98,7 @@ class HttpResult(StatementResult):
         return self._stream.head
 
     def _next(self) -> bytes | None:
-        with naming_url(self._client.url):
+        with self._client.waiting(self._client.url):
             return next(self._pieces, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

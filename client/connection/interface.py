@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
+from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
     from sqlstream.planner.dialect.statements import Statement
     from sqlstream.schema import Schema
+
+
+def closed_error() -> UserError:
+    """The error of a connection that was closed on this side."""
+    return UserError("SS4042", "the connection is closed", hint="open another one")
 
 
 class StatementResult(abc.ABC):

@@ -97,11 +97,6 @@ def job_failure(error: Mapping[str, Any]) -> JobError:
     )
 
 
-def closed_error() -> UserError:
-    """The error of a connection that was closed on this side."""
-    return UserError("SS4042", "the connection is closed", hint="open another one")
-
-
 def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:
     """The error that a server answered with, with its parts if the body has them."""
     try:

@@ -90,7 +90,7 @@ class NotSupportedError(DatabaseError):
 _BY_CODE: dict[str, type[Error]] = {
     **dict.fromkeys(("SS3001", "SS3018", "SS3090", "SS3091", "SS3301"), NotSupportedError),
     **dict.fromkeys(("SS3401", "SS3470", "SS3473", "SS3474"), NotSupportedError),
-    **dict.fromkeys(("SS4040", "SS4041"), InterfaceError),
+    **dict.fromkeys(("SS4040", "SS4041", "SS4042"), InterfaceError),
     **dict.fromkeys(("SS4043", "SS5001", "SS5002"), OperationalError),
     "SS5016": IntegrityError,
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import pytest
 from gateway_harness import BLACKHOLE, UNBOUNDED, gateway_server
+from http_harness import TIMEOUT_S, Asked, Reply, http_server
 
 from sqlstream.client.connection import http_connection
 from sqlstream.client.connection.address import parse_address
@@ -129,3 +132,33 @@ def test_a_statement_whose_answer_is_lost_at_a_server_that_goes_on_is_not_taken_
         with pytest.raises(ExternalError) as caught:
             made.execute("SHOW TABLES")
         assert caught.value.code == "SS6091"
+
+
+@pytest.mark.parametrize(("wait_s", "answer"), [(60.0, "{'a': 1}"), (0.0, "SS4042")])
+def test_who_closes_a_client_while_another_thread_waits_lets_it_have_its_answer_or_says_that_it_is_closed(
+    wait_s: float, answer: str
+) -> None:
+    is_asked, is_answered = threading.Event(), threading.Event()
+
+    def reply(_: Asked) -> Reply:
+        is_asked.set()
+        assert is_answered.wait(TIMEOUT_S)
+        return Reply.json({"a": 1})
+
+    def asked() -> str:
+        try:
+            return str(client.call("GET", "/slow"))
+        except SqlStreamError as error:
+            return error.code
+
+    with http_server(reply) as server, ThreadPoolExecutor() as threads:
+        client = HttpClient(parse_address(server.url))
+        found = threads.submit(asked)
+        assert is_asked.wait(TIMEOUT_S)
+        closing = threads.submit(client.close, wait_s)
+        if not wait_s:
+            closing.result(TIMEOUT_S)
+        is_answered.set()
+        assert found.result(TIMEOUT_S) == answer
+        closing.result(TIMEOUT_S)
+        assert asked() == "SS4042"
