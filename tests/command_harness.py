@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ __all__ = [
     "WholeEnd",
     "children_of",
     "environment",
+    "free_port",
     "run_to_end",
     "sqlstream",
     "wait_until_ended",
@@ -34,6 +37,10 @@ TIMEOUT_S = 240
 """For a machine on which many other things run: what hangs is ended, what is slow is not."""
 
 SQLSTREAM = (sys.executable, "-m", "sqlstream")
+
+PORTS = range(15_000, 32_768)
+"""Below those that Linux gives to whoever asks for any: such a port may be taken before it is used, or while its server is
+down."""
 
 TRACEBACK = "Traceback (most recent call last)"
 SENT = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGPIPE, signal.SIGTERM)
@@ -118,3 +125,13 @@ def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.Compl
 def sqlstream(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the `sqlstream` command to its end."""
     return run_to_end([*SQLSTREAM, *words], **options)
+
+
+def free_port() -> int:
+    """A port of loopback for one server, also for its next starts."""
+    while True:
+        # Not of `random`, which Hypothesis sets to the same in all processes.
+        port = secrets.choice(PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port

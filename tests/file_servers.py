@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_harness import free_port
 from s3_harness import BUCKET, MOTO, running_s3
-from standalone_harness import free_port
 
 USER, PASSWORD = "someone", "very secret"
 

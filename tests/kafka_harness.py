@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_harness import free_port
 
 BROKERS = Path(__file__).resolve().parents[1] / ".kafka"
 START_TIMEOUT_S = 60
@@ -29,9 +30,7 @@ class Broker:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import trustme
+from command_harness import free_port
 
 BASE = "dc=example,dc=org"
 CONFIG = """\
@@ -88,9 +89,7 @@ class LdapServer:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.ca_file = directory / "ca.pem"
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self.port = listener.getsockname()[1]
+        self.port = free_port()
         self.url = f"ldap://localhost:{self.port}"
 
     def __enter__(self) -> LdapServer:

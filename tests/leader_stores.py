@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import trustme
+from command_harness import free_port
 from s3_harness import BUCKET, MOTO, running_s3
 
 from sqlstream.errors import ExternalError
@@ -30,12 +31,6 @@ START_TIMEOUT_S = 120
 
 Settings = dict[str, str]
 """What a server needs for a store, beside `high-availability.type`."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

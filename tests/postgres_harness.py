@@ -6,7 +6,6 @@ import contextlib
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_harness import free_port
 
 PASSWORD = "it's \\ secret"
 USER = "shop"
@@ -33,9 +33,7 @@ class Postgres:
     def __init__(self, programs: Path, directory: Path) -> None:
         self._programs = programs
         self._data = directory / "data"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         password = directory / "password"
         password.write_text(PASSWORD)
         password.chmod(0o644)

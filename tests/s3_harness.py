@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_harness import free_port
 
 MOTO = Path(__file__).resolve().parents[1] / ".object-store"
 START_TIMEOUT_S = 60
@@ -59,9 +59,7 @@ def _started() -> tuple[subprocess.Popen[bytes], int]:
     """A server that answers, and its port. Another process may take the port first: it ends then, and another one is tried."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while True:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
             env={**os.environ, "PYTHONPATH": str(MOTO)},

@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from command_harness import ROOT, SQLSTREAM, Process, children_of, environment, sqlstream, wait_until_ended
+from command_harness import (
+    ROOT,
+    SQLSTREAM,
+    Process,
+    children_of,
+    environment,
+    sqlstream,
+    wait_until_ended,
+)
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 
@@ -113,12 +120,6 @@ def runs_with(server: RunningServer, job: str, count: int) -> bool:
     found = server.get(f"/jobs/{job}")
     states = {vertex["status"] for vertex in found["vertices"]}
     return parallelism(server, job) == count and states == {"RUNNING"}
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def start_copy(

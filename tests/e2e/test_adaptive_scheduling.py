@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from command_harness import sqlstream
+from command_harness import free_port, sqlstream
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import (
     STANDALONE,
     Worker,
-    free_port,
     join_address,
     runs_with,
     slots,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from command_harness import environment, sqlstream
+from command_harness import environment, free_port, sqlstream
 from server_harness import JOB_TIMEOUT_S, POLL_S, RunningServer
-from standalone_harness import STANDALONE, free_port, join_address, workers
+from standalone_harness import STANDALONE, join_address, workers
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment
-from leader_stores import Settings, free_port, shared_store
+from command_harness import ROOT, SQLSTREAM, environment, free_port
+from leader_stores import Settings, shared_store
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import (

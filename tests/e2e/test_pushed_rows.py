@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from command_harness import free_port
 from http_harness import TIMEOUT_S, Asked, Reply, http_server
 
 import sqlstream
@@ -206,11 +207,6 @@ def test_a_server_does_not_listen_to_its_neighbours(kind: str, url: str) -> None
 
 
 # --- webhook
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def post(port: int, body: bytes | str, path: str = "/", **headers: str) -> httpx.Response:

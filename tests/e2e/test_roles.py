@@ -11,13 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from command_harness import free_port
 from command_harness import sqlstream as command
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import (
     Beginning,
     finish_copy,
-    free_port,
     slots,
     start_copy,
     workers,

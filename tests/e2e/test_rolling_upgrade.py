@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_harness import free_port
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
 from standalone_harness import (
@@ -15,7 +16,6 @@ from standalone_harness import (
     Beginning,
     Worker,
     finish_copy,
-    free_port,
     slots,
     start_copy,
     workers,

@@ -321,9 +321,8 @@ def test_tls_is_served_with_the_given_files(tmp_path: Path) -> None:
         wait_until(lambda: "the settings in force stay" in server.errors())
         assert server.request("GET", "/health").status_code == 200
     key.write_text("no key")
-    wrong = sqlstream(
-        "server", *words, "-D", f"security.ssl.rest.key-file={key}", "--data-dir", str(tmp_path / "d2")
-    )
+    own = ("-D", f"security.ssl.rest.key-file={key}", "--data-dir", str(tmp_path / "d2"), "--port", "0")
+    wrong = sqlstream("server", *words, *own)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith(
         "error[SS4002]: the certificate and key of security.ssl.rest cannot be used"

@@ -13,14 +13,13 @@ import psutil
 import pytest
 import trustme
 from certificate_files import TLS, certificates, settings
-from command_harness import SQLSTREAM, environment, sqlstream, wait_until_ended
+from command_harness import SQLSTREAM, environment, free_port, sqlstream, wait_until_ended
 from server_harness import RunningServer
 from spark_harness.processes import is_gone, wait_until
 from standalone_harness import (
     STANDALONE,
     Worker,
     finish_copy,
-    free_port,
     join_address,
     slots,
     start_copy,

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_harness import free_port
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import STANDALONE, Worker, free_port, join_address, runs_with, slots, workers
+from standalone_harness import STANDALONE, Worker, join_address, runs_with, slots, workers
 
 ROWS = 6_000_000
 KEYS = 1_000

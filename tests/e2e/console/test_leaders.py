@@ -6,9 +6,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from command_harness import free_port
 from server_harness import RunningServer
 from spark_harness.processes import wait_until
-from standalone_harness import Beginning, free_port
+from standalone_harness import Beginning
 
 
 @pytest.mark.timeout(300)
