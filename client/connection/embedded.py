@@ -140,6 +140,17 @@ class EmbeddedConnection:
         self.close()
 
 
+@contextlib.contextmanager
+def _naming_close() -> Iterator[None]:
+    """Of a job whose cluster another thread has ended meanwhile, with its connection."""
+    try:
+        yield
+    except UserError as error:
+        if error.code == "SS6012":
+            raise closed_error() from error
+        raise
+
+
 class EmbeddedResult(StatementResult):
     """The outcome of a session. State: whether the end of its job is known."""
 
@@ -165,6 +176,7 @@ class EmbeddedResult(StatementResult):
         if reply.status is not JobStatus.FINISHED:
             raise ended_error(reply)
 
+    @_naming_close()
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
         if self._job is None:
             return JobStatusReply("", JobStatus.FINISHED)
@@ -172,12 +184,15 @@ class EmbeddedResult(StatementResult):
         self._has_ended = True
         return reply
 
+    @_naming_close()
     def metrics(self) -> JobMetrics:
         return JobMetrics("", JobStatus.FINISHED, {}, {}) if self._job is None else self._job.metrics()
 
+    @_naming_close()
     def remarks(self) -> list[Remark]:
         return [] if self._job is None else self._job.remarks()
 
+    @_naming_close()
     def cancel(self) -> None:
         if self._job is not None:
             self._job.cancel()

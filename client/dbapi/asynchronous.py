@@ -84,7 +84,8 @@ class AsyncConnection:
         self._threads.shutdown(wait=False)
 
     def start(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """A call on a thread, which outlives a coroutine that is cancelled while it awaits it."""
+        """A call on a thread, which outlives a coroutine that is cancelled while it awaits it. InterfaceError after `close`."""
+        self.check_open()
         return self._threads.submit(function, *args, **kwargs)
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -119,9 +119,9 @@ class JobManagerShell:
 
     def stop(self) -> None:
         """End the loop and its threads. Jobs that have not ended are SUSPENDED, and stay in the store; callers that wait for
-        anything else get the error that the JobManager was stopped."""
+        anything else get UserError SS6012."""
         has_crashed = self._end is not None
-        end = self._end = InternalError("the JobManager was stopped")
+        end = self._end = UserError("SS6012", "the cluster has ended")
         self._loop.stop()
         try:
             if not has_crashed:
@@ -190,7 +190,7 @@ class JobManagerShell:
 
     def end_of(self, job_id: str) -> Future[rpc.JobStatusReply]:
         """The final status of a job, once it has ended: for callers that have no thread to wait with. Its exception is a
-        UserError when there is no such job, and an InternalError when the JobManager ends first."""
+        UserError when there is no such job, or the JobManager is stopped first, and an InternalError when it breaks off."""
         answer: Future[rpc.JobStatusReply] = Future()
         with self._unanswered_lock:
             self._put(_EndAwaited(job_id, answer))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import pytest
 from gateway_harness import gateway_server
 
 import sqlstream
+from sqlstream.client.sessions.outcomes import Job
+
+TICKS = "CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100')"
 
 
 @pytest.fixture(scope="module", params=["embedded", "http"])
@@ -56,3 +61,40 @@ def test_a_connection_closes_when_its_cluster_has_forgotten_a_job() -> None:
         for _ in range(3):
             other.execute("SELECT n FROM g").fetchall()
     assert held is not None
+
+
+def test_a_reader_that_learns_how_its_job_ended_when_the_cluster_is_gone_is_told_that_the_connection_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wait, is_closed = Job.wait, threading.Event()
+
+    def wait_late(job: Job, timeout_s: float | None = None) -> object:
+        is_closed.wait(60)
+        return wait(job, timeout_s)
+
+    monkeypatch.setattr(Job, "wait", wait_late)
+    connection = sqlstream.connect("embedded://")
+    cursor = connection.cursor()
+    cursor.execute(TICKS)
+    cursor.execute("SELECT n FROM g")
+    assert cursor.fetchone()
+    closing = threading.Timer(0, lambda: (connection.close(), is_closed.set()))
+    closing.start()
+    with pytest.raises(sqlstream.InterfaceError, match="the connection is closed"):
+        list(cursor)
+    closing.join()
+
+
+async def _read_of_closed() -> None:
+    async with await sqlstream.connect_async("embedded://") as connection:
+        cursor = connection.cursor()
+        await cursor.execute(TICKS)
+        await cursor.execute("SELECT n FROM g")
+        assert await cursor.fetchone()
+    with pytest.raises(sqlstream.InterfaceError, match="the connection is closed"):
+        async for _ in cursor:
+            continue
+
+
+def test_a_cursor_of_a_closed_connection_is_told_so_on_an_event_loop() -> None:
+    asyncio.run(_read_of_closed())
