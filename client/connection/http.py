@@ -248,13 +248,14 @@ class HttpClient:
             try:
                 with self.waiting(attempts.url):
                     response = send(attempts.url, attempts.may_have_arrived)
+                    if LEADER_HEADER in response.headers:
+                        response.read()
             except ExternalError as error:
                 how, reason = Failed.LOST if error.code in LOST_CODES else Failed.UNREACHED, error
             else:
                 if LEADER_HEADER not in response.headers:
                     self._servers.answered(attempts.url)
                     return response
-                response.read()
                 response.close()
                 how, leader = Failed.NOT_LEADING, response.headers[LEADER_HEADER]
                 reason = _not_leading(attempts.url)

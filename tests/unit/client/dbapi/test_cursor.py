@@ -85,6 +85,10 @@ def test_a_reader_that_learns_how_its_job_ended_when_the_cluster_is_gone_is_told
     closing.join()
 
 
+async def _rest(cursor: sqlstream.AsyncCursor) -> list[object]:
+    return [row async for row in cursor]
+
+
 async def _read_of_closed() -> None:
     async with await sqlstream.connect_async("embedded://") as connection:
         cursor = connection.cursor()
@@ -92,8 +96,7 @@ async def _read_of_closed() -> None:
         await cursor.execute("SELECT n FROM g")
         assert await cursor.fetchone()
     with pytest.raises(sqlstream.InterfaceError, match="the connection is closed"):
-        async for _ in cursor:
-            continue
+        await _rest(cursor)
 
 
 def test_a_cursor_of_a_closed_connection_is_told_so_on_an_event_loop() -> None:
