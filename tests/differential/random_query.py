@@ -335,18 +335,20 @@ class RandomQuery(StreamOnlyShapes):
         if sets > 1 and self._random.random() < 0.5:
             calls.append((f"GROUPING({', '.join(k for k, _ in keys)})", "big"))
         rest = source.sql + self._where(source.columns) + by + (self._having([*keys, *calls]) if keys else "")
-        head = self._head(source) if sets == 1 else "SELECT"
+        head = self._head(by, source) if sets == 1 else "SELECT"
         return self._select([*keys, *calls], rest, source.size * sets, head)
 
-    def _head(self, *sources: Relation) -> str:
-        """SELECT, with a hint that keeps state for long enough, about relations by their aliases."""
+    def _head(self, by: str, *sources: Relation) -> str:
+        """SELECT, with a hint that keeps state for long enough, about relations by their aliases. Where two times are in `by`, it
+        may be a window or an interval join, whose state the watermark drops."""
         if self._random.random() < 0.8:
             return "SELECT"
         times = ", ".join(
             f"'{source.sql.rsplit(' ', 1)[-1]}' = '{self._random.choice(('1 d', '0 s'))}'"
             for source in sources
         )
-        return f"SELECT /*+ STATE_TTL({times}) */"
+        is_timed = sum(kind == "ts" and name in by for source in sources for name, kind in source.columns) > 1
+        return "SELECT" if is_timed else f"SELECT /*+ STATE_TTL({times}) */"
 
     def _sets(self, keys: list[str]) -> tuple[str, int]:
         """The keys of a GROUP BY as they are or in several sets, and the number of these."""
@@ -379,9 +381,10 @@ class RandomQuery(StreamOnlyShapes):
         kind = self._random.choice(JOINS)
         if kind in HALF_JOINS:
             both = left.columns
-        rest = f"{left.sql} {kind} {right.sql} ON {' AND '.join(parts)}{self._where(both)}"
+        by = f"{' AND '.join(parts)}{self._where(both)}"
         shown = self._random.sample(both, min(len(both), self._random.randrange(2, 6)))
-        return self._select(shown, rest, left.size * right.size // 5, self._head(left, right))
+        rest = f"{left.sql} {kind} {right.sql} ON {by}"
+        return self._select(shown, rest, left.size * right.size // 5, self._head(by, left, right))
 
     def _compared(self, depth: int) -> Relation:
         """The rows for which conditions over subqueries hold, and what others are."""
