@@ -18,16 +18,15 @@ from sqlstream.arrow import (
     without_row_kinds,
 )
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.memory.array_memory import memory_in_force
 from sqlstream.runtime.operators.equal_values import batch_groups
-from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.peers import Peers
+from sqlstream.runtime.operators.supersteps import SuperstepOperator
 from sqlstream.runtime.state.operator_state import SavesNothing
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.runtime.state.storage.arrays import Array, distinct, grown
@@ -38,20 +37,13 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs.iterate import ROUND_COLUMN, IterateSpec
 from sqlstream.types import BIGINT
 
-WAIT_MS = 100
-"""How long rows may wait for others while the task has other work."""
 PIECE_ROWS = 1 << 16
 LAZY_ROUNDS = 64
 _NOWHERE = -1
 
 
-class Iterate(HoldingOperator[IterateSpec]):
-    """Runs rounds for the rows that have come since it did last: at `flush`, and when they are many or old enough. So a barrier,
-    a watermark and the end of the input find no row on its way.
-
-    With peers a round is one of all subtasks: each makes rows of those that it has, and then they exchange them, so that each
-    row is decided about in one subtask. No subtask begins a round before all have ended the one before, and all run the same.
-    So what happens to a row is what happened to it in one subtask. See `Peers` for when they run.
+class Iterate(SuperstepOperator[IterateSpec]):
+    """Runs the step of a recursive query for the rows of round after round.
 
     State: that of the step's operators, and what decides which rows a round has (see the classes below).
     """
@@ -71,51 +63,21 @@ class Iterate(HoldingOperator[IterateSpec]):
         self._round_schema = to_arrow_schema(columns, self._mode)
         self._pending = context.state.add(PendingRounds([to_arrow_schema(context.output_schema, self._mode)]))
         self._rows = _rows_of_rounds(spec, context)
-        self._since_ms = 0
-        self._peers = context.peers
-        # Rows that have come since the last superstep.
-        self._fed = 0
-        self._was_idle = False
         self._rounds_max = int(options.get(context.config, "sqlstream.recursion.max-rounds"))
-        self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
-        self._rows_min = int(options.get(context.config, "execution.batch-rows"))
 
     # -- input -------------------------------------------------------------------------------------
 
-    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if not self._waiting_rows:
-            self._since_ms = self.context.now_ms()
+    def _feed(self, batch: pa.RecordBatch, input_index: int) -> None:
         if input_index == 0:
             self._pending.append(0, batch)
         else:
             self._chain.feed(input_index, batch)
             if self._peers is None:
                 self._take(0)
-        self._fed += batch.num_rows
-        if self._waiting_rows >= self._rows_min:
-            self.flush(output)
 
     @property
-    def _waiting_rows(self) -> int:
-        """How many may make others. What tables make waits for the next superstep where it is made."""
-        return self._pending.rows if self._peers is None else self._fed
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._since_ms + WAIT_MS if self._waiting_rows else None
-
-    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self._peers is None:
-            return super().on_watermark(watermark_ms, output)
-        self._peers.watermark_ms = watermark_ms
-        self._superstep(output)
-        return None
-
-    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        if self._peers is None:
-            return super().on_idle(is_idle, output)
-        self._peers.is_idle = is_idle
-        self._superstep(output)
-        return None
+    def _waiting_alone(self) -> int:
+        return self._pending.rows
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         if input_index:
@@ -127,33 +89,11 @@ class Iterate(HoldingOperator[IterateSpec]):
 
     def close(self) -> None:
         self._chain.close()
-        if self._peers is not None:
-            self._peers.leave()
+        super().close()
 
     # -- among peers -------------------------------------------------------------------------------
 
-    def prepare_snapshot(self, output: Output) -> None:
-        """Serve the others until all have come to the barrier."""
-        if self._peers is not None:
-            self._stand(self._peers, output)
-
-    def on_finish(self, output: Output) -> None:
-        if self._peers is None:
-            super().on_finish(output)
-        else:
-            self._peers.end()
-            self._stand(self._peers, output)
-            self._peers.leave()
-
-    def _stand(self, peers: Peers, output: Output) -> None:
-        while peers.stands_alone:
-            peers.wait()
-            self._superstep(output)
-
-    def _superstep(self, output: Output) -> None:
-        peers = self._peers
-        assert peers is not None
-        self._fed = 0
+    def _run_together(self, peers: Peers, output: Output) -> None:
         round_ = self._meet(peers, 0)
         while round_ is not None:
             self._check_round(round_)
@@ -161,14 +101,6 @@ class Iterate(HoldingOperator[IterateSpec]):
                 self._admit(round_, output)
             round_ = self._meet(peers, round_)
         self._rows.emit(output)
-        peers.settle()
-        if peers.are_idle and not self._was_idle:
-            output.emit_idle(True)
-        if WATERMARK_MIN < peers.combined_watermark_ms < WATERMARK_MAX:
-            output.emit_watermark(peers.combined_watermark_ms)
-        if self._was_idle and not peers.are_idle:
-            output.emit_idle(False)
-        self._was_idle = peers.are_idle
 
     def _meet(self, peers: Peers, round_: int) -> int | None:
         """Exchange with all peers what the step has made of rows of this round; the next round of all."""
@@ -188,11 +120,7 @@ class Iterate(HoldingOperator[IterateSpec]):
 
     # -- rounds ------------------------------------------------------------------------------------
 
-    def flush(self, output: Output) -> None:
-        if self._peers is not None:
-            if self._fed or self._peers.is_called:
-                self._superstep(output)
-            return
+    def _run_alone(self, output: Output) -> None:
         while (round_ := self._next_round()) is not None:
             self._check_round(round_)
             self._run(round_, output)

@@ -13,10 +13,8 @@ from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.inner_chain import InnerChain
 from sqlstream.runtime.operators.iterate import (
-    WAIT_MS,
     NewRows,
     PendingRounds,
     emit_pieces,
@@ -26,6 +24,7 @@ from sqlstream.runtime.operators.iterate import (
 )
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.settled_rows import BetterRows, SupportedRows
+from sqlstream.runtime.operators.supersteps import SuperstepOperator
 from sqlstream.runtime.operators.unroll import net_of_slots, signed_kinds
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
@@ -36,13 +35,11 @@ from sqlstream.types import BIGINT
 _ROUND, _SIGN = Field(ROUND_COLUMN, BIGINT.not_null()), Field(SIGN_COLUMN, BIGINT.not_null())
 
 
-class MutualIterate(HoldingOperator[MutualIterateSpec]):
+class MutualIterate(SuperstepOperator[MutualIterateSpec]):
     """Runs the turns of the queries in which a row comes or goes otherwise than before, in ascending order, each once: what a
     turn makes belongs to later ones. So turns that stay as they are cost nothing, and what was made of a row goes with it, in
     a circle too: a row is made of what came in earlier turns alone.
 
-    Turns run for all rows that have come since the last ones, at `flush`, and when they are many or old enough. So a barrier, a
-    watermark and the end of the input find no row on its way.
     State: that of the queries' operators, and for each query how often each row comes or goes in each turn.
     """
 
@@ -69,13 +66,10 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
         is_growing = self.mode.is_insert_only and not has_better
         self._result = _Result(spec, context, has_kinds=not is_growing)
         self._declare()
-        self._since_ms = 0
         self._rounds_max = spec.rounds_max or int(
             options.get(context.config, "sqlstream.recursion.max-rounds")
         )
         self._ends_early = bool(spec.rounds_max) and not spec.is_error
-        self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
-        self._rows_min = int(options.get(context.config, "execution.batch-rows"))
 
     def _declare(self) -> None:
         columns = enumerate(self.spec.columns)
@@ -83,16 +77,14 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
 
     # -- input -------------------------------------------------------------------------------------
 
-    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if not self._pending.rows:
-            self._since_ms = self.context.now_ms()
+    def _feed(self, batch: pa.RecordBatch, input_index: int) -> None:
         self._chain.feed(self._count + input_index, batch)
-        self._take(0)
-        if self._pending.rows >= self._rows_min:
-            self.flush(output)
+        if self._peers is None:
+            self._take(0)
 
-    def next_processing_time_ms(self) -> int | None:
-        return self._since_ms + WAIT_MS if self._pending.rows else None
+    @property
+    def _waiting_alone(self) -> int:
+        return self._pending.rows
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         self._chain.end(self._count + input_index)
@@ -102,10 +94,11 @@ class MutualIterate(HoldingOperator[MutualIterateSpec]):
 
     def close(self) -> None:
         self._chain.close()
+        super().close()
 
     # -- turns -------------------------------------------------------------------------------------
 
-    def flush(self, output: Output) -> None:
+    def _run_alone(self, output: Output) -> None:
         while (turn := self._pending.next_round) is not None:
             self._run(turn)
             if self._pending.bytes + self._result.bytes > self._bytes_max:
@@ -238,29 +231,19 @@ class RankedIterate(MutualIterate):
         queries = enumerate(zip(self.spec.columns, self.spec.extremes, strict=True))
         self._supported = [SupportedRows(columns, e, self.context, n) for n, (columns, e) in queries]
         self._rank = 1
-        self._taken = 0
 
     def on_restored(self) -> None:
         super().on_restored()
         self._rank = max(1, *(rows.on_restored() for rows in self._supported))
 
-    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if not self._taken:
-            self._since_ms = self.context.now_ms()
-        self._chain.feed(self._count + input_index, batch)
-        self._take(0)
-        self._taken += batch.num_rows
-        if self._taken >= self._rows_min:
-            self.flush(output)
+    @property
+    def _waiting_alone(self) -> int:
+        return self._fed
 
-    def next_processing_time_ms(self) -> int | None:
-        return self._since_ms + WAIT_MS if self._taken else None
-
-    def flush(self, output: Output) -> None:
-        if not self._taken:
+    def _run_alone(self, output: Output) -> None:
+        if not self._fed:
             return
-        self._taken = 0
-        while sum(self._feed(query, rows.unsupported()) for query, rows in enumerate(self._supported)):
+        while sum(self._give(query, rows.unsupported()) for query, rows in enumerate(self._supported)):
             pass
         rounds = 0
         while sum(self._settle(query) for query in range(self._count)):
@@ -271,7 +254,7 @@ class RankedIterate(MutualIterate):
         self._result.emit(output)
 
     def run_one_round(self, output: Output) -> None:
-        self._taken = 0
+        self._fed = 0
         for query in range(self._count):
             self._settle(query)
         self._take_results()
@@ -280,9 +263,9 @@ class RankedIterate(MutualIterate):
     def _settle(self, query: int) -> bool:
         changes = self._supported[query].chosen(self._rank)
         self._rank += 1
-        return self._feed(query, changes)
+        return self._give(query, changes)
 
-    def _feed(self, query: int, changes: pa.RecordBatch | None) -> bool:
+    def _give(self, query: int, changes: pa.RecordBatch | None) -> bool:
         if changes is None:
             return False
         if changes.nbytes + sum(rows.bytes for rows in self._supported) > self._bytes_max:
