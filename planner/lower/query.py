@@ -15,6 +15,7 @@ from sqlstream.errors import UserError
 from sqlstream.planner.lower.engine import HostedFunctions
 from sqlstream.planner.physical.planning import LoweredHistory
 from sqlstream.planner.relational.nodes import RelationalNode, TableScan, rewrite, walk_nodes
+from sqlstream.planner.relational.recursive_query import Iterate, MutualIterate
 from sqlstream.planner.relational.scan import (
     EVENTS_DUPLICATE,
     changes_are_doubled,
@@ -120,13 +121,14 @@ def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
 
 
 def times_read(root: RelationalNode, scan: TableScan) -> int:
-    """How often a scan is read when the plan is written out as a tree; 2 stands for more."""
+    """How often a scan is read when the plan is written out as a tree, and each round for itself; 2 stands for more."""
     counted: dict[int, int] = {}
 
     def count(node: RelationalNode) -> int:
         if id(node) not in counted:
             times = 1 if node == scan else sum(count(each) for each in node.inputs)
-            counted[id(node)] = min(times, 2)
+            is_again = isinstance(node, MutualIterate) or (isinstance(node, Iterate) and count(node.step))
+            counted[id(node)] = min(times * 2 if is_again else times, 2)
         return counted[id(node)]
 
     return count(root)

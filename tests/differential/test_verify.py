@@ -28,7 +28,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
 }
 """What DuckDB does not answer exactly, by script."""
 
-REFUSED_BY_SPARK = {**REFUSED, "json": ("JSON",) * 6}
+REFUSED_BY_SPARK = {
+    **REFUSED,
+    "json": ("JSON",) * 6,
+    "with_recursive": (*("WITH RECURSIVE",) * 3, "WITH MUTUALLY RECURSIVE"),
+}
 
 TWO = 2
 EVENTS = 20_000
