@@ -200,7 +200,8 @@ class SubpartitionStream:
 
     def _send_batch(self, sent: _SentChannel, batch: pa.RecordBatch, size: int) -> None:
         backlog = sent.channel.queued_bytes
-        if sent.schema is None:
+        # Subtasks of a recursive query send each other rows of several tables in turn.
+        if sent.schema is None or batch.schema.types != sent.schema.types:
             schema = batch.schema.serialize()
             sent.schema, sent.schema_bytes = batch.schema, schema.size
             self._stream.send(frames.FrameKind.SCHEMA, sent.number, body=schema)

@@ -342,11 +342,30 @@ def test_a_producer_that_stops_early_is_reported_as_lost(make: Callable[[str], P
     assert peers.lost == ["the producer stopped before the end of its rows"]
 
 
-def test_a_batch_that_cannot_be_sent_fails_its_channel_alone(peers: Peers) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_batches_of_several_tables_share_a_channel(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    texts = pa.record_batch({"a": ["x"] * LARGE.num_rows})
+    optional = pa.schema([pa.field("a", SMALL.schema.field("a").type, nullable=False)])
+    wide = pa.record_batch({"a": [1], "b": [None]})
+    sent = [
+        SMALL,
+        texts,
+        LARGE,
+        wide,
+        pa.RecordBatch.from_arrays(SMALL.columns, schema=optional),
+        texts.slice(1, 2),
+    ]
+    received = peers.input()
+    put(peers.producer.output(), *sent, EndOfInput())
+    assert Reader(received).read_all() == [*sent, EndOfInput()]
+
+
+def test_what_cannot_be_sent_fails_its_channel_alone(peers: Peers) -> None:
     reader = Reader(peers.input(1))
     peers.input(0)
     outputs = [peers.producer.output(i) for i in range(2)]
-    put(outputs[0], SMALL, pa.record_batch({"a": ["a column of another type"]}))
+    put(outputs[0], SMALL, object())
     assert peers.has_lost.wait(60)
     assert [cause[:27] for cause in peers.lost] == ["a batch could not be sent: "]
     with pytest.raises(ChannelClosed):
