@@ -91,7 +91,8 @@ def test_servers_and_then_task_managers_are_upgraded_while_a_job_runs(tmp_path: 
 @pytest.mark.timeout(300)
 def test_a_task_manager_of_another_protocol_waits_until_the_server_is_upgraded(tmp_path: Path) -> None:
     door = free_port()
-    words = (*STANDALONE, "-D", f"jobmanager.join.port={door}")
+    ports = ("-D", f"jobmanager.rpc.port={free_port()}", "-D", f"jobmanager.join.port={door}")
+    words = (*STANDALONE, *ports)
     new = of_release("0.8.0", OTHER_PROTOCOL="99")
     old = RunningServer(tmp_path / "data", *words)
     with old, workers(tmp_path, f"127.0.0.1:{door}", 1, **new) as (host,):

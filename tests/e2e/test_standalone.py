@@ -33,7 +33,8 @@ from sqlstream.runtime.net.endpoint import TlsFiles
 
 @pytest.mark.timeout(300)
 def test_task_managers_of_the_servers_own_host_stand_beside_those_that_join(tmp_path: Path) -> None:
-    words = (*STANDALONE, "--task-managers", "1", "-D", "taskmanager.numberOfTaskSlots=1")
+    port = ("-D", f"jobmanager.rpc.port={free_port()}")
+    words = (*STANDALONE, *port, "--task-managers", "1", "-D", "taskmanager.numberOfTaskSlots=1")
     with RunningServer(tmp_path / "data", *words) as server:
         wait_until(lambda: slots(server) == 1)
         with workers(tmp_path, join_address(server), 1) as (other,):
