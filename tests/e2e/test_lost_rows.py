@@ -76,6 +76,7 @@ def test_rows_dropped_for_a_null_and_expired_keys_are_told() -> None:
 def test_expired_state_is_told_unless_quiet() -> None:
     script = """
     SET 'table.exec.state.ttl' = '1 ms';
+    SET 'execution.batch-rows' = '10';
     CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '400', 'rows-per-second' = '1000',
       'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '400');
     SELECT COUNT(*) AS n FROM (SELECT n, COUNT(*) FROM ticks GROUP BY n);

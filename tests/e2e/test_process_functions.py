@@ -95,6 +95,8 @@ def test_a_changed_class_goes_on_from_a_savepoint_that_sql_reads(tmp_path: Path)
     (tmp_path / "numbering.py").write_text(CLASS.format(type="INT", more='old = ListState("INT")'))
     with RunningServer(tmp_path / "server", *settings_of(tmp_path)) as server:
         session = prepare(server, tmp_path)
+        # It would take twenty seconds.
+        server.execute(session, "ALTER TABLE numbers SET ('rows-per-second' = '100')")
         server.execute(session, f"SET 'execution.checkpointing.savepoint-dir' = '{tmp_path}/saved'")
         server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
         job_id = server.insert(session, INSERT)
@@ -115,6 +117,7 @@ def test_a_changed_class_goes_on_from_a_savepoint_that_sql_reads(tmp_path: Path)
         )
         server.execute(session, "ALTER FUNCTION numbered AS 'numbering.Numbered' LANGUAGE PYTHON")
         server.execute(session, f"SET 'execution.state-recovery.path' = '{saved}'")
+        server.execute(session, "ALTER TABLE numbers SET ('rows-per-second' = '1000000')")
         server.execute(session, "SET 'parallelism.default' = '3'")
         # What is around the call has changed, too.
         again = server.insert(session, INSERT.replace("SELECT k, n, i", "SELECT k + 0, n, i"))

@@ -109,11 +109,14 @@ def is_learned(pair: tuple[float, str]) -> bool:
 def test_a_training_goes_on_from_a_savepoint(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}") as server:
         session = prepare(server, tmp_path)
+        # It would take twenty seconds.
+        server.execute(session, "ALTER TABLE numbers SET ('rows-per-second' = '150')")
         first = server.insert(session, TRAIN.format(tmp_path))
         wait_until(lambda: learned(tmp_path) >= 300)
         savepoint = server.execute(session, f"STOP JOB '{first}' WITH SAVEPOINT")[0][0]
         before = lines_of(tmp_path)[0]
         server.execute(session, "DROP MODEL m")
+        server.execute(session, "ALTER TABLE numbers SET ('rows-per-second' = '1000000')")
         server.execute(session, f"SET 'execution.state-recovery.path' = '{savepoint}'")
         second = server.insert(session, TRAIN.format(tmp_path))
         assert server.wait_for(second, "FINISHED", "FAILED") == "FINISHED", server.errors()

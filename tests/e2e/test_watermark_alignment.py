@@ -159,7 +159,7 @@ def test_readers_that_wait_are_killed_rescaled_and_go_on_from_a_savepoint(tmp_pa
         insert = "INSERT INTO out SELECT id FROM fast UNION ALL SELECT -1 - n FROM slow"
         for statement in (
             fast(tmp_path / "fast", aligned(), files=3),
-            slow(aligned(), per_second=40),
+            slow(aligned(), per_second=10),
             table("out", "id BIGINT", sink),
             "SET 'execution.checkpointing.interval' = '200 ms'",
             f"SET 'execution.checkpointing.savepoint-dir' = '{tmp_path / 'savepoints'}'",
