@@ -237,7 +237,7 @@ class RemoteClusterClient:
     def _end_of(self, job_id: str) -> Future[rpc.JobStatusReply]:
         """The end of a job, when the stream tells it: behind all lines that the job has printed."""
         with self._lock:
-            if self._lost is not None:
+            if self._lost is not None and (self._connect_again is None or self._closing.is_set()):
                 raise self._lost
             known = self._ends.get(job_id)
             end = self._ends.setdefault(job_id, Future())

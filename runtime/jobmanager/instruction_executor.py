@@ -98,10 +98,10 @@ class InstructionExecutor:
 
     def keep_end(self, request: events.CancelRequested | events.SavepointRequested) -> None:
         """Store that the job is to end, before whoever asked is told so. A store that fails keeps nobody from ending a job."""
-        kept = self._store_thread.submit(self._store.keep_end, request)
         try:
-            kept.result()
-        except (SqlStreamError, OSError) as error:
+            self._store_thread.submit(self._store.keep_end, request).result()
+        except (SqlStreamError, OSError, RuntimeError) as error:
+            # RuntimeError: the JobManager is being stopped, as whoever asked is told next.
             logger.warning("the end of the job is not stored: %s", error, extra=of_job(request.job_id))
 
     def carry_out(self, instruction: events.JobManagerInstruction) -> None:

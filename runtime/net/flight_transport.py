@@ -66,7 +66,7 @@ class FlightTransport:
         while messages := self._waiting(address, outbox):
             try:
                 self._connections.send_messages(address, messages, SEND_TIMEOUT_S)
-            except pa.ArrowException as error:
+            except (pa.ArrowException, OSError) as error:
                 logger.debug("could not reach %s: %s", address, error)
 
     def _waiting(self, address: str, outbox: queue.Queue[bytes | None]) -> list[bytes]:

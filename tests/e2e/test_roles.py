@@ -80,7 +80,8 @@ def test_a_gateway_brings_sql_to_a_jobmanager_that_takes_none(tmp_path: Path) ->
         assert job in listed.stdout
         lines = front.request("PATCH", f"/jobs/{job}/rescaling?parallelism=1")
         assert lines.status_code >= 400
-        assert ready(front) == (200, {"status": "READY"})
+        # A JobManager has little time to answer a probe.
+        wait_until(lambda: ready(front) == (200, {"status": "READY"}))
         # One that stands still, and one that is gone: a probe is not held up as statements are.
         manager.process.send_signal(signal.SIGSTOP)
         # It may still answer until all of its threads have stopped.
@@ -133,7 +134,7 @@ def test_a_gateway_that_is_there_before_the_jobmanager_says_what_it_waits_for(tm
             )
             manager.start()
             beginning.leader()
-            assert ready(front) == (200, {"status": "READY"})
+            wait_until(lambda: ready(front) == (200, {"status": "READY"}))
             # The release is said in the same words before and after.
             assert front.request("GET", "/version").json() == asked["/version"].json()
             assert front.signal(signal.SIGTERM) == 0

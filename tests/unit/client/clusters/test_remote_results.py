@@ -1,16 +1,26 @@
-"""The rows of a remote job, read on a thread ahead of their reader."""
+"""The rows of a remote job, read on a thread ahead of their reader; and its end, when the JobManager is another one meanwhile."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
-from sqlstream.client.clusters.remote_cluster import BYTES_AHEAD_MAX, RemoteResults
+from sqlstream.client.clusters.remote_cluster import (
+    BYTES_AHEAD_MAX,
+    Link,
+    RemoteClusterClient,
+    RemoteResults,
+)
 from sqlstream.errors import InternalError
+from sqlstream.messages import client_rpc
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobStatusReply, encode_message
 
 BATCH = pa.record_batch({"n": [1, 2]})
 
@@ -125,3 +135,52 @@ def test_a_reader_that_leaves_ends_the_reading() -> None:
     assert is_ended.wait(60)
     assert results.poll() is None
     assert results.is_ended
+
+
+class _JobManager:
+    """Takes one client until `ends`, and tells it at once that a job whose end it awaits has finished."""
+
+    def __init__(self) -> None:
+        self.ends, self._is_asked = threading.Event(), threading.Event()
+
+    def attach(self, address: str, data: bytes) -> Iterator[bytes]:
+        yield encode_message(client_rpc.ClientAttached())
+        while not self.ends.wait(0.001):
+            if self._is_asked.is_set():
+                yield encode_message(client_rpc.JobEnded(JobStatusReply("j", JobStatus.FINISHED)))
+        self._is_asked.clear()
+
+    def request(self, address: str, data: bytes, timeout_s: float) -> bytes:
+        request = client_rpc.decode_client_request(data)
+        if isinstance(request, client_rpc.DetachClient):
+            self.ends.set()
+            return encode_message(client_rpc.ClientDetached())
+        assert isinstance(request, client_rpc.AwaitJobEnd)
+        self._is_asked.set()
+        return encode_message(JobStatusReply("j", JobStatus.RUNNING))
+
+    def close(self) -> None:
+        self.ends.set()
+
+
+def test_whoever_asks_for_the_end_of_a_job_while_the_next_job_manager_is_looked_for_is_told_it() -> None:
+    first, second, is_found = _JobManager(), _JobManager(), threading.Event()
+    links = iter([first, second])
+
+    def connect() -> Link:
+        found = next(links)
+        assert found is first or is_found.wait(60)
+        return Link("", cast(Any, found))
+
+    client = RemoteClusterClient("", "", connect_again=connect)
+    first.ends.set()
+    while client._lost is None:
+        time.sleep(0.001)
+    with ThreadPoolExecutor(1) as pool:
+        waited = pool.submit(client.wait, "j")
+        while not client._ends:
+            assert not waited.done(), waited.exception()
+            time.sleep(0.001)
+        is_found.set()
+        assert waited.result(60).status is JobStatus.FINISHED
+    client.close()
