@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlstream.client.statements.jobs import unless_forgotten
 from sqlstream.errors import UserError
 from sqlstream.expired_rows import RETENTION, KeptPlace
 from sqlstream.messages.job_state import JobStatus
@@ -19,7 +20,7 @@ def expired_places(name: str, identity: str, cluster: ClusterClient) -> tuple[Ke
     keeping = [
         job.job_id
         for job in cluster.jobs()
-        if not _ends(job.status) and _keeps(cluster.job_graph(job.job_id), identity)
+        if not _ends(job.status) and _keeps(unless_forgotten(cluster.job_graph, job.job_id), identity)
     ]
     if not keeping:
         raise UserError(
@@ -31,7 +32,9 @@ def expired_places(name: str, identity: str, cluster: ClusterClient) -> tuple[Ke
     found = []
     takes_none = []
     for job_id in keeping:
-        statistics = cluster.checkpoints(job_id)
+        statistics = unless_forgotten(cluster.checkpoints, job_id)
+        if statistics is None:
+            continue
         latest = [statistics.latest_completed, statistics.latest_savepoint]
         done = [record for record in latest if record is not None and record.path and not record.is_discarded]
         if done:
@@ -52,6 +55,7 @@ def _ends(status: JobStatus) -> bool:
     return status.is_terminal or status is JobStatus.CANCELLING
 
 
-def _keeps(graph: JobGraph, identity: str) -> bool:
-    states = (o.state for v in graph.vertices for o in v.operators if o.state is not None)
+def _keeps(graph: JobGraph | None, identity: str) -> bool:
+    vertices = graph.vertices if graph is not None else ()
+    states = (o.state for v in vertices for o in v.operators if o.state is not None)
     return any(identity in kept.tables for state in states for kept in state.expired)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlstream import types as sql
 from sqlstream.client.following.checkpoint_text import remark_on, restored_remark
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sqlstream.errors import Span
     from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
     from sqlstream.messages.rpc import JobOverviewEntry
+
+Answer = TypeVar("Answer")
 
 JOBS = Schema.of(
     ("job id", sql.STRING),
@@ -110,8 +112,9 @@ def execute_job_statement(statement: Statement, session: PlanningSession) -> Row
 def _job_row(job: JobOverviewEntry, cluster: ClusterClient) -> tuple[object, ...]:
     """Flink's columns, and of a job that restarts, when it failed and why."""
     remark = None
-    if job.status is JobStatus.RESTARTING and (restarts := cluster.details(job.job_id).restarts):
-        remark = restart_text(restarts[0]).strip()
+    if job.status is JobStatus.RESTARTING:
+        details = unless_forgotten(cluster.details, job.job_id)
+        remark = restart_text(details.restarts[0]).strip() if details and details.restarts else None
     return (job.job_id, job.name, job.status.value, job.start_ms * _NS_PER_MS, remark)
 
 
@@ -157,8 +160,9 @@ def _checkpoint_rows(statement: ShowCheckpoints, cluster: ClusterClient) -> tupl
     """The remembered checkpoints of one job or of all, newest first within a job."""
     rows: list[tuple[object, ...]] = []
     for job in _jobs_of(statement, cluster):
-        found = cluster.checkpoints(job.job_id)
-        rows += (_checkpoint_row(job.job_id, record, found.latest_restored) for record in found.history)
+        found = unless_forgotten(cluster.checkpoints, job.job_id)
+        if found is not None:
+            rows += (_checkpoint_row(job.job_id, record, found.latest_restored) for record in found.history)
     return tuple(rows)
 
 
@@ -173,7 +177,8 @@ def _ledger_rows(statement: ShowLedger, cluster: ClusterClient) -> tuple[tuple[o
     """The operators of one job or of all, in the order of the plan."""
     rows: list[tuple[object, ...]] = []
     for job in _jobs_of(statement, cluster):
-        ledger = cluster.checkpoints(job.job_id).ledger
+        found = unless_forgotten(cluster.checkpoints, job.job_id)
+        ledger = found.ledger if found is not None else None
         for entry in ledger.entries if ledger is not None else ():
             assert ledger is not None
             parts = (entry.parts.get(name, 0) for name in LEDGER_PARTS)
@@ -205,6 +210,16 @@ def _checkpoint_row(
         None if record.is_discarded else record.path or None,
         ", ".join(filter(None, remarks)) or None,
     )
+
+
+def unless_forgotten(ask: Callable[[str], Answer], job_id: str) -> Answer | None:
+    """What the cluster answers about a job that it has listed; None where it has ended since, and is not remembered."""
+    try:
+        return ask(job_id)
+    except UserError as error:
+        if error.code != "SS6009":
+            raise
+        return None
 
 
 def known_job(job_id: str, span: Span, cluster: ClusterClient) -> JobOverviewEntry:

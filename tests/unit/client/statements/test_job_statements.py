@@ -259,3 +259,20 @@ def test_a_job_that_is_not_known_is_underlined(run: Any, sql: str) -> None:
         run(sql, cluster)
     assert raised.value.span is not None
     assert cluster.asked == []
+
+
+class Forgetful(Literal):
+    """Its second job has ended since the first question, and is not remembered."""
+
+    def details(self, job_id: str) -> JobDetails:
+        raise UserError("SS6009", f'job "{job_id}" is not known')
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        return Literal.checkpoints(self, job_id) if job_id == "a1" else self.details(job_id)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("listed", ["JOBS", "CHECKPOINTS", "LEDGER"])
+def test_a_job_that_is_forgotten_while_jobs_are_listed_is_no_error(run: Any, listed: str) -> None:
+    rows = run(f"SHOW {listed}", Forgetful())
+    assert "a1" in {row[0] for row in rows}
+    assert all(row[-1] is None for row in rows if row[0] == "b2")
