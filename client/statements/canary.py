@@ -94,11 +94,14 @@ def execute_canary(statement: Canary, session: PlanningSession) -> Text:
     if differences.count:
         lines += ["", *_reasons(found)]
     is_promoted = chosen.promote == ALWAYS or (chosen.promote == IF_EQUAL and is_equal)
-    if is_promoted and _has_ended(statement.job_id, session.cluster):
-        is_promoted = False
-        lines.append(f"not promoted: job {statement.job_id} has ended meanwhile")
-    elif is_promoted:
-        lines.append(_promoted(statement, session, directory))
+    if is_promoted:
+        path = _path_of_stopped(statement.job_id, session.cluster, directory)
+        is_promoted = bool(path)
+        lines.append(
+            _promoted(statement, session, path)
+            if path
+            else f"not promoted: job {statement.job_id} has ended meanwhile"
+        )
     elif chosen.promote != NEVER:
         lines.append(f"not promoted: job {statement.job_id} runs on as it is")
     return Text("\n".join(lines), is_failure=not is_equal and not is_promoted)
@@ -351,12 +354,24 @@ def _reasons(found: Upgrade) -> Iterator[str]:
 # It takes over: the job ends with a savepoint, from which the changed statement goes on.
 
 
-def _promoted(statement: Canary, session: PlanningSession, directory: str) -> str:
+def _path_of_stopped(job_id: str, cluster: ClusterClient, directory: str) -> str:
+    """The savepoint with which the job ends; empty for one that has ended by itself before."""
+    if _has_ended(job_id, cluster):
+        return ""
+    try:
+        return stop_with_savepoint(cluster, job_id, directory, False)
+    except SqlStreamError:
+        # Also between the two questions.
+        if not _has_ended(job_id, cluster) or cluster.status(job_id).error is not None:
+            raise
+        return ""
+
+
+def _promoted(statement: Canary, session: PlanningSession, path: str) -> str:
     """Nothing is lost or written twice: the savepoint is the last that the job commits, and the first that the other goes on
     from."""
     from sqlstream.planner.compile import CompiledPlan
 
-    path = stop_with_savepoint(session.cluster, statement.job_id, directory, False)
     before = dict(session.config)
     try:
         session.config[RECOVERY] = path

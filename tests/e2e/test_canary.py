@@ -186,6 +186,24 @@ def test_a_canary_that_is_given_up_while_it_is_stopped_leaves_no_savepoint(
     assert not Path(path).exists()
 
 
+def test_a_job_that_ends_just_before_it_would_be_stopped_is_compared_all_the_same(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = canary_statement.stop_with_savepoint
+
+    def stop_too_late(*asked: Any) -> str:
+        ended(session, job)
+        return stop(*asked)
+
+    job = started(session, TOTALS)
+    monkeypatch.setattr(canary_statement, "stop_with_savepoint", stop_too_late)
+    answer = execute(
+        session, f"CANARY JOB '{job.id}' WITH ('duration' = '1 s', 'promote' = 'always') AS {TOTALS}"
+    )
+    assert answer.text.startswith("equal: after 1.0 s")
+    assert answer.text.endswith(f"not promoted: job {job.id} has ended meanwhile")
+
+
 def test_what_cannot_be_compared_is_refused_and_the_job_runs_on(session: Session) -> None:
     job = started(session, TOTALS)
     jobs = len(session.cluster.jobs())
