@@ -23,17 +23,7 @@ class Cluster(Protocol):
     def status(self, job_id: str) -> JobStatusReply: ...
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None: ...
     def cancel(self, job_id: str) -> None: ...
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None: ...
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None: ...
+    def take_savepoint(self, request: client_rpc.SavepointRequest) -> None: ...
     def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None: ...
     def add_artifact_part(self, artifact: Artifact, offset: int, data: bytes) -> int: ...
     def artifact_size(self, digest: str) -> int | None: ...
@@ -93,14 +83,10 @@ class ClientMessages:
             case client_rpc.TakeCheckpoint(job_id, _):
                 self._on_change(type(request).__name__, job_id)
             # The cluster may refuse a place, which the JobManager knows nothing of.
-            case client_rpc.TriggerSavepoint(job_id, trigger_id, directory, is_temporary):
-                self._on_change(type(request).__name__, job_id)
-                self._cluster.trigger_savepoint(job_id, trigger_id, directory, is_temporary)
-                return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
-            case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain, is_temporary):
-                self._on_change(type(request).__name__, job_id)
-                self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain, is_temporary)
-                return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
+            case client_rpc.TriggerSavepoint() | client_rpc.StopWithSavepoint():
+                self._on_change(type(request).__name__, request.job_id)
+                self._cluster.take_savepoint(request)
+                return client_rpc.SavepointStatusReply(request.job_id, request.trigger_id, is_done=False)
             case client_rpc.DisposeSavepoint(path, config):
                 self._on_change(type(request).__name__, "")
                 self._cluster.dispose_savepoint(path, config)
@@ -139,21 +125,9 @@ def _refusal(error: Exception) -> ErrorInfo:
     return error_info("SS6014", f"the request cannot be read: {reason}")
 
 
-# Answers the messages of clients.
-
-
 def answer_request(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> client_rpc.ClientReply:
-    """Answer a client's request message; an error becomes RequestFailed."""
-    try:
-        return _answer(shell, request)
-    except SqlStreamError as error:
-        return client_rpc.RequestFailed(ErrorInfo.of(error))
-
-
-def _answer(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> client_rpc.ClientReply:
+    """What the JobManager answers; SqlStreamError when it refuses."""
     match request:
-        case client_rpc.SubmitJob(job_graph):
-            return client_rpc.JobSubmitted(shell.submit(job_graph))
         case client_rpc.CancelJob(job_id):
             shell.cancel(job_id)
             return shell.status(job_id)
@@ -178,14 +152,5 @@ def _answer(shell: JobManagerShell, request: client_rpc.JobManagerRequest) -> cl
         case client_rpc.TakeCheckpoint(job_id, trigger_id):
             shell.take_checkpoint(job_id, trigger_id)
             return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
-        case client_rpc.TriggerSavepoint(job_id, trigger_id, directory):
-            shell.trigger_savepoint(job_id, trigger_id, directory)
-            return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
-        case client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain):
-            shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
-            return client_rpc.SavepointStatusReply(job_id, trigger_id, is_done=False)
         case client_rpc.RequestSavepointStatus(job_id, trigger_id):
             return shell.savepoint_status(job_id, trigger_id)
-        case client_rpc.DisposeSavepoint(path, config):
-            shell.dispose_savepoint(path, config)
-            return client_rpc.SavepointDisposed(path)

@@ -19,7 +19,7 @@ from sqlstream.graph.job_graph import (
 )
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.client_rpc import SavepointRequest, SavepointStatusReply
 from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.stacks import RequestStacks, StacksReply
@@ -407,47 +407,24 @@ class EmbeddedCluster:
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         self._shell.take_checkpoint(job_id, trigger_id)
 
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None:
-        self._check_savepoint(job_id, directory)
-        with self._unless_removed(job_id, trigger_id, directory, is_temporary):
-            self._shell.trigger_savepoint(job_id, trigger_id, directory)
+    def take_savepoint(self, request: SavepointRequest) -> None:
+        """UserError SS4057 for a directory that not all TaskManagers see."""
+        if request.directory and not self._is_on_one_host:
+            from sqlstream.runtime.batch.spark.task_arguments import refuse_local_directory
 
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None:
-        self._check_savepoint(job_id, directory)
-        with self._unless_removed(job_id, trigger_id, directory, is_temporary):
-            self._shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
-
-    @contextlib.contextmanager
-    def _unless_removed(
-        self, job_id: str, trigger_id: str, directory: str, is_temporary: bool
-    ) -> Iterator[None]:
-        """What is temporary is known to be so before it is there."""
-        if not is_temporary:
-            yield
+            config = self._shell.job_graph(request.job_id).config
+            refuse_local_directory("the savepoint's place", request.directory, config)
+        if not request.is_temporary:
+            self._shell.take_savepoint(request)
             return
-        place = self._shell.savepoint_place(job_id, trigger_id, directory)
+        # What is temporary is known to be so before it is there.
+        place = self._shell.savepoint_place(request)
         self._around.on_temporary(place, True)
         try:
-            yield
+            self._shell.take_savepoint(request)
         except SqlStreamError:
             self._around.on_temporary(place, False)
             raise
-
-    def _check_savepoint(self, job_id: str, directory: str) -> None:
-        """UserError SS4057 for a directory that not all TaskManagers see."""
-        if directory and not self._is_on_one_host:
-            from sqlstream.runtime.batch.spark.task_arguments import refuse_local_directory
-
-            refuse_local_directory("the savepoint's place", directory, self._shell.job_graph(job_id).config)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._shell.savepoint_status(job_id, trigger_id)

@@ -10,7 +10,7 @@ from sqlstream.graph.artifacts import Artifact
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.client_rpc import SavepointRequest, SavepointStatusReply
 from sqlstream.messages.log_levels import LogLevels, SetLogLevels
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.stacks import RequestStacks, StacksReply
@@ -70,21 +70,8 @@ class ClusterClient(Protocol):
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         """Begin a checkpoint of a job that runs; `savepoint_status` tells how it went. UserError when it takes none."""
 
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None:
-        """Begin a savepoint below `directory`, by default that of the job's settings. `is_temporary`: the caller disposes of it,
-        and when the server is killed before that, its next start does."""
-
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None:
-        """Begin the savepoint with which the job ends. `is_drain`: all windows fire first; `is_temporary` as above."""
+    def take_savepoint(self, request: SavepointRequest) -> None:
+        """Begin a savepoint of a job that runs, or the one with which it ends; `savepoint_status` tells how it went."""
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         """How far what was triggered under that id is."""

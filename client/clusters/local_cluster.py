@@ -25,7 +25,7 @@ from sqlstream.runtime.host.process_directory import ABANDONED_S
 if TYPE_CHECKING:
     from sqlstream.messages import rpc
     from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
-    from sqlstream.messages.client_rpc import SavepointStatusReply
+    from sqlstream.messages.client_rpc import SavepointRequest, SavepointStatusReply
     from sqlstream.runtime.embedded import EmbeddedCluster
     from sqlstream.runtime.host.artifacts import ArtifactStore
     from sqlstream.runtime.net.results import JobResults, PrintLines
@@ -173,20 +173,8 @@ class LocalClusterClient:
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         self._of(job_id).take_checkpoint(job_id, trigger_id)
 
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None:
-        self._of(job_id).trigger_savepoint(job_id, trigger_id, directory, is_temporary)
-
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None:
-        self._of(job_id).stop_with_savepoint(job_id, trigger_id, directory, is_drain, is_temporary)
+    def take_savepoint(self, request: SavepointRequest) -> None:
+        self._of(request.job_id).take_savepoint(request)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._of(job_id).savepoint_status(job_id, trigger_id)

@@ -275,26 +275,8 @@ class RemoteClusterClient:
     def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
         self._request(client_rpc.TakeCheckpoint(job_id, trigger_id), client_rpc.SavepointStatusReply)
 
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None:
-        self._request(
-            client_rpc.TriggerSavepoint(job_id, trigger_id, directory, is_temporary),
-            client_rpc.SavepointStatusReply,
-        )
-
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None:
-        self._request(
-            client_rpc.StopWithSavepoint(job_id, trigger_id, directory, is_drain, is_temporary),
-            client_rpc.SavepointStatusReply,
-        )
+    def take_savepoint(self, request: client_rpc.SavepointRequest) -> None:
+        self._request(request, client_rpc.SavepointStatusReply)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> client_rpc.SavepointStatusReply:
         return self._request(

@@ -31,6 +31,7 @@ from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.messages import keys
 from sqlstream.errors import ErrorInfo, SqlStreamError, render_error
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord
+from sqlstream.messages.client_rpc import StopWithSavepoint, TriggerSavepoint
 
 
 class CheckpointRequest(msgspec.Struct, rename="camel"):
@@ -192,10 +193,8 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
 
         def trigger() -> None:
             view.check_runs(id, "Savepoint triggering", ends_it=bool(asked.cancel_job))
-            if asked.cancel_job:
-                view.cluster.stop_with_savepoint(id, trigger_id, directory)
-            else:
-                view.cluster.trigger_savepoint(id, trigger_id, directory)
+            request_of = StopWithSavepoint if asked.cancel_job else TriggerSavepoint
+            view.cluster.take_savepoint(request_of(id, trigger_id, directory))
 
         await run_in_threadpool(trigger)
         return {"request-id": trigger_id}
@@ -209,7 +208,8 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
 
         def stop_job() -> None:
             view.check_runs(id, "Stopping with a savepoint", ends_it=True)
-            view.cluster.stop_with_savepoint(id, trigger_id, asked.target_directory or "", bool(asked.drain))
+            directory = asked.target_directory or ""
+            view.cluster.take_savepoint(StopWithSavepoint(id, trigger_id, directory, bool(asked.drain)))
 
         await run_in_threadpool(stop_job)
         return {"request-id": trigger_id}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from sqlstream.client.server.leaders.shared_artifacts import SharedArtifacts
 from sqlstream.errors import ErrorsAt, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
+from sqlstream.messages.client_rpc import SavepointRequest
 from sqlstream.runtime.checkpoint.places import (
     absolute_place,
     check_place,
@@ -105,22 +106,8 @@ class GuardedCluster(EmbeddedCluster):
         check_slots(graph, self._limits.job_slots_max)
         super().rescale(graph, trigger_id)
 
-    def trigger_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_temporary: bool = False
-    ) -> None:
-        super().trigger_savepoint(job_id, trigger_id, self._checked_place(directory), is_temporary)
-
-    def stop_with_savepoint(
-        self,
-        job_id: str,
-        trigger_id: str,
-        directory: str = "",
-        is_drain: bool = False,
-        is_temporary: bool = False,
-    ) -> None:
-        super().stop_with_savepoint(
-            job_id, trigger_id, self._checked_place(directory), is_drain, is_temporary
-        )
+    def take_savepoint(self, request: SavepointRequest) -> None:
+        super().take_savepoint(replace(request, directory=self._checked_place(request.directory)))
 
     def dispose_savepoint(self, path: str, config: Mapping[str, str] | None = None) -> None:
         super().dispose_savepoint(self._checked_place(path), with_defaults(config or {}, self._defaults))

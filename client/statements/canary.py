@@ -19,7 +19,7 @@ from sqlstream.client.diagnosis.finding import seconds_text
 from sqlstream.client.diagnosis.upgrade import Upgrade, upgrade_of
 from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.effects import job_effects
-from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, stop_with_savepoint
+from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, awaited_savepoint, stop_with_savepoint
 from sqlstream.client.statements.short_job import GIVEN_UP_CHECK_S, JobEnd
 from sqlstream.client.statements.upgrade import planned_job, running_job
 from sqlstream.client.verification.canary import Differences, comparing_query, differences_text
@@ -27,6 +27,7 @@ from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables, written_tables
+from sqlstream.messages.client_rpc import StopWithSavepoint, TriggerSavepoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.planner.canary import OF_KEYS, OF_ROWS, canary_job, doubled
 from sqlstream.runtime.checkpoint.checkpoint_directory import (
@@ -169,10 +170,10 @@ def _common_sink(old: JobGraph, new: JobGraph, statement: Canary) -> SinkSpec:
 def _saved(job_id: str, directory: str, session: PlanningSession) -> Iterator[StoredCheckpoint]:
     """A savepoint of the job, which runs on; it is removed behind."""
     cluster, trigger_id = session.cluster, secrets.token_hex(16)
-    cluster.trigger_savepoint(job_id, trigger_id, directory, is_temporary=True)
+    cluster.take_savepoint(TriggerSavepoint(job_id, trigger_id, directory, is_temporary=True))
     path = ""
     try:
-        path = _awaited_savepoint(cluster, job_id, trigger_id)
+        path = awaited_savepoint(cluster, job_id, trigger_id)
         yield load_checkpoint(checkpoint_files(path, session.config), path)
     finally:
         _dispose(session, job_id, trigger_id, path)
@@ -182,18 +183,8 @@ def _dispose(session: PlanningSession, job_id: str, trigger_id: str, path: str) 
     """Who gives up while it is taken waits for it, as it would stay."""
     cluster = session.cluster
     with contextlib.suppress(SqlStreamError):
-        found = path or _awaited_savepoint(cluster, job_id, trigger_id, gives_up=False)
+        found = path or awaited_savepoint(cluster, job_id, trigger_id, gives_up=False)
         cluster.dispose_savepoint(found, session.config)
-
-
-def _awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str, *, gives_up: bool = True) -> str:
-    while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
-        if gives_up:
-            check_not_given_up()
-        time.sleep(GIVEN_UP_CHECK_S)
-    if status.error is not None:
-        raise status.error.to_error()
-    return status.path
 
 
 def _canary_graph(
@@ -307,7 +298,8 @@ def _follow(
         if deadline_s and now_s >= deadline_s and not stop.is_asked:
             stop.is_asked = True
             with _unless_ended(job.id, cluster):
-                cluster.stop_with_savepoint(job.id, stop.trigger_id, directory, is_temporary=True)
+                request = StopWithSavepoint(job.id, stop.trigger_id, directory, is_temporary=True)
+                cluster.take_savepoint(request)
         if batch is None and not rows.is_ended:
             is_ready = threading.Event()
             rows.when_ready(is_ready.set)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.client.following.checkpoint_text import remark_on, restored_remark
 from sqlstream.client.following.lost_rows import restart_text
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.client_rpc import StopWithSavepoint
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.ledger import LEDGER_PARTS, balance_text, difference_text, side_difference_text
 from sqlstream.planner.dialect.statements import (
@@ -140,19 +142,27 @@ def stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_
     """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on.
     ExternalError SS6214 when a complete savepoint does not end the job."""
     trigger_id = secrets.token_hex(16)
-    cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
-    while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
-        time.sleep(STATUS_INTERVAL_S)
-    if status.error is not None:
-        raise status.error.to_error()
+    cluster.take_savepoint(StopWithSavepoint(job_id, trigger_id, directory, is_drain))
+    path = awaited_savepoint(cluster, job_id, trigger_id, gives_up=False)
     try:
         end = cluster.wait(job_id, END_TIMEOUT_S)
     except TimeoutError as error:
         raise ExternalError(
-            "SS6214", f'the savepoint {status.path} is complete, but job "{job_id}" does not end'
+            "SS6214", f'the savepoint {path} is complete, but job "{job_id}" does not end'
         ) from error
     if end.error is not None:
         raise end.error.to_error()
+    return path
+
+
+def awaited_savepoint(cluster: ClusterClient, job_id: str, trigger_id: str, *, gives_up: bool = True) -> str:
+    """Wait for a checkpoint or savepoint; returns its path, or raises its error. `gives_up`: the statement can be cancelled."""
+    while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
+        if gives_up:
+            check_not_given_up()
+        time.sleep(STATUS_INTERVAL_S)
+    if status.error is not None:
+        raise status.error.to_error()
     return status.path
 
 

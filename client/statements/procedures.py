@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, STATUS_INTERVAL_S, known_job
+from sqlstream.client.statements.jobs import (
+    SAVEPOINT_DIRECTORY,
+    STATUS_INTERVAL_S,
+    awaited_savepoint,
+    known_job,
+)
 from sqlstream.effects import Effects
-from sqlstream.errors import ErrorInfo, UserError, did_you_mean
+from sqlstream.errors import UserError, did_you_mean
 from sqlstream.graph.parallelism import rescaled_job_graph
+from sqlstream.messages.client_rpc import TriggerSavepoint
 from sqlstream.planner.bind.context import database_path
 from sqlstream.planner.dialect.statements import Argument, CallProcedure, Identifier
 from sqlstream.schema import Schema
@@ -83,19 +89,6 @@ def _check(statement: CallProcedure, name: str, procedure: Procedure) -> None:
             raise UserError("SS3525", message, span=argument.span, hint=hint)
 
 
-def _awaited(cluster: ClusterClient, job_id: str, trigger_id: str) -> str:
-    while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
-        check_not_given_up()
-        time.sleep(STATUS_INTERVAL_S)
-    _raise(status.error)
-    return status.path
-
-
-def _raise(error: ErrorInfo | None) -> None:
-    if error is not None:
-        raise error.to_error()
-
-
 def _job(argument: Argument, cluster: ClusterClient) -> str:
     return known_job(str(argument.value), argument.span, cluster).job_id
 
@@ -107,14 +100,15 @@ def _savepoint(arguments: tuple[Argument, ...], cluster: ClusterClient, config: 
     places = dict(config)
     if len(arguments) > 1:
         places[SAVEPOINT_DIRECTORY] = str(arguments[1].value)
-    cluster.trigger_savepoint(job_id, trigger_id, with_absolute_places(places).get(SAVEPOINT_DIRECTORY, ""))
-    return _awaited(cluster, job_id, trigger_id)
+    directory = with_absolute_places(places).get(SAVEPOINT_DIRECTORY, "")
+    cluster.take_savepoint(TriggerSavepoint(job_id, trigger_id, directory))
+    return awaited_savepoint(cluster, job_id, trigger_id)
 
 
 def _checkpoint(arguments: tuple[Argument, ...], cluster: ClusterClient, config: Mapping[str, str]) -> str:
     job_id, trigger_id = _job(arguments[0], cluster), secrets.token_hex(16)
     cluster.take_checkpoint(job_id, trigger_id)
-    return _awaited(cluster, job_id, trigger_id)
+    return awaited_savepoint(cluster, job_id, trigger_id)
 
 
 def _dispose(arguments: tuple[Argument, ...], cluster: ClusterClient, config: Mapping[str, str]) -> str:
@@ -137,7 +131,8 @@ def _rescale(arguments: tuple[Argument, ...], cluster: ClusterClient, config: Ma
     while not (status := cluster.rescale_status(job_id, trigger_id)).is_done:  # type: ignore[attr-defined]
         check_not_given_up()
         time.sleep(STATUS_INTERVAL_S)
-    _raise(status.error)
+    if status.error is not None:
+        raise status.error.to_error()
     return f"parallelism {status.parallelism}, before {status.earlier}"
 
 

@@ -17,7 +17,7 @@ from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
-from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.client_rpc import SavepointRequest, SavepointStatusReply, StopWithSavepoint
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.runtime.event_loop import EventLoop
 from sqlstream.runtime.jobmanager import events
@@ -237,22 +237,14 @@ class JobManagerShell:
         """Ask for a checkpoint; a repetition does nothing. UserError when the job takes none, or does not run."""
         self._request_savepoint(events.SavepointRequested(job_id, trigger_id, CheckpointKind.CHECKPOINT))
 
-    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
-        """Ask for a savepoint in a new directory below this one, or below that of the job's settings."""
-        place = self.savepoint_place(job_id, trigger_id, directory)
+    def take_savepoint(self, request: SavepointRequest) -> None:
+        """Ask for a savepoint in a new directory. A request that ends the job is, like a cancellation, in the store on return."""
+        place, is_last = self.savepoint_place(request), isinstance(request, StopWithSavepoint)
+        kind = CheckpointKind.SYNC_SAVEPOINT if is_last else CheckpointKind.SAVEPOINT
+        is_drain = isinstance(request, StopWithSavepoint) and request.is_drain
         self._request_savepoint(
-            events.SavepointRequested(job_id, trigger_id, CheckpointKind.SAVEPOINT, place)
+            events.SavepointRequested(request.job_id, request.trigger_id, kind, place, is_drain, is_last)
         )
-
-    def stop_with_savepoint(
-        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
-    ) -> None:
-        """Ask for a savepoint with which the job ends. Like a cancellation, the request is in the store on return."""
-        place, kind = self.savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
-        request = events.SavepointRequested(job_id, trigger_id, kind, place, is_drain, True)
-        self._ask(lambda d: d.check_savepoint(job_id, kind))
-        self._keep_end(request)
-        self._put(request)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))
@@ -280,12 +272,15 @@ class JobManagerShell:
 
     def _request_savepoint(self, request: events.SavepointRequested) -> None:
         self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))
+        if request.is_last:
+            self._keep_end(request)
         self._put(request)
 
-    def savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:
-        """`<directory>/savepoint-<6 of the job>-<12 of the trigger>`, as Flink names them."""
-        root = directory or options.get(
-            self.job_graph(job_id).config, "execution.checkpointing.savepoint-dir"
+    def savepoint_place(self, request: SavepointRequest) -> str:
+        """`<directory>/savepoint-<6 of the job>-<12 of the trigger>`, as Flink names them. The directory is that of the request,
+        or of the job's settings."""
+        root = request.directory or options.get(
+            self.job_graph(request.job_id).config, "execution.checkpointing.savepoint-dir"
         )
         if not root:
             raise UserError(
@@ -293,8 +288,8 @@ class JobManagerShell:
                 "a savepoint needs a directory",
                 hint="name one, as by --directory, or SET 'execution.checkpointing.savepoint-dir' before the job starts",
             )
-        name = hashlib.sha256(trigger_id.encode()).hexdigest()[:12]
-        return f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{name}"
+        name = hashlib.sha256(request.trigger_id.encode()).hexdigest()[:12]
+        return f"{root.rstrip('/')}/savepoint-{request.job_id[:6]}-{name}"
 
     def overview(self) -> tuple[rpc.JobOverviewEntry, ...]:
         return tuple(entry_at(entry, self._wall_ms) for entry in self._ask(lambda d: d.overview()))

@@ -117,6 +117,9 @@ class StopWithSavepoint(rpc.RpcMessage, frozen=True):
     is_temporary: bool = False
 
 
+SavepointRequest = TriggerSavepoint | StopWithSavepoint
+
+
 class RequestSavepointStatus(rpc.RpcMessage, frozen=True):
     job_id: str
     trigger_id: str
@@ -241,8 +244,7 @@ ClientEvent = ClientAttached | JobPrinted | JobEnded | RequestFailed
 
 
 JobManagerRequest = (
-    SubmitJob
-    | CancelJob
+    CancelJob
     | RequestJobStatus
     | RequestJobDetails
     | RequestDescribedJob
@@ -253,12 +255,19 @@ JobManagerRequest = (
     | RequestClusterOverview
     | RequestCheckpointStatistics
     | TakeCheckpoint
-    | TriggerSavepoint
-    | StopWithSavepoint
     | RequestSavepointStatus
-    | DisposeSavepoint
 )
-ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient | AddArtifactPart | RequestArtifact
+"""What the JobManager alone answers."""
+ClientRequest = (
+    JobManagerRequest
+    | SubmitJob
+    | AwaitJobEnd
+    | DetachClient
+    | SavepointRequest
+    | DisposeSavepoint
+    | AddArtifactPart
+    | RequestArtifact
+)
 ClientReply = (
     JobSubmitted
     | ClientDetached

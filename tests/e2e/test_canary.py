@@ -15,8 +15,9 @@ from standalone_harness import check_first
 
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
-from sqlstream.client.statements import canary as canary_statement
+from sqlstream.client.statements import jobs as job_statements
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.messages.client_rpc import SavepointRequest, StopWithSavepoint, TriggerSavepoint
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.runtime.embedded import EmbeddedCluster
@@ -145,11 +146,11 @@ def test_a_canary_that_is_given_up_while_its_savepoint_is_taken_leaves_none(
         raise KeyboardInterrupt
 
     job = started(session, TOTALS)
-    monkeypatch.setattr(canary_statement, "check_not_given_up", given_up)
+    monkeypatch.setattr(job_statements, "check_not_given_up", given_up)
     with pytest.raises(KeyboardInterrupt):
         canary(session, job, TOTALS)
     # One that follows is complete when the first one is, or is gone.
-    session.cluster.trigger_savepoint(job.id, "following")
+    session.cluster.take_savepoint(TriggerSavepoint(job.id, "following"))
     deadline_s = time.monotonic() + WAIT_S
     while not (status := session.cluster.savepoint_status(job.id, "following")).is_done:
         assert time.monotonic() < deadline_s
@@ -164,19 +165,18 @@ def test_a_canary_that_is_given_up_while_it_is_stopped_leaves_no_savepoint(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped: list[tuple[str, str]] = []
-    stop = EmbeddedCluster.stop_with_savepoint
+    take = EmbeddedCluster.take_savepoint
 
-    def stop_with_savepoint(
-        cluster: EmbeddedCluster, job_id: str, trigger_id: str, *rest: Any, **more: Any
-    ) -> None:
-        stop(cluster, job_id, trigger_id, *rest, **more)
-        stopped.append((job_id, trigger_id))
-        while not cluster.savepoint_status(job_id, trigger_id).is_done:
-            time.sleep(0.02)
-        raise KeyboardInterrupt
+    def take_savepoint(cluster: EmbeddedCluster, request: SavepointRequest) -> None:
+        take(cluster, request)
+        if isinstance(request, StopWithSavepoint):
+            stopped.append((request.job_id, request.trigger_id))
+            while not cluster.savepoint_status(request.job_id, request.trigger_id).is_done:
+                time.sleep(0.02)
+            raise KeyboardInterrupt
 
     job = started(session, TOTALS)
-    monkeypatch.setattr(EmbeddedCluster, "stop_with_savepoint", stop_with_savepoint)
+    monkeypatch.setattr(EmbeddedCluster, "take_savepoint", take_savepoint)
     with pytest.raises(KeyboardInterrupt):
         canary(session, job, TOTALS)
     ((of_canary, trigger_id),) = stopped

@@ -1,5 +1,6 @@
 """A cluster of literal jobs, and its REST as an application."""
 
+import msgspec
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -268,11 +269,9 @@ class LiteralCluster:
     def take_checkpoint(self, job_id, trigger_id):
         self.triggered.append(("checkpoint", job_id, trigger_id))
 
-    def trigger_savepoint(self, job_id, trigger_id, directory=""):
-        self.triggered.append(("savepoint", job_id, trigger_id, directory))
-
-    def stop_with_savepoint(self, job_id, trigger_id, directory="", is_drain=False):
-        self.triggered.append(("stop", job_id, trigger_id, directory, is_drain))
+    def take_savepoint(self, request):
+        job_id, trigger_id, directory, *drain, _ = msgspec.structs.astuple(request)
+        self.triggered.append(("stop" if drain else "savepoint", job_id, trigger_id, directory, *drain))
 
     def savepoint_status(self, job_id, trigger_id):
         if trigger_id not in [triggered[2] for triggered in self.triggered]:

@@ -19,7 +19,7 @@ from sqlstream.messages.checkpoint_statistics import (
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
-from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.client_rpc import SavepointStatusReply, StopWithSavepoint
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.ledger import JobLedger, LedgerEntry, LedgerSide
 from sqlstream.messages.rpc import (
@@ -96,8 +96,8 @@ class Literal:
         removed = record(1, CheckpointStatus.COMPLETED, 1100, path="/c/chk-1", is_discarded=True)
         return CheckpointStatistics("a1", history=(pending, failed, completed, removed), ledger=LEDGER_OF_A1)
 
-    def stop_with_savepoint(self, job_id: str, trigger_id: str, directory: str, is_drain: bool) -> None:
-        self.asked.append((job_id, directory, is_drain))
+    def take_savepoint(self, request: StopWithSavepoint) -> None:
+        self.asked.append((request.job_id, request.directory, request.is_drain))
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         self._looks -= 1
