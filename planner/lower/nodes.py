@@ -6,7 +6,6 @@ import functools
 
 from sqlglot import exp
 
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import refuse
@@ -32,7 +31,34 @@ _SIDES = {
 def lower_node(node: plan.RelationalNode, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     """A query with columns c0, c1, … over the queries of the inputs. UserError SS3301 for what a batch engine cannot answer
     exactly as the stream does."""
-    raise refuse(lowering.engine.title, f"a {type(node).__name__}", span=node.span)
+    title, span = lowering.engine.title, node.span
+    match node:
+        case plan.FromChangelog():
+            raise refuse(title, "FROM_CHANGELOG, as a batch has no changes", span=span)
+        case plan.ToChangelog():
+            raise refuse(title, "TO_CHANGELOG, as a batch has no changes", span=span)
+    hint = "run the statement as a stream: it ends by itself when its input is bounded"
+    raise refuse(title, _named(node), hint=hint, span=span)
+
+
+def _named(node: plan.RelationalNode) -> str:
+    """A node that only streams have, in the words of its statement."""
+    match node:
+        case plan.MatchRecognize():
+            return "MATCH_RECOGNIZE"
+        case plan.GraphFunction():
+            return node.algorithm.value
+        case plan.VectorSearch():
+            return "VECTOR_SEARCH"
+        case plan.ModelPredict():
+            return "ML_PREDICT"
+        case plan.TrainModel():
+            return "CREATE MODEL … AS"
+        case plan.ProcessTable():
+            return f"process table function {node.ref.name}"
+        case plan.ProcessOutput():
+            return "a side output"
+    return f"a {type(node).__name__}"
 
 
 @lower_node.register
@@ -283,57 +309,7 @@ def _window_tvf(node: plan.WindowTvf, lowering: Lowering, inputs: list[exp.Expr]
     return lower_window_tvf(node, inputs[0], engine)
 
 
-def _as_a_stream_only(what: str, node: plan.RelationalNode, lowering: Lowering) -> UserError:
-    hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    return refuse(lowering.engine.title, what, hint=hint, span=node.span)
-
-
-@lower_node.register
-def _match_recognize(node: plan.MatchRecognize, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("MATCH_RECOGNIZE", node, lowering)
-
-
 @lower_node.register
 def _mutual_iterate(node: plan.MutualIterate, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     _check_recurses("WITH MUTUALLY RECURSIVE", node, lowering)
     return lower_mutual_iterate(node, lowering.engine, inputs, [_recursive(level) for level in node.levels])
-
-
-@lower_node.register
-def _graph_function(node: plan.GraphFunction, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only(node.algorithm.value, node, lowering)
-
-
-@lower_node.register
-def _vector_search(node: plan.VectorSearch, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("VECTOR_SEARCH", node, lowering)
-
-
-@lower_node.register
-def _model_predict(node: plan.ModelPredict, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("ML_PREDICT", node, lowering)
-
-
-@lower_node.register
-def _train_model(node: plan.TrainModel, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("CREATE MODEL … AS", node, lowering)
-
-
-@lower_node.register
-def _process_table(node: plan.ProcessTable, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only(f"process table function {node.ref.name}", node, lowering)
-
-
-@lower_node.register
-def _process_output(node: plan.ProcessOutput, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise _as_a_stream_only("a side output", node, lowering)
-
-
-@lower_node.register
-def _from_changelog(node: plan.FromChangelog, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise refuse(lowering.engine.title, "FROM_CHANGELOG, as a batch has no changes", span=node.span)
-
-
-@lower_node.register
-def _to_changelog(node: plan.ToChangelog, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
-    raise refuse(lowering.engine.title, "TO_CHANGELOG, as a batch has no changes", span=node.span)
