@@ -208,9 +208,9 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self._has_emitted = Broadcast("has_emitted", False, any)
         if not spec.keys:
             context.state.add(self._has_emitted)
-        self._handed_over: HandedOver | None = None
+        self._handed_over = HandedOver(context.state.scope, context.parallelism, holds=spec.holds_history)
         if spec.holds_history:
-            self._handed_over = context.state.add(HandedOver(context.state.scope, context.parallelism))
+            context.state.add(self._handed_over)
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -225,8 +225,8 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
             groups, _, keys = key_groups(batch, self.spec.keys)
             slots, is_new = self._groups.get_or_create(keys)
         self._groups.writing(slots)
-        if self._handed_over is not None and not self._handed_over.is_complete:
-            self._hold(batch, keys, slots, is_new, groups, self._handed_over, output)
+        if not self._handed_over.is_complete:
+            self._hold(batch, keys, slots, is_new, groups, output)
             return
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
@@ -240,11 +240,10 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         slots: Array,
         is_new: Array,
         groups: Array,
-        handed_over: HandedOver,
         output: Output,
     ) -> None:
         """Nothing is emitted, but for what has been before a restore."""
-        is_emitted = handed_over.of(self._groups.key_groups(slots))
+        is_emitted = self._handed_over.of(self._groups.key_groups(slots))
         rows = np.flatnonzero(is_emitted)
         before = self._results_before(slots[rows])
         self._apply(batch, slots[groups])
@@ -304,15 +303,10 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         return watermark_ms
 
     def on_hand_over(self, output: Output) -> None:
-        if self._handed_over is None or self._handed_over.is_complete:
-            return
-        slots = self._groups.slots()
-        held = slots[~self._handed_over.of(self._groups.key_groups(slots))]
-        for first in range(0, len(held), _ROWS_MIN):
-            some = held[first : first + _ROWS_MIN]
-            is_new = np.ones(len(some), dtype=bool)
-            self._emit(self._groups.keys(some), some, is_new, self._results_before(some), output)
-        self._handed_over.complete()
+        groups = self._groups
+        for slots in self._handed_over.take_held(groups.slots, groups.key_groups, _ROWS_MIN):
+            is_new = np.ones(len(slots), dtype=bool)
+            self._emit(groups.keys(slots), slots, is_new, self._results_before(slots), output)
 
     def on_finish(self, output: Output) -> None:
         if self.spec.keys or self._has_emitted.value or self.context.subtask != 0:

@@ -287,16 +287,16 @@ class RankChanges:
     ) -> None:
         self._spec = spec
         self._key_groups = key_groups
-        self._handed_over: HandedOver | None = None
+        self._handed_over = HandedOver(context.state.scope, context.parallelism, holds=spec.holds_history)
         if spec.holds_history:
-            self._handed_over = context.state.add(HandedOver(context.state.scope, context.parallelism))
+            context.state.add(self._handed_over)
         self._mode = context.output_mode
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
     def emit(self, keys: Array, before: Array, after: Array, rows: Rows, output: Output) -> None:
         """Emit the changes of the ranks from rank_start to rank_end of these keys, unless they are held. `rows` must still
         hold the rows of `before`."""
-        if self._handed_over is not None and not self._handed_over.is_complete:
+        if not self._handed_over.is_complete:
             # Of a restored state some may have been emitted.
             is_emitted = self._handed_over.of(self._key_groups(keys))
             before, after = before[is_emitted], after[is_emitted]
@@ -306,14 +306,9 @@ class RankChanges:
         self, keys: Callable[[], Array], lists: Callable[[Array], Array], rows: Rows, output: Output
     ) -> None:
         """Emit the lists of all keys that have been held: the histories of the statement have ended."""
-        if self._handed_over is None or self._handed_over.is_complete:
-            return
-        present = keys()
-        held = present[~self._handed_over.of(self._key_groups(present))]
-        for first in range(0, len(held), KEYS_AT_ONCE):
-            after = lists(held[first : first + KEYS_AT_ONCE])
+        for held in self._handed_over.take_held(keys, self._key_groups, KEYS_AT_ONCE):
+            after = lists(held)
             self._emit(np.full_like(after, NO_ROW), after, rows, output)
-        self._handed_over.complete()
 
     def _emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
         ids, ranks, kinds = (
