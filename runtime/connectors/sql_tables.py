@@ -1,4 +1,4 @@
-"""What connectors of databases share: what they can do, columns that fit, rows staged beside a file, addresses of servers."""
+"""What connectors of databases share: abilities, columns that fit, scans, rows staged beside a file, addresses of servers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.connectors.staged_rows import remove_staged_by, remove_staging, staging_directory
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, Reading, Writing
 from sqlstream.spi.lookup import LookupOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sqlstream.specs import SinkSpec
     from sqlstream.spi.committable import Committable
     from sqlstream.spi.files import Files
+
+
+TRIES_MAX = 5
+PAUSE_MS = 100
+"""A query that cannot begin for a reason that may pass is tried again, after pauses that double: 3 s in all."""
 
 
 def sql_descriptor(identifier: str, options: tuple[OptionDescriptor, ...]) -> ConnectorDescriptor:
@@ -84,6 +91,48 @@ _KEYWORDS = {
 """By kind of server. None of these holds a secret or makes the client read a file, as `passfile`, `sslkey` and `service` do."""
 
 _PAIR = re.compile(r"\s*(\w+)\s*=\s*(?:'(?:[^'\\]|\\.)*'|[^\s'\\]+)(?=\s|$)")
+
+
+class SqlScan:
+    """What a reader of a table keeps of the rows of its queries, and when it tries again to begin one.
+
+    State: how many rows of the query under way were returned before the reader resumed, and are skipped; how many more the
+    limit of the scan allows; how often in a row a query could not begin."""
+
+    def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
+        self.skip_rows = 0
+        self.next_try_ms: int | None = None
+        self._limit = limit
+        self._now_ms = now_ms
+        self._tries = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._limit == 0
+
+    @property
+    def limit_clause(self) -> str:
+        """In SQL; empty without a limit."""
+        return f" LIMIT {self._limit + self.skip_rows}" if self._limit > 0 else ""
+
+    def begun(self) -> None:
+        self._tries = 0
+
+    def failed(self, error: ExternalError, *, is_last_try: bool = False) -> None:
+        """A query could not begin: it is tried again at `next_try_ms`, or the error is raised."""
+        self._tries += 1
+        if error.retry is Retry.NEVER or self._tries >= TRIES_MAX or is_last_try:
+            raise error
+        self.next_try_ms = self._now_ms() + (PAUSE_MS << self._tries)
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        skipped = min(self.skip_rows, batch.num_rows)
+        self.skip_rows -= skipped
+        batch = batch.slice(skipped)
+        if self._limit > 0:
+            batch = batch.slice(0, self._limit)
+            self._limit -= batch.num_rows
+        return batch
 
 
 def connection_value(value: str) -> str:

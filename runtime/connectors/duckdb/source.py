@@ -8,23 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.errors import ExternalError
 from sqlstream.runtime.connectors.declared_rows import as_declared
 from sqlstream.runtime.connectors.duckdb.database import INSTANCES, interrupt
 from sqlstream.runtime.connectors.duckdb.errors import translated
 from sqlstream.runtime.connectors.duckdb.options import Place
 from sqlstream.runtime.connectors.duckdb.relation import Relation, open_relation
 from sqlstream.runtime.connectors.sql_filters import quote, text, where
+from sqlstream.runtime.connectors.sql_tables import SqlScan
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.lookup import too_many_rows
 
 BLOCK_ROWS = 122_880 * 4
 """Row ids that one query reads: four of DuckDB's row groups, so that it reads no group in vain."""
-
-TRIES_MAX = 5
-PAUSE_MS = 100
-"""A table that cannot be opened for a reason that may pass is tried again, after pauses that double: 3 s in all."""
 
 
 class DuckDbReader:
@@ -46,11 +43,9 @@ class DuckDbReader:
         self._end_block = 1
         position = (splits or [_NOTHING])[0]
         self._block = int(position["block"])
-        self._skip_rows = int(position["rows"])
+        self._scan = SqlScan(spec.limit, context.now_ms)
+        self._scan.skip_rows = int(position["rows"])
         self._returned_rows = 0
-        self._limit = spec.limit
-        self._tries = 0
-        self._next_try_ms: int | None = None
         context.on_cancel(lambda: interrupt(self._connection))
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
@@ -59,7 +54,7 @@ class DuckDbReader:
         if self._relation is None and not self._has_begun():
             return SourceStatus.NOTHING_YET
         with translated(self._place):
-            while self._limit != 0:
+            while not self._scan.is_full:
                 if self._batches is None:
                     if self._block >= self._end_block:
                         break
@@ -82,10 +77,7 @@ class DuckDbReader:
                 self._begin()
         except ExternalError as error:
             self._open.close()
-            self._tries += 1
-            if error.retry is Retry.NEVER or self._tries >= TRIES_MAX:
-                raise
-            self._next_try_ms = self._context.now_ms() + (PAUSE_MS << self._tries)
+            self._scan.failed(error)
             return False
         return True
 
@@ -107,19 +99,13 @@ class DuckDbReader:
             first = self._block * BLOCK_ROWS
             block = f"rowid >= {first} AND rowid < {first + BLOCK_ROWS}"
             condition = f"{condition} AND {block}" if condition else f" WHERE {block}"
-        limit = f" LIMIT {self._limit + self._skip_rows}" if self._limit > 0 else ""
-        query = f"SELECT {columns} FROM {self._relation.item}{condition}{limit}"
+        query = f"SELECT {columns} FROM {self._relation.item}{condition}{self._scan.limit_clause}"
         return iter(self._connection.sql(query).to_arrow_reader(self._context.batch_rows))
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """The rows that were not returned before this reader resumed, as declared."""
-        skipped = min(self._skip_rows, batch.num_rows)
-        self._skip_rows -= skipped
         self._returned_rows += batch.num_rows
-        batch = batch.slice(skipped)
-        if self._limit > 0:
-            batch = batch.slice(0, self._limit)
-            self._limit -= batch.num_rows
+        batch = self._scan.kept(batch)
         if batch.num_rows == 0:
             return None
         assert self._relation is not None
@@ -127,11 +113,11 @@ class DuckDbReader:
         return as_declared(self._relation.columns, pa.Table.from_batches([batch]), self._spec.table)
 
     def next_poll_ms(self) -> int | None:
-        return self._next_try_ms
+        return self._scan.next_try_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         # Before its first poll a reader that resumed has still to skip what was returned.
-        return [{"block": self._block, "rows": max(self._returned_rows, self._skip_rows)}]
+        return [{"block": self._block, "rows": max(self._returned_rows, self._scan.skip_rows)}]
 
     def close(self) -> None:
         self._batches = None

@@ -8,19 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.jdbc.dialect import dialect
 from sqlstream.runtime.connectors.jdbc.driver import Connecting, Connection
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredTable, check_columns
 from sqlstream.runtime.connectors.sql_filters import quote, where
+from sqlstream.runtime.connectors.sql_tables import SqlScan
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 from sqlstream.spi.lookup import too_many_rows
-
-TRIES_MAX = 5
-PAUSE_MS = 100
-"""A query that cannot begin for a reason that may pass is tried again, after pauses that double: 3 s in all."""
 
 AWAITING_MS = 1_000
 """How long a reader that awaits ranges is left alone; they are read as soon as they come."""
@@ -55,16 +52,13 @@ class JdbcReader:
         self._has_all = True
         self._opened: OpenedTable | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
-        self._skip_rows = 0
         self._has_read = False
-        self._limit = spec.limit
-        self._tries = 0
-        self._next_try_ms: int | None = None
+        self._scan = SqlScan(spec.limit, context.now_ms)
         self._connecting = Connecting(options.database, context.files)
         context.on_cancel(self._connecting.cancel)
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        while self._left and self._limit != 0:
+        while self._left and not self._scan.is_full:
             if self._batches is None and not self._has_begun():
                 return SourceStatus.NOTHING_YET
             assert self._batches is not None
@@ -75,8 +69,8 @@ class JdbcReader:
                 self._left.pop(0)
             elif (kept := self._kept(batch)) is not None:
                 return kept
-        if not self._has_all and self._limit != 0:
-            self._next_try_ms = self._context.now_ms() + AWAITING_MS
+        if not self._has_all and not self._scan.is_full:
+            self._scan.next_try_ms = self._context.now_ms() + AWAITING_MS
             return SourceStatus.NOTHING_YET
         self.close()
         return SourceStatus.END
@@ -95,19 +89,15 @@ class JdbcReader:
 
     def _has_begun(self) -> bool:
         """Begin to read the first range that is left; returns False when that is to be tried again."""
-        number, self._skip_rows = self._left[0]
+        number, self._scan.skip_rows = self._left[0]
         try:
             self._batches = self._begun(number)
         except ExternalError as error:
             self.close()
-            self._tries += 1
             # A later range of a transaction would be of another moment.
-            is_late = not self._options.is_auto_commit and self._has_read
-            if error.retry is Retry.NEVER or self._tries >= TRIES_MAX or is_late:
-                raise
-            self._next_try_ms = self._context.now_ms() + (PAUSE_MS << self._tries)
+            self._scan.failed(error, is_last_try=not self._options.is_auto_commit and self._has_read)
             return False
-        self._tries = 0
+        self._scan.begun()
         return True
 
     def _begun(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -124,8 +114,7 @@ class JdbcReader:
         assert self._opened is not None
         opened = self._opened
         condition = opened.where(self._of_range(number))
-        limit = f" LIMIT {self._limit + self._skip_rows}" if self._limit > 0 else ""
-        query = opened.selection.query(f"{opened.stored.item}{condition}{limit}")
+        query = opened.selection.query(f"{opened.stored.item}{condition}{self._scan.limit_clause}")
         batches = connection.batches(query, self._options.fetch_rows or self._context.batch_rows)
         return opened.without_rows_ahead(batches)
 
@@ -151,12 +140,7 @@ class JdbcReader:
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """The rows that were not returned before this reader resumed, as declared."""
-        skipped = min(self._skip_rows, batch.num_rows)
-        self._skip_rows -= skipped
-        batch = batch.slice(skipped)
-        if self._limit > 0:
-            batch = batch.slice(0, self._limit)
-            self._limit -= batch.num_rows
+        batch = self._scan.kept(batch)
         number, returned = self._left[0]
         self._left[0] = (number, returned + batch.num_rows)
         if batch.num_rows == 0:
@@ -166,7 +150,7 @@ class JdbcReader:
         return self._opened.selection.declared(pa.Table.from_batches([batch]))
 
     def next_poll_ms(self) -> int | None:
-        return self._next_try_ms
+        return self._scan.next_try_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [{"range": number, "rows": rows} for number, rows in self._left]

@@ -26,7 +26,8 @@ from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.connectors.duckdb.database import IDLE_MAX, INSTANCES, Instances, _key
 from sqlstream.runtime.connectors.duckdb.options import read_place
-from sqlstream.runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
+from sqlstream.runtime.connectors.duckdb.source import BLOCK_ROWS
+from sqlstream.runtime.connectors.sql_tables import TRIES_MAX
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
