@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -172,14 +174,7 @@ class Dispatcher:
         """UserError when nobody has asked for one under this id, or it is forgotten."""
         master = self.masters.get(job_id)
         all_known = master.checkpoints.requests.known() if master else self._archived(job_id).savepoints
-        found = next((reply for reply in all_known if reply.trigger_id == trigger_id), None)
-        if found is None:
-            raise UserError(
-                "SS6207",
-                f'no savepoint of job "{job_id}" was asked for as "{trigger_id}"',
-                hint="trigger one, and ask for it by the id that you gave it",
-            )
-        return found
+        return _triggered(all_known, trigger_id, "SS6207", f'no savepoint of job "{job_id}"')
 
     def check_savepoint(self, job_id: str, kind: CheckpointKind) -> None:
         """UserError when the job takes no checkpoints or savepoints. It has to have a place for the checkpoint that follows a
@@ -228,14 +223,7 @@ class Dispatcher:
         """UserError SS6236 when nobody has asked for one under this id, or it is forgotten."""
         master = self.masters.get(job_id)
         all_known = master.rescaling.known() if master else self._archived(job_id).rescales
-        found = next((status for status in all_known if status.trigger_id == trigger_id), None)
-        if found is None:
-            raise UserError(
-                "SS6236",
-                f'no rescale of job "{job_id}" was asked for as "{trigger_id}"',
-                hint="trigger one, and ask for it by the id that you gave it",
-            )
-        return found
+        return _triggered(all_known, trigger_id, "SS6236", f'no rescale of job "{job_id}"')
 
     def job_graph(self, job_id: str) -> JobGraph:
         master = self.masters.get(job_id)
@@ -442,3 +430,15 @@ def not_rescaled(
     job_id: str, why: str, hint: str = "jobs that run are rescaled: sqlstream jobs"
 ) -> UserError:
     return UserError("SS6232", f'job "{job_id}" {why}', hint=hint)
+
+
+Triggered = TypeVar("Triggered", SavepointStatusReply, RescaleStatus)
+
+
+def _triggered(known: Iterable[Triggered], trigger_id: str, code: str, none: str) -> Triggered:
+    """The one that was asked for under this id. UserError with `code` for another id; `none` says of what there is none."""
+    found = next((status for status in known if status.trigger_id == trigger_id), None)
+    if found is None:
+        hint = "trigger one, and ask for it by the id that you gave it"
+        raise UserError(code, f'{none} was asked for as "{trigger_id}"', hint=hint)
+    return found
