@@ -167,24 +167,30 @@ def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> Physica
         _describe("LocalWindowAggregate", windowed),
         node.span,
     )
-    own_keys = tuple(range(len(keys)))
     global_spec = msgspec.structs.replace(
-        spec, keys=own_keys, phase=specs.AggregatePhase.GLOBAL, row_watermark_column=-1
+        spec, keys=tuple(range(len(keys))), phase=specs.AggregatePhase.GLOBAL, row_watermark_column=-1
     )
-    return planning.node(
-        "GlobalWindowAggregate",
-        global_spec,
-        over(local, hash_or_singleton(own_keys)),
+    return _aggregation("GlobalWindowAggregate", windowed, local, global_spec)
+
+
+def _aggregation(
+    name: str, windowed: _Windowed, below: PhysicalNode, spec: specs.WindowAggregateSpec
+) -> PhysicalNode:
+    """The node that emits the results: `spec` is that of `windowed` over the columns of `below`."""
+    return windowed.planning.node(
+        name,
+        spec,
+        over(below, hash_or_singleton(spec.keys)),
         _output_schema(windowed),
         _output_traits(windowed),
-        _describe("GlobalWindowAggregate", windowed),
-        node.span,
-        parallelism=0 if own_keys else 1,
+        _describe(name, windowed),
+        windowed.node.span,
+        parallelism=0 if spec.keys else 1,
     )
 
 
 def _single(windowed: _Windowed) -> PhysicalNode:
-    planning, node, spec = windowed.planning, windowed.node, windowed.spec
+    planning, spec = windowed.planning, windowed.spec
     columns = read_columns(
         spec.keys,
         spec.aggregates,
@@ -195,9 +201,8 @@ def _single(windowed: _Windowed) -> PhysicalNode:
     )
     narrowed = narrow(planning, windowed.source, columns)
     places = {c: i for i, c in enumerate(columns)} | {-1: -1}
-    keys = tuple(places[k] for k in spec.keys)
     moved = specs.WindowAggregateSpec(
-        keys=keys,
+        keys=tuple(places[k] for k in spec.keys),
         aggregates=moved_calls(spec.aggregates, places),
         window=spec.window,
         time_column=places[spec.time_column],
@@ -207,16 +212,7 @@ def _single(windowed: _Windowed) -> PhysicalNode:
         is_retracting=spec.is_retracting,
         emit=spec.emit,
     )
-    return planning.node(
-        "WindowAggregate",
-        moved,
-        over(narrowed, hash_or_singleton(keys)),
-        _output_schema(windowed),
-        _output_traits(windowed),
-        _describe("WindowAggregate", windowed),
-        node.span,
-        parallelism=0 if keys else 1,
-    )
+    return _aggregation("WindowAggregate", windowed, narrowed, moved)
 
 
 def _output_schema(windowed: _Windowed) -> Schema:
