@@ -118,13 +118,6 @@ class ValueCounts:
             self._chains.append(view_values(self._index.keys(live, [0])[0], np.int64), live)
         return self._chains.match(slots)[1]
 
-    def values_of(self, slots: Array) -> tuple[Array, pa.Array]:
-        """(slot, value) of the entries of distinct slots that have a positive count, of the first user."""
-        entries = self._entries_of(slots)
-        entries = entries[self._counts[0].values[entries] > 0]
-        owners, *values = self._index.keys(entries)
-        return view_values(owners, np.int64), self._whole(values)
-
     def counted_values_of(self, slots: Array) -> tuple[Array, pa.Array, Array]:
         """(slot, value, count) of the entries of distinct slots that have a positive count."""
         entries = self._entries_of(slots)

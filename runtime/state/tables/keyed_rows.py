@@ -117,10 +117,6 @@ class KeyedRows(SavedByChanges):
         """int64[n, count]: the youngest rows of each key, which has as many, by age."""
         return self._chains.last_rows(slots, count)
 
-    def ids_from(self, row_ids: Array, count: int) -> Array:
-        """int64[n, count]: each row and those of its key behind it, of which there are as many."""
-        return self._chains.rows_from(row_ids, count)
-
     def row_ids(self) -> Array:
         """The ids of all rows."""
         return np.flatnonzero(self.is_live(np.arange(self.slot_count)))

@@ -187,7 +187,7 @@ def test_the_parts_of_entries_of_several_old_subtasks_find_their_entries() -> No
     slots = together.slots()
     found = dict(zip(together.keys(slots)[0].to_pylist(), slots.tolist(), strict=True))
     for key, slot in found.items():
-        assert words.values_of(np.array([slot]))[1].to_pylist() == [f"{key}", f"again {key}"]
+        assert words.counted_values_of(np.array([slot]))[1].to_pylist() == [f"{key}", f"again {key}"]
 
 
 def test_names_that_occur_twice_get_a_number() -> None:
