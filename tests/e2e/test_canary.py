@@ -15,6 +15,7 @@ from standalone_harness import check_first
 
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements import canary as canary_statement
 from sqlstream.client.statements import jobs as job_statements
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.client_rpc import SavepointRequest, StopWithSavepoint, TriggerSavepoint
