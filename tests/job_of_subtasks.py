@@ -55,8 +55,15 @@ class Subtasks:
         self._called[subtask] = True
 
     def on_batch(self, rows: pa.RecordBatch, input_index: int, output: Any) -> None:
-        for subtask, part, _, _ in self._split[input_index].split(rows):
-            self._run(output, {subtask: lambda o, out, part=part: o.on_batch(part, input_index, out)})
+        for subtask, act in self.acts(rows, input_index).items():
+            self._run(output, {subtask: act})
+
+    def acts(self, rows: pa.RecordBatch, input_index: int) -> dict[int, Act]:
+        """By subtask, that it gets its rows."""
+        return {
+            subtask: lambda o, out, part=part: o.on_batch(part, input_index, out)
+            for subtask, part, _, _ in self._split[input_index].split(rows)
+        }
 
     def flush(self, output: Any) -> None:
         self._of_all(output, lambda operator, out: operator.flush(out))
@@ -69,6 +76,10 @@ class Subtasks:
 
     def _run(self, output: Any, acts: Mapping[int, Act]) -> None:
         """Until nobody waits and nobody is called."""
+        self.run([output] * self._count, acts)
+
+    def run(self, outputs: Sequence[Any], acts: Mapping[int, Act]) -> None:
+        """With an output of each subtask."""
         left = dict(acts)
         while open_ := [n for n in range(self._count) if self._turns[n] or self._called[n] or n in left]:
             n = self._fate.choice(open_)
@@ -78,7 +89,7 @@ class Subtasks:
                 if act is None:
                     self._called[n] = False
                     act = _flush
-                turn = greenlet(lambda act=act, n=n: act(self.operators[n], output))
+                turn = greenlet(lambda act=act, n=n: act(self.operators[n], outputs[n]))
             turn.switch()
             self._turns[n] = None if turn.dead else turn
 

@@ -43,7 +43,8 @@ class Output(Protocol):
         """As `emit`, of rows whose columns are built when they are read; only to an output that is INSERT_ONLY."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """For operators that create watermarks (assigner, source); others return them from `on_watermark`."""
+        """For operators that create watermarks (assigner, source); others return them from `on_watermark`. HAND_OVER has others
+        told that histories have ended."""
 
     def emit_idle(self, is_idle: bool) -> None:
         """For operators that decide idleness."""
@@ -120,10 +121,11 @@ class Operator(Generic[SpecT]):
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         return watermark_ms
 
-    def on_hand_over(self, output: Output) -> None:
+    def on_hand_over(self, output: Output) -> bool:
         """The histories of the statement have ended, on all channels of all inputs. What is emitted here is sent before others
-        are told so. A watermark, which may come without it, says the same."""
+        are told so. A watermark, which may come without it, says the same. False: the operator tells them itself, later."""
         self.flush(output)
+        return True
 
     def on_side_watermark(self, watermark_ms: int, output: Output) -> None:
         """The watermark of `side_input`, combined over its channels, has risen. WATERMARK_MAX when the input has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sqlstream import config as options
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.elements import HAND_OVER, WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.operators.held_rows import HoldingOperator
 from sqlstream.runtime.operators.operator import OperatorContext, Output, SpecT
 from sqlstream.runtime.operators.peers import Peers
@@ -31,7 +31,7 @@ class SuperstepOperator(HoldingOperator[SpecT]):
         self._peers = context.peers
         # Rows that have come since the last rounds.
         self._fed = 0
-        self._was_idle = False
+        self._was_idle = self._has_handed_over = False
         self._bytes_max = int(options.get(context.config, "sqlstream.recursion.max-pending-bytes"))
         self._rows_min = int(options.get(context.config, "execution.batch-rows"))
 
@@ -88,6 +88,14 @@ class SuperstepOperator(HoldingOperator[SpecT]):
         self._superstep(self._peers, output)
         return None
 
+    def on_hand_over(self, output: Output) -> bool:
+        """Others are told when the histories of all peers have ended: rows of those make rows here until then."""
+        if self._peers is None:
+            return super().on_hand_over(output)
+        self._peers.watermark_ms = max(self._peers.watermark_ms, HAND_OVER)
+        self._superstep(self._peers, output)
+        return False
+
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
         if self._peers is None:
             return super().on_idle(is_idle, output)
@@ -123,8 +131,14 @@ class SuperstepOperator(HoldingOperator[SpecT]):
         peers.settle()
         if peers.are_idle and not self._was_idle:
             output.emit_idle(True)
-        if WATERMARK_MIN < peers.combined_watermark_ms < WATERMARK_MAX:
-            output.emit_watermark(peers.combined_watermark_ms)
+        self._tell_time(peers.combined_watermark_ms, output)
         if self._was_idle and not peers.are_idle:
             output.emit_idle(False)
         self._was_idle = peers.are_idle
+
+    def _tell_time(self, watermark_ms: int, output: Output) -> None:
+        if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
+            return
+        if watermark_ms != HAND_OVER or not self._has_handed_over:
+            output.emit_watermark(watermark_ms)
+        self._has_handed_over = True

@@ -137,6 +137,9 @@ class ChainOutput:
                 node.on_deferred(rows)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
+        if timestamp_ms == HAND_OVER:
+            self.emit_hand_over()
+            return
         is_held = self._has_time_at_end and timestamp_ms != WATERMARK_MAX
         if is_held or timestamp_ms <= self._counters.watermark_ms:
             return
@@ -232,8 +235,8 @@ class OperatorNode:
 
     def on_hand_over(self) -> None:
         caller = self._enter()
-        self.operator.on_hand_over(self.output)
-        self.output.emit_hand_over()
+        if self.operator.on_hand_over(self.output):
+            self.output.emit_hand_over()
         self._position.current = caller
 
     def on_marker(self, marker: LatencyMarker) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from pathlib import Path
 
 import duckdb
+import psutil
 import pytest
 from command_harness import TIMEOUT_S, sqlstream
 from server_harness import RunningServer
@@ -31,7 +33,13 @@ QUERIES = {
 }
 
 
-def begin(server: RunningServer, directory: Path, backfill: str, query: str = QUERY) -> str:
+RECURSIVE = """CREATE VIEW lengths AS WITH RECURSIVE
+    links AS (SELECT n, n + 1 AS m FROM numbers WHERE n > 300000 AND n % 8 <> 7 GROUP BY n),
+    r (a, b) AS (SELECT n, m FROM links UNION SELECT a, m FROM r JOIN links ON b = n)
+    SELECT a, COUNT(*) AS c FROM r GROUP BY a"""
+
+
+def begin(server: RunningServer, directory: Path, backfill: str, query: str = QUERY, *further: str) -> str:
     session = server.open_session()
     with duckdb.connect() as connection:
         rows = f"SELECT n, (n % {KEYS})::INT AS k FROM range(1, {HISTORY + OVERLAP}) r(n)"
@@ -50,9 +58,11 @@ def begin(server: RunningServer, directory: Path, backfill: str, query: str = QU
         "CREATE TABLE doubled (n BIGINT, even BIGINT) WITH ('connector' = 'filesystem', 'format' = 'parquet',"
         f" 'path' = '{directory}/doubled.parquet')",
         f"CREATE TABLE out ({COLUMNS}) WITH ({options})",
+        *further,
     ):
         server.execute(session, statement)
-    return server.insert(session, f"INSERT INTO out {query} WITH BACKFILL {backfill}")
+    table = "changes" if further else "out"
+    return server.insert(session, f"INSERT INTO {table} {query} WITH BACKFILL {backfill}")
 
 
 def histories(query: str, directory: Path) -> str:
@@ -96,6 +106,41 @@ def test_a_server_that_is_killed_on_the_way_counts_each_row_once(
             sqlstream("rescale", job_id[:8], "--parallelism", "3", "--server", server.gateway)
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
     check_table(tmp_path, query)
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_a_recursive_query_in_several_subtasks_gives_each_result_of_its_history_once(
+    parallelism: int, tmp_path: Path
+) -> None:
+    """Chains of links that end at multiples of 8, and are joined in seven rounds. Two TaskManagers are killed on the way."""
+    options = f"'connector' = 'duckdb', 'path' = '{tmp_path}/out.duckdb', 'table-name' = 'changes'"
+    further = (
+        f"SET 'parallelism.default' = '{parallelism}'",
+        RECURSIVE,
+        f"CREATE TABLE changes (op STRING, a BIGINT, c BIGINT) WITH ({options})",
+    )
+    query = "SELECT op, a, c FROM TO_CHANGELOG(input => TABLE lengths)"
+    with RunningServer(
+        tmp_path / "server", "-D", f"sqlstream.server.file-roots={tmp_path}", "--task-managers", "2"
+    ) as server:
+        job_id = begin(server, tmp_path, histories("", tmp_path), query, *further)
+        server.wait_for(job_id, "RUNNING", "FINISHED")
+        for checkpoints in (0, 1):
+            if checkpoints:
+                server.wait_until_checkpointed(job_id, checkpoints)
+            killed = [c for c in server.children() if "taskmanager" in " ".join(c.cmdline())][:1]
+            killed[0].send_signal(signal.SIGKILL)
+            psutil.wait_procs(killed, TIMEOUT_S)
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+    with duckdb.connect(f"{tmp_path}/out.duckdb", read_only=True) as connection:
+        links = f"SELECT n AS a FROM range(300001, {HISTORY + LIVE + 1}) r(n) WHERE n % 8 <> 7"
+        expected = f"FROM ({links}) SELECT 'INSERT', a, 7 - a % 8 WHERE a < {HISTORY} ORDER BY a"
+        found = connection.execute(f"FROM changes WHERE a < {HISTORY} ORDER BY a, c, op").fetchall()
+        assert found == connection.execute(expected).fetchall()
+        net = "SUM(CASE WHEN op IN ('INSERT', 'UPDATE_AFTER') THEN 1 ELSE -1 END)"
+        final = f"SELECT a, c FROM changes GROUP BY a, c HAVING {net} <> 0 ORDER BY a"
+        expected = f"FROM ({links}) SELECT a, LEAST(7 - a % 8, {HISTORY + LIVE + 1} - a) ORDER BY a"
+        assert connection.execute(final).fetchall() == connection.execute(expected).fetchall()
 
 
 # The groups behind their history, and the joined rows while it is read.

@@ -302,11 +302,12 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self.on_hand_over(output)
         return watermark_ms
 
-    def on_hand_over(self, output: Output) -> None:
+    def on_hand_over(self, output: Output) -> bool:
         groups = self._groups
         for slots in self._handed_over.take_held(groups.slots, groups.key_groups, _ROWS_MIN):
             is_new = np.ones(len(slots), dtype=bool)
             self._emit(groups.keys(slots), slots, is_new, self._results_before(slots), output)
+        return True
 
     def on_finish(self, output: Output) -> None:
         if self.spec.keys or self._has_emitted.value or self.context.subtask != 0:

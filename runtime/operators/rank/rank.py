@@ -105,9 +105,10 @@ class AppendRank(Operator[RankSpec]):
         self.on_hand_over(output)
         return watermark_ms
 
-    def on_hand_over(self, output: Output) -> None:
+    def on_hand_over(self, output: Output) -> bool:
         state = self._state
         self._changes.hand_over(state.live_slots, state.lists.lists, state.rows, output)
+        return True
 
     def _distinct(self, slots: Array) -> Array:
         self._marks = grown(self._marks, self._state.lists.slot_count)

@@ -83,8 +83,9 @@ class RetractableRank(Operator[RankSpec]):
         self.on_hand_over(output)
         return watermark_ms
 
-    def on_hand_over(self, output: Output) -> None:
+    def on_hand_over(self, output: Output) -> bool:
         self._changes.hand_over(self._table.key_slots, self._table.lists.lists, self, output)
+        return True
 
     def on_restored(self) -> None:
         keys = self._table.key_slots()

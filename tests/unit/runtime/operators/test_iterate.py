@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import changing_tables
+import pyarrow as pa
 import pytest
 from changing_tables import TABLES, Changes, freeze, load, result, scripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
-from job_of_subtasks import JobOfSubtasks
-from operator_harness import Row
+from job_of_subtasks import Act, JobOfSubtasks, Subtasks
+from operator_harness import Collected, Row, final_table
 from oracle import scratch_database
 
 from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import HAND_OVER, Watermark
 from sqlstream.errors import UserError
 from sqlstream.runtime.operators import iterate
+from sqlstream.runtime.operators.operator import Operator
 from sqlstream.specs import IterateSpec, MutualIterateSpec
 
 REACHED = (
@@ -162,6 +166,56 @@ def test_several_subtasks_give_the_same_answer_also_as_their_number_changes(
         patch.setattr(iterate, "LAZY_ROUNDS", data.draw(st.sampled_from([0, 1, 64])))
         ends_before = data.draw(st.integers(-1, len(script)))
         changing_tables.run(job, lambda rows: recomputed(text, rows), script, ends_before)
+
+
+def given_to(subtasks: Subtasks, job: JobOfSubtasks, changes: Changes) -> list[dict[int, Act]]:
+    """What the subtasks get by these changes, in turn."""
+    acts: list[dict[int, Act]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subtasks, "on_batch", lambda rows, n, output: acts.append(subtasks.acts(rows, n)))
+        for table, row in changes:
+            job.change(table, [row])
+    return acts
+
+
+def hand_over(operator: Operator[Any], output: Any) -> None:
+    if operator.on_hand_over(output):
+        output.emit_watermark(HAND_OVER)
+
+
+@pytest.mark.parametrize("text", [REACHED, CIRCULAR["pairs"], CIRCULAR["doubled paths"], PATHS])
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_a_history_ends_for_all_subtasks_behind_the_last_row_that_any_makes_of_it(
+    text: str, data: st.DataObject
+) -> None:
+    """Each has its rows before it is told that there are no more, at whatever moment that is for the others."""
+    count, mode = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([RETRACT, INSERT_ONLY]))
+    fate = data.draw(st.randoms(use_true_random=False))
+    ends = [(a, b) for a in range(6) for b in range(a + 1, 6)]
+    edges = [(a, b, 1) for a, b in fate.sample(ends, data.draw(st.integers(1, 12)))]
+    history: Changes = [("starts", ("+I", 0)), *(("edges", ("+I", *edge)) for edge in edges)]
+    if mode is RETRACT:
+        passing = [(*fate.choice(ends), 2) for _ in range(data.draw(st.integers(0, 3)))]
+        history += [("edges", (kind, *edge)) for kind in ("+I", "-D") for edge in passing]
+    job = JobOfSubtasks(text, TABLES, [count], fate.randrange(100), mode)
+    subtasks = next(o for o in job.operators.values() if isinstance(o, Subtasks))
+    turns = given_to(subtasks, job, history)
+    left = [[*(acts[n] for acts in turns if n in acts), hand_over] for n in range(count)]
+    outputs = [Collected() for _ in range(count)]
+    while waiting := [n for n in range(count) if left[n]]:
+        some = fate.sample(waiting, fate.randint(1, len(waiting)))
+        subtasks.run(outputs, {n: left[n].pop(0) for n in some})
+    for output in outputs:
+        assert output.watermarks == [HAND_OVER]
+        assert output.elements[-1] == Watermark(HAND_OVER)
+    rows = final_table((b for output in outputs for b in output.batches), has_pairs=False)
+    assert rows == recomputed(text, {"starts": [(0,)], "edges": edges})
+    for acts in given_to(subtasks, job, [("edges", ("+I", 0, 9, 1))]):
+        subtasks.run(outputs, acts)
+    subtasks.run(outputs, dict.fromkeys(range(count), lambda operator, out: operator.flush(out)))
+    assert [output.watermarks for output in outputs] == [[HAND_OVER]] * count
+    assert any(isinstance(output.elements[-1], pa.RecordBatch) for output in outputs)
 
 
 def test_a_circle_that_is_cut_off_from_its_start_goes_as_a_whole() -> None:
