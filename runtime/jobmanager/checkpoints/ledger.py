@@ -65,7 +65,7 @@ _PARTS = {
     "expired": "numStateEntriesExpired",
     "restored": RESTORED,
 }
-"""Names of amounts, and the figures that they are."""
+"""The counters of the parts that rows of an operator become, by the names of the parts."""
 
 _SIDE_PARTS = {
     "late": "numLateRecordsDropped",
@@ -75,7 +75,7 @@ _SIDE_PARTS = {
     "retracted": RETRACTED,
     "restored": RESTORED,
 }
-"""The same of a side of a join."""
+"""The same for one side of a join."""
 
 Balance = tuple[str, ...]
 _NONE: Balance = ()
@@ -184,14 +184,11 @@ def _entry(
 ) -> LedgerEntry:
     mine = figures.get(operator.id, {})
     rows_in, rows_out = int(mine.get("numRecordsIn", 0)), int(mine.get("numRecordsOut", 0))
-    parts = {name: int(mine[figure]) for name, figure in _PARTS.items() if mine.get(figure)}
+    parts = _amounts(mine, _PARTS)
     is_head = operator.input == NETWORK_INPUT
     is_source = is_head and not graph.inputs_of(vertex.id)
     balance = _balance_of(operator, is_source)
-    amounts = {"out": rows_out, **parts}
-    difference = (
-        rows_in + parts.get("restored", 0) - sum(amounts.get(part, 0) for part in balance) if balance else 0
-    )
+    difference = _missing(rows_in, {"out": rows_out, **parts}, balance)
     sent = None if is_source or (is_head and not is_exact) else _sent(graph, vertex, operator, figures)
     in_flight = in_flight if is_head else 0
     sides = _sides(operator, mine)
@@ -213,17 +210,26 @@ def _entry(
 
 
 def _sides(operator: ChainedOperator, figures: Metrics) -> tuple[LedgerSide, ...]:
-    """None where rows came before sides were counted, by an earlier release."""
+    """Empty when the state is from a release that did not yet count by side: not all rows in are in the counters of sides."""
     balances = SIDE_BALANCES.get(type(operator.spec), lambda spec: ())(operator.spec)
     found = []
     for side, balance in enumerate(balances):
-        names = {name: of_side(figure, side) for name, figure in _SIDE_PARTS.items()}
-        parts = {name: int(figures[figure]) for name, figure in names.items() if figures.get(figure)}
+        parts = _amounts(figures, {name: of_side(figure, side) for name, figure in _SIDE_PARTS.items()})
         rows_in = int(figures.get(of_side(RECEIVED, side), 0))
-        difference = rows_in + parts.get("restored", 0) - sum(parts.get(part, 0) for part in balance)
-        found.append(LedgerSide(SIDES[side], rows_in, parts, balance, difference))
+        found.append(LedgerSide(SIDES[side], rows_in, parts, balance, _missing(rows_in, parts, balance)))
     is_known = sum(side.rows_in for side in found) == figures.get("numRecordsIn", 0)
     return tuple(found) if is_known else ()
+
+
+def _amounts(figures: Metrics, names: Mapping[str, str]) -> dict[str, int]:
+    """The parts that are not zero, by name."""
+    return {name: int(figures[figure]) for name, figure in names.items() if figures.get(figure)}
+
+
+def _missing(rows_in: int, amounts: Mapping[str, int], balance: Balance) -> int:
+    """How many rows in have become none of the parts of the balance; negative where these are more."""
+    came = rows_in + amounts.get("restored", 0)
+    return came - sum(amounts.get(part, 0) for part in balance) if balance else 0
 
 
 def _balance_of(operator: ChainedOperator, is_source: bool) -> Balance:
