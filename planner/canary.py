@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -20,33 +21,43 @@ from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import STRING
 
 NEW_IDS = 1_000_000
-"""Operators of the changed statement have ids from here on, those of the comparison from twice as many, shared sources from three
-times."""
+"""Ids of operators: of the job below this, of the changed statement from here on, of the comparison from twice this on, and of
+what is added for the three, such as shared sources, from three times this on."""
 
 NEW = "new:"
 _SINGLETON = Exchange(ExchangeKind.SINGLETON)
 OF_KEYS = ("I", None, "I", "D")
 OF_ROWS = ("I", "D", "I", "D")
-"""How the comparison is told of the kinds of rows, by RowKind."""
+"""By RowKind, the `op` of a row that the comparison reads; None: it does not get such rows. OF_KEYS is for tables with a primary
+key, where the last row of a key counts and -U says nothing; OF_ROWS is for others, where each row counts."""
 
 
 def of_new(vertex_id: str) -> str:
-    """The vertex of the changed statement, which may be called as one of the other."""
+    """The id of a vertex of the changed statement: a hash, as both statements may have vertices with the same id."""
     return hashlib.sha256(f"{NEW}{vertex_id}".encode()).hexdigest()[:32]
 
 
+_Operator = TypeVar("_Operator", ChainedOperator, OperatorIdentity)
+
+
+def _with_new_ids(operator: _Operator) -> _Operator:
+    """An operator of the changed statement, in its job and in the savepoint that it restores: by these ids it finds its state."""
+    state = operator.state
+    return replace(
+        operator,
+        id=NEW_IDS + operator.id,
+        uid=f"{NEW}{operator.uid}",
+        state=replace(state, id=f"{NEW}{state.id}") if state is not None else None,
+    )
+
+
 def renamed(graph: JobGraph) -> JobGraph:
-    """The graph with ids of its own, whose operators take the second copy of a saved state."""
+    """The graph of the changed statement, with ids of its own: those of the second copy in a savepoint that is `doubled`."""
 
     def moved(operator: ChainedOperator) -> ChainedOperator:
-        state = operator.state
-        return replace(
-            operator,
-            id=NEW_IDS + operator.id,
-            uid=f"{NEW}{operator.uid}",
-            input=operator.input if operator.input == NETWORK_INPUT else NEW_IDS + operator.input,
-            state=replace(state, id=f"{NEW}{state.id}") if state is not None else None,
-        )
+        is_head = operator.input == NETWORK_INPUT
+        input = operator.input if is_head else NEW_IDS + operator.input
+        return replace(_with_new_ids(operator), input=input)
 
     vertices = tuple(
         replace(v, id=of_new(v.id), operators=tuple(map(moved, v.operators))) for v in graph.vertices
@@ -64,15 +75,9 @@ def doubled(manifest: CheckpointManifest) -> CheckpointManifest:
     """The savepoint with a copy of everything for `renamed`, and without what the job's own sinks have to commit."""
 
     def moved(operator: OperatorIdentity) -> OperatorIdentity:
-        state = operator.state
         inputs = operator.inputs
-        return replace(
-            operator,
-            id=NEW_IDS + operator.id,
-            uid=f"{NEW}{operator.uid}",
-            state=replace(state, id=f"{NEW}{state.id}") if state is not None else None,
-            inputs=None if inputs is None else tuple(tuple(NEW_IDS + i for i in each) for each in inputs),
-        )
+        renumbered = None if inputs is None else tuple(tuple(NEW_IDS + i for i in each) for each in inputs)
+        return replace(_with_new_ids(operator), inputs=renumbered)
 
     def copied(vertex: VertexState) -> VertexState:
         subtasks = tuple(
@@ -124,14 +129,12 @@ def canary_job(
 
 
 def _apart(graph: JobGraph) -> JobGraph:
-    found = renamed(graph)
-    twice = renamed(found)
+    """The graph of the comparison, with ids of its own, too."""
+    twice = renamed(renamed(graph))
     return replace(
         twice,
         vertices=tuple(
-            replace(
-                v, operators=tuple(replace(o, uid=f"comparison:{o.uid}", state=o.state) for o in v.operators)
-            )
+            replace(v, operators=tuple(replace(o, uid=f"comparison:{o.uid}") for o in v.operators))
             for v in twice.vertices
         ),
     )
@@ -157,7 +160,7 @@ class _Joined:
         return self._next_id
 
     def cut_sink(self, first: int, last: int) -> list[JobEdge]:
-        """Take the sink out; what came to it are edges without a target."""
+        """Remove the sink with an id from `first` up to `last`; returns the edges to it, whose target is still to be set."""
         vertex, sink = next(
             (v, o)
             for v in self._vertices.values()
@@ -175,7 +178,7 @@ class _Joined:
         return [JobEdge(0, vertex.id, sink.input, "", 0, _SINGLETON, schema, mode)]
 
     def feed_rows(self, edges: list[JobEdge], reader: ChainedOperator, codes: tuple[str | None, ...]) -> None:
-        """Put what makes rows of changes in the place of a source of the comparison."""
+        """Replace a source of the comparison by operators that turn the changes of these edges into its rows."""
         first = edges[0]
         names = (f"c{place}" for place in range(len(first.schema)))
         fields = (Field("op", STRING), *map(Field, names, first.schema.types))
