@@ -86,8 +86,8 @@ class Backfills:
         )
 
     def in_turns(self, query: RelationalNode) -> RelationalNode:
-        """The query, whose histories are read one behind the other: that of the side of a join which looks for partners last, so
-        that its rows find all of them. UserError SS3500 for a table that the query does not read."""
+        """The query, whose histories are read one after another. In a LEFT JOIN that of the left side is the last, so that its
+        rows find all their partners. UserError SS3500 for a table that the query does not read."""
         for path, each in self._by_table.items():
             if path not in self._read:
                 raise UserError(
@@ -127,8 +127,8 @@ class Backfills:
 
 
 def _in_order(query: RelationalNode) -> Iterator[Backfill]:
-    """Each history once, those of the sides of joins that are looked for first: a row of the other side that is output without a
-    partner, if there is none, then is so once."""
+    """Each history once, the right side of a join before the left one, and the other way round for a RIGHT JOIN: a row that is
+    emitted without a partner then has none, and is not retracted for one that comes later."""
     seen: set[RelationalNode] = set()
     pending = [query]
     while pending:

@@ -31,14 +31,14 @@ _PASSING = (
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """`tables` are the identities of those whose rows they are, alone or joined; `columns` say what each column holds, None for
-    what is no column of a table as it was."""
+    """Of which tables the rows of a node are, alone or joined, by identity; and which column of them each of its columns is, None
+    for one that is computed."""
 
     tables: frozenset[str] = frozenset()
     columns: Columns = ()
 
     def keys(self, places: Sequence[int]) -> Rows:
-        """The groups of these columns: rows of the tables that the keys are of."""
+        """The rows of a grouping by these columns: they belong to the tables that have the columns."""
         columns = tuple(self.columns[place] for place in places)
         return Rows(frozenset(origin[0] for origin in columns if origin is not None), columns)
 
@@ -47,7 +47,7 @@ class Rows:
         return dataclasses.replace(self, columns=self.keys(places).columns)
 
     def behind(self, keys: Sequence[int], others: int = 0) -> Rows:
-        """These columns, `others` that hold nothing of a table, then all."""
+        """The rows with these columns before all, and `others` between that are of no table."""
         columns = (*(self.columns[key] for key in keys), *(None,) * others, *self.columns)
         return dataclasses.replace(self, columns=columns)
 
@@ -94,7 +94,7 @@ def _rows(node: PhysicalNode, below: Sequence[Rows], connectors: Mapping[str, Co
 
 
 def _union(branches: Sequence[Rows]) -> Rows:
-    """A row is of one of the branches, which nothing tells: of a table that all of them have rows of."""
+    """A row is of one branch, and nothing says of which: it belongs to the tables that all branches have rows of."""
     tables = functools.reduce(frozenset.intersection, (branch.tables for branch in branches))
     columns = zip(*(branch.columns for branch in branches), strict=True)
     return Rows(tables, tuple(each[0] if len(set(each)) == 1 else None for each in columns))
@@ -150,7 +150,7 @@ def _by_key(node: PhysicalNode, rows: Rows) -> Iterator[tuple[str, Rows]]:
 
 
 def _kept(state: str, rows: Rows) -> ExpiredState:
-    """Of columns that hold the same, one is kept."""
+    """Of several columns that are the same column of a table, the first is kept."""
     kept: dict[Origin, ExpiredColumn] = {}
     names: set[str] = set()
     for place, origin in enumerate(rows.columns):

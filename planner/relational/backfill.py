@@ -65,7 +65,6 @@ def plan_backfilled_aggregate(
 
     Partial results may be merged in any order, so the state is that of one run over all rows. UserError SS3503 where there is no
     LOCAL phase, SS3502 for windows of event time that close by rows of the history."""
-
     planned = inputs.of(_only(LIVE, node, backfill), needs_row_watermark=False)
     return _with_history(planning, inputs, planned, node, backfill)
 
@@ -89,16 +88,16 @@ def plan_backfilled_rank(planning: Planning, inputs: Inputs, node: Rank, backfil
     below = planned.inputs[0]
     history = _only(HISTORY, node, backfill)
     read = _read(planning, first_rows(history), below.node.schema, 0, backfill)
-    return _over(planning, planned, _both(planning, below.node, read, backfill))
+    return _with_input(planning, planned, _both(planning, below.node, read, backfill))
 
 
 def plan_backfilled_sides(
     planning: Planning, inputs: Inputs, node: Join
 ) -> tuple[PhysicalNode, PhysicalNode]:
-    """The sides of a join over all rows: those of tables with a history are a UNION ALL of both, which readers of the engine read
-    in turns.
+    """The sides of a join over all rows. A table with a history is a UNION ALL of both there: the history is read first, as a
+    stream, and one history after another.
 
-    The state of a join is that of one run in whatever order the rows come. UserError SS3503 for a join by time, which forgets
+    The state of a join does not depend on the order in which rows come. UserError SS3503 for a join by time, which forgets
     rows as time goes on."""
     backfills = [history_below(side) for side in node.inputs]
     backfill = next(b for b in backfills if b is not None)
@@ -123,7 +122,7 @@ def _live(side: RelationalNode) -> RelationalNode:
 
 
 def _in_its_turn(node: RelationalNode) -> RelationalNode:
-    """A table and its history as a UNION ALL, and the readers of the history in its turn."""
+    """A table and its history as a UNION ALL, where the history is read when it is its turn."""
     if not isinstance(node, Backfill):
         return node
     return Union(branches=(node.branches[LIVE], _turned(node)), schema=node.schema, span=node.span)
@@ -175,14 +174,14 @@ def _with_history(
         raise _refusal(
             "is computed in one phase, and a history gives partial results", aggregate, backfill.span
         )
-    return _over(planning, node, source)
+    return _with_input(planning, node, source)
 
 
 def _local_phase(
     planning: Planning, inputs: Inputs, local: PhysicalNode, node: Aggregate, backfill: Backfill
 ) -> PhysicalNode:
-    """The LOCAL phase of windows over the rows of the history, none of which is late without a watermark. Where rows are about in
-    the order of time it has few slices at once, and costs less than a batch engine, for which they are one large table."""
+    """The LOCAL phase of windows over the rows of the history, without a watermark: none of them is late. Rows that come about in
+    the order of time fill few slices at once, which costs less than grouping all rows in a batch engine."""
     assert isinstance(local.spec, WindowAggregateSpec)
     assert isinstance(node.input, WindowTvf)
     below = rewrite(node.input.input, lambda n: _turned(backfill) if n is backfill else n)
@@ -218,7 +217,7 @@ def _both(planning: Planning, live: PhysicalNode, read: PhysicalNode, backfill: 
     )
 
 
-def _over(planning: Planning, node: PhysicalNode, source: PhysicalNode) -> PhysicalNode:
+def _with_input(planning: Planning, node: PhysicalNode, source: PhysicalNode) -> PhysicalNode:
     """The operator over another input."""
     return planning.node(
         node.name,
@@ -293,7 +292,7 @@ def _partials(node: Aggregate, local: PhysicalNode, backfill: Backfill) -> Relat
     types = source.schema.types
     fields = (Field(f"k{i}", types[k]) for i, k in enumerate(keys))
     sums = (Field(f"a{i}", call.type) for i, call in enumerate(calls))
-    # Without a call a group is a row by itself.
+    # Without calls the partial result of a group is its keys.
     grouped = Aggregate(input=source, keys=keys, calls=calls, schema=Schema((*fields, *sums)), span=node.span)
     bounds = _bounds(local)
     own = len(keys) - bounds
@@ -315,7 +314,7 @@ def _window_keys(node: Aggregate, spec: WindowAggregateSpec) -> tuple[int, ...]:
         if {width, width + 1} <= set(node.keys):
             # The window function is part of the aggregation.
             return (*spec.keys, width + 1, width)
-    # The bounds are columns, whoever made them.
+    # An operator below has made the columns of the bounds.
     return (*spec.keys, spec.window_end_column, spec.window_start_column)
 
 
@@ -343,7 +342,8 @@ def _check_by_time(backfill: Backfill) -> None:
 def _calls(
     node: Aggregate, schema: Schema, key_count: int
 ) -> tuple[tuple[AggregateCall, ...], tuple[Expression, ...]]:
-    """The calls by which an engine computes all partial results, and the columns of these over keys and calls."""
+    """The calls that an engine computes for the partial results, and the partial results as expressions over their columns, which
+    stand behind `key_count` keys: for AVG these are SUM, or 0, and COUNT."""
     calls: list[AggregateCall] = []
     columns: list[Expression] = []
 
@@ -374,7 +374,7 @@ def _calls(
 
 
 def _or_zero(value: InputRef) -> Expression:
-    """Of no values a sum is NULL for an engine, and 0 between LOCAL and GLOBAL."""
+    """The sum of no values is NULL in an engine, and 0 in a partial result."""
     t = value.type.not_null()
     zero: int | float | str = 0
     if t.root is sql.TypeRoot.DECIMAL:

@@ -1,11 +1,13 @@
 """The queries of WITH MUTUALLY RECURSIVE over rows that come and go in rounds.
 
 The rows of a query differ from round to round. Within the operator each row has two further columns: a turn (see
-specs.MutualIterateSpec), and 1 if it comes in that turn or -1 if it goes. What is there in a turn is what came until then, less
-what went. A projection, a filter and a union of such rows are those of what comes and what goes. A join of two comes or goes in
-the later turn of both, with the product of the signs. What depends on all rows of a group at once, such as an aggregate, is
-computed of the rows that there are between two turns in which a row of the group comes or goes (Unroll): it comes in the first
-and goes in the second.
+specs.MutualIterateSpec), and a sign: 1 if it comes in that turn, -1 if it goes. The rows of a turn are those that came until
+then, without those that went.
+
+* A projection, a filter and a UNION ALL treat rows that come and rows that go alike.
+* A joined row has the later turn of its two rows, and the product of their signs.
+* An aggregate, a ranking and OVER depend on all rows of a group. Unroll finds the turns in which a row of the group comes or
+  goes; a result is computed for each pair of neighbouring turns, comes in the first of them and goes in the second.
 
 These are the differences of "Differential dataflow" (McSherry, Murray, Isaacs, Isard; CIDR 2013), over rounds alone: the changes
 of the tables are those of the changelog.

@@ -1,9 +1,9 @@
-"""Which queries of WITH MUTUALLY RECURSIVE need no rounds kept: in each of them rows count once, or each key has its least or
-greatest value; and a better value of a row makes better rows.
+"""Which queries of WITH MUTUALLY RECURSIVE need no rounds kept: each of them is a DISTINCT, or has the least or greatest value of
+each key; and a better value in a row that is read (a lower one, for the least) makes rows that are as good or better.
 
-The rows of such queries are the least fixpoint of a monotone function. So they are those of rounds from the beginning in whatever
-order they are made. That MIN and MAX may be taken within the rounds is the premappability of Zaniolo et al., "Fixpoint semantics
-and optimization of recursive Datalog programs with aggregates" (2017).
+The rows of such queries are the least fixpoint of a monotone function: they are the same in whatever order rows are made, round
+by round or not. That MIN and MAX may be taken within the rounds is the premappability of Zaniolo et al., "Fixpoint semantics and
+optimization of recursive Datalog programs with aggregates" (2017).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sqlstream.specs.join import JoinKind
 from sqlstream.types import LogicalType
 
 Tags = tuple[int, ...]
-"""By column: 0 for a value that stays, LEAST for one that may be replaced by a lower one, GREATEST by a higher one."""
+"""By column: KEY for a value that stays, LEAST for one that may be replaced by a lower one, GREATEST by a higher one."""
 KEY, LEAST, GREATEST = 0, -1, 1
 
 
 @dataclasses.dataclass(frozen=True)
 class SettledValues:
-    """The queries of `node` as what makes their rows, before those of a key are one; `extremes` by query are the tags of its
-    columns."""
+    """`node` with queries that do not group: each has the rows of which its grouping keeps one by key. `extremes` are the tags of
+    the columns, by query: they say which one is kept."""
 
     node: MutualIterate
     extremes: tuple[Tags, ...]
 
 
 def settled_values(node: MutualIterate) -> SettledValues | None:
-    """None where the queries are not such ones."""
+    """None where the rows of the queries depend on the rounds."""
     inlined = _inlined(node)
     levels = frozenset(inlined.levels)
     bodies, extremes = [], []
@@ -54,8 +54,8 @@ def settled_values(node: MutualIterate) -> SettledValues | None:
 
 
 def best_of_recursion(node: plan.Aggregate, query: Iterate) -> plan.RelationalNode | None:
-    """The least or greatest values by key of a recursive query as those of a query that has no others; None where others decide
-    which rows it has, or there is more than one value."""
+    """MIN or MAX by key over a recursive query, as a query that makes no rows but the best ones; None where a row that is not the
+    best of its key may make rows that are needed, or where there is more than one value."""
     keys, calls = node.keys, node.calls
     columns = [*keys, *(call.args[0] for call in calls if call.args)]
     covers_all = sorted(columns) == [*range(len(query.schema))] and len(calls) == 1 and node.ttl_ms is None
@@ -84,10 +84,10 @@ def best_of_recursion(node: plan.Aggregate, query: Iterate) -> plan.RelationalNo
 
 
 def _inlined(node: MutualIterate) -> MutualIterate:
-    """A query whose rows count as often as they are made is put where it is read, if no other way leads to its rows."""
+    """A query that does not group is replaced by its text wherever others read it, unless it reads itself or is in the result."""
     for place, body in enumerate(node.bodies):
         level = node.level + place
-        # Rows of several queries say by its number which one they are of.
+        # A result of several queries has the number of the query in each row.
         keeps_numbers = len(node.read) == 1 or place > max(node.read)
         is_read_alone = keeps_numbers and place not in node.read and level not in free_levels(body)
         if is_read_alone and _made_of(body) is None:
@@ -127,7 +127,8 @@ def _without(node: MutualIterate, place: int) -> MutualIterate:
 
 
 def _made_of(body: plan.RelationalNode) -> tuple[plan.RelationalNode, Tags] | None:
-    """The rows that the body groups, in the order of its columns, and the tags of these; None where it is no such grouping."""
+    """The input of the grouping that the body is, with its columns in the body's order, and their tags; None where the body is no
+    DISTINCT, and no MIN or MAX by key."""
     below = body.input if isinstance(body, plan.Project) else body
     if not isinstance(below, plan.Aggregate) or not below.keys or below.ttl_ms is not None:
         return None
@@ -165,7 +166,8 @@ def _is_widening(t: LogicalType, wanted: LogicalType) -> bool:
 
 
 def _simplified(node: plan.RelationalNode, levels: frozenset[int]) -> plan.RelationalNode:
-    """The node over rows of which it does not matter how often they come."""
+    """The node without its DISTINCTs and with joins for its IN: the query that reads it keeps a row once, however often it
+    comes."""
     made: dict[int, plan.RelationalNode] = {}
 
     def simple(below: plan.RelationalNode) -> plan.RelationalNode:
@@ -194,7 +196,7 @@ def _simplified(node: plan.RelationalNode, levels: frozenset[int]) -> plan.Relat
 
 
 class _Tags:
-    """The tags of the columns of nodes over queries of which these are known. State: those that were asked for."""
+    """The tags of the columns of nodes, from those of the queries that they read. State: those that were asked for."""
 
     def __init__(self, of_queries: dict[int, Tags]) -> None:
         self._of_queries = of_queries
@@ -202,7 +204,7 @@ class _Tags:
         self._known: dict[int, Tags | None] = {}
 
     def of(self, node: plan.RelationalNode) -> Tags | None:
-        """None where a row is not made of each row alone, or a better value may make a worse one."""
+        """None where a row is made of several rows together, or a better value may make a worse row."""
         if id(node) not in self._known:
             self._known[id(node)] = self._of(node)
         return self._known[id(node)]
@@ -255,7 +257,7 @@ def _passes_better(condition: Expression | None, tags: Tags) -> bool:
 
 
 def _is_bound(part: Expression, tags: Tags) -> bool:
-    """`value < x` of a least one, or `value > x` of a greatest one."""
+    """Whether it is `value < x` for a LEAST value, or `value > x` for a GREATEST one."""
     if not isinstance(part, Call) or part.function not in ("<", "<=", ">", ">="):
         return False
     left, right = (_tag(e, tags) for e in part.args)
@@ -266,7 +268,7 @@ def _is_bound(part: Expression, tags: Tags) -> bool:
 
 
 def _tag(expression: Expression, tags: Tags) -> int | None:
-    """Which way the value may go; None where that is not known."""
+    """The tag of the expression; None where it is not known which way its value goes."""
     read = {tags[i] for i in inputs_of(expression)}
     if not read - {KEY}:
         return KEY

@@ -25,9 +25,9 @@ _LAST_USED, _ROWS = _OWN.get_field_index(LAST_USED), _OWN.get_field_index(ROWS)
 class ExpiredRows(KeyedRows):
     """A bounded log of expired rows: those of the last `retention_ms`, at most `rows_max` of them and about `bytes_max` bytes.
 
-    A row belongs to the key group that it had, so that it moves with it. It stands once, with how often it was there. What is
-    beyond the bounds goes at once, the oldest first and an eighth more than needed; `count_not_kept` is called with how many.
-    A row that goes because of the retention is not counted: that is no loss of state.
+    A row keeps its key group, so that a rescale moves it with its key, and equal rows are one with a count. What is beyond the
+    bounds is removed at once, the oldest first and an eighth more than needed; `count_not_kept` is called with how many. A row
+    that is removed because of the retention is not counted: that is no loss of state.
     State: that of `KeyedRows`, and about how many bytes each row has.
     """
 
@@ -86,7 +86,7 @@ class ExpiredRows(KeyedRows):
     def _drop_oldest(self) -> None:
         ids = self.row_ids()
         (last_used,) = self.columns(ids, [_LAST_USED])
-        # Those that have expired together by their own age.
+        # The last to expire first; of those that expired together, the last to be used first.
         ids = ids[np.lexsort((view_values(last_used, np.int64), self._ttl.touched_ms(ids)))[::-1]]
         kept = len(ids)
         if kept > self._rows_max:
