@@ -71,6 +71,22 @@ def add_script_arguments(parser: argparse.ArgumentParser, purpose: str) -> None:
     )
 
 
+def add_task_managers_argument(parser: argparse.ArgumentParser) -> None:
+    """--task-managers of a command that runs jobs in a cluster of its own."""
+    parser.add_argument(
+        "--task-managers",
+        type=count,
+        metavar="N",
+        help="start this many child processes for tasks at once (default: as many as jobs need)",
+    )
+
+
+def add_serving_arguments(parser: argparse.ArgumentParser, ports: str, kept: str) -> None:
+    """--port and --data-dir of a process that serves: what the port is for, and what is kept."""
+    parser.add_argument("--port", type=int, metavar="PORT", help=f"{ports}; 0 takes a free one")
+    parser.add_argument("--data-dir", metavar="DIRECTORY", help=f"where {kept} are kept")
+
+
 def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:
     """--config, and -D with its other name --set."""
     parser.add_argument("--config", metavar="FILE", help="the configuration file (default: sqlstream.yaml)")

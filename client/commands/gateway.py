@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from sqlstream.client.arguments import add_configuration_arguments, configuration_of
+from sqlstream.client.arguments import (
+    add_configuration_arguments,
+    add_serving_arguments,
+    configuration_of,
+)
 from sqlstream.client.commands.taskmanager import (
     TOKEN_VARIABLE,
     add_join_arguments,
@@ -28,12 +32,7 @@ sqlstream server. SIGTERM and Ctrl-C stop it; jobs of INSERTs go on.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_join_arguments(parser, "JobManager")
-    parser.add_argument(
-        "--port", type=int, metavar="PORT", help="one port for everything; 0 takes a free one"
-    )
-    parser.add_argument(
-        "--data-dir", metavar="DIRECTORY", help="where catalog, sessions, tokens and logs are kept"
-    )
+    add_serving_arguments(parser, "one port for everything", "catalog, sessions, tokens and logs")
     add_configuration_arguments(parser)
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from sqlstream.client.arguments import add_configuration_arguments, configuration_of
+from sqlstream.client.arguments import (
+    add_configuration_arguments,
+    add_serving_arguments,
+    configuration_of,
+)
 
 EPILOG = """\
 examples:
@@ -20,10 +24,7 @@ with the token that sqlstream cluster token prints.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--port", type=int, metavar="PORT", help="that of REST and console; 0 takes a free one"
-    )
-    parser.add_argument("--data-dir", metavar="DIRECTORY", help="where jobs, tokens and logs are kept")
+    add_serving_arguments(parser, "that of REST and console", "jobs, tokens and logs")
     parser.add_argument("--gateway", action="store_true", help="take SQL, too")
     add_configuration_arguments(parser)
 

@@ -10,8 +10,8 @@ from sqlstream.client.arguments import (
     FORMATS,
     add_configuration_arguments,
     add_script_arguments,
+    add_task_managers_argument,
     configuration_of,
-    count,
 )
 from sqlstream.client.exit_codes import EXIT_USAGE
 from sqlstream.errors import UserError
@@ -54,12 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--changelog", action="store_true", help="print changes as they come, not the final table"
     )
     add_configuration_arguments(parser)
-    parser.add_argument(
-        "--task-managers",
-        type=count,
-        metavar="N",
-        help="start this many child processes for tasks at once (default: as many as jobs need)",
-    )
+    add_task_managers_argument(parser)
     parser.add_argument(
         "--quiet",
         action="store_true",

@@ -13,7 +13,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
+from sqlstream.client.arguments import (
+    add_configuration_arguments,
+    add_serving_arguments,
+    configuration_of,
+    count,
+)
 from sqlstream.runtime.host.process_end import leave
 
 if TYPE_CHECKING:
@@ -48,12 +53,7 @@ LOOK_INTERVAL_S = 0.2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--port", type=int, metavar="PORT", help="one port for everything; 0 takes a free one"
-    )
-    parser.add_argument(
-        "--data-dir", metavar="DIRECTORY", help="where catalog, jobs, tokens and logs are kept"
-    )
+    add_serving_arguments(parser, "one port for everything", "catalog, jobs, tokens and logs")
     parser.add_argument(
         "--task-managers", type=count, metavar="N", help="child processes that start at once and stay"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlstream.client.arguments import (
     add_configuration_arguments,
     add_script_arguments,
+    add_task_managers_argument,
     configuration_of,
     count,
 )
@@ -55,12 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take floats as equal that differ by no more than X of their value (sqlstream.verify.float-tolerance)",
     )
     add_configuration_arguments(parser)
-    parser.add_argument(
-        "--task-managers",
-        type=count,
-        metavar="N",
-        help="start this many child processes for tasks at once (default: as many as jobs need)",
-    )
+    add_task_managers_argument(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
