@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import kind_texts, without_row_kinds
 from sqlstream.changelog import ChangelogMode
-from sqlstream.runtime.formats.text_values import format_text
+from sqlstream.runtime.formats.text_values import bracketed, format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, OptionType, SinkWriter, Writing
 from sqlstream.spi.one_sided import SinkOnlyConnector
@@ -116,7 +116,7 @@ def _text(column: pa.Array, t: LogicalType) -> pa.Array:
             return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
         case TypeRoot.ARRAY:
             assert t.element is not None
-            return _wrap(column, pc.fill_null(_text(column.values, t.element), _NULL), "[", "]")
+            return bracketed(column, pc.fill_null(_text(column.values, t.element), _NULL), "[, ]")
         case TypeRoot.MAP | TypeRoot.MULTISET:
             return _map_text(column, t)
         case _ if t.root in BINARY_ROOTS:
@@ -135,15 +135,7 @@ def _map_text(column: pa.MapArray, t: LogicalType) -> pa.Array:
     assert value is not None
     keys = pc.fill_null(_text(column.keys, key), _NULL)
     items = pc.fill_null(_text(column.items, value), _NULL)
-    return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar("=")), "{", "}")
-
-
-def _wrap(column: pa.Array, items: pa.Array, opening: str, closing: str) -> pa.Array:
-    """Lists of texts, laid out as `column` is, each joined by commas within brackets."""
-    lists = pa.ListArray.from_buffers(
-        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
-    )
-    return pc.binary_join_element_wise(opening, pc.binary_join(lists, ", "), closing, "")
+    return bracketed(column, pc.binary_join_element_wise(keys, items, pa.scalar("=")), "{, }")
 
 
 def _bytes_text(column: pa.Array) -> pa.Array:
@@ -155,7 +147,7 @@ def _bytes_text(column: pa.Array) -> pa.Array:
     numbers = pa.Array.from_buffers(pa.int8(), int(lengths.sum()), [None, joined.buffers()[2]]).cast(
         pa.string()
     )
-    return _wrap(pa.ListArray.from_arrays(offsets, numbers, mask=column.is_null()), numbers, "[", "]")
+    return bracketed(pa.ListArray.from_arrays(offsets, numbers, mask=column.is_null()), numbers, "[, ]")
 
 
 def _float_text(column: pa.Array, t: LogicalType) -> pa.Array:

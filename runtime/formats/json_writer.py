@@ -20,7 +20,7 @@ from sqlstream.runtime.formats.row_writer import (
     direct_column,
     text_column,
 )
-from sqlstream.runtime.formats.text_values import format_text
+from sqlstream.runtime.formats.text_values import bracketed, format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.table_options import parse_options
 from sqlstream.types import INT, STRING_ROOTS, LogicalType, TypeRoot, is_integer
@@ -101,14 +101,14 @@ class JsonWriter:
             case TypeRoot.ARRAY:
                 assert t.element is not None
                 items = pc.fill_null(self.value_texts(column.values, t.element), "null")
-                return _wrap(column, items, "[", "]")
+                return bracketed(column, items, "[,]")
             case TypeRoot.MAP | TypeRoot.MULTISET:
                 key, item = (t.key, t.element) if t.key is not None else (t.element, INT)
                 assert key is not None
                 assert item is not None
                 keys = quote(format_text(column.keys, key, self._date_separator))
                 items = pc.fill_null(self.value_texts(column.items, item), "null")
-                return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{", "}")
+                return bracketed(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{,}")
             case TypeRoot.DECIMAL if self._is_plain:
                 return plain_decimal(column)
             case _ if is_integer(t) or t.root in _NUMBERS:
@@ -156,11 +156,3 @@ def plain_decimal(column: pa.Array) -> pa.Array:
 
 def _with_nulls_of(column: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string())) if column.null_count else texts
-
-
-def _wrap(column: pa.Array, items: pa.Array, opening: str, closing: str) -> pa.Array:
-    """Lists of texts, laid out as `column` is, each joined by commas within brackets."""
-    lists = pa.ListArray.from_buffers(
-        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
-    )
-    return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")

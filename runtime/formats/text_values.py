@@ -245,3 +245,16 @@ def joined_bytes(texts: pa.Array) -> memoryview:
         return memoryview(b"")
     offsets = memoryview(texts.buffers()[1]).cast("i")
     return memoryview(texts.buffers()[2])[offsets[texts.offset] : offsets[texts.offset + len(texts)]]
+
+
+def bracketed(column: pa.Array, items: pa.Array, signs: str) -> pa.Array:
+    """Lists of texts, laid out as `column` is, as one text each; `signs` are the brackets with the separator between.
+
+    >>> lists = pa.array([[1, 2], []])
+    >>> bracketed(lists, pa.array(["a", "b"]), "[, ]").to_pylist()
+    ['[a, b]', '[]']
+    """
+    texts = pa.ListArray.from_buffers(
+        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
+    )
+    return pc.binary_join_element_wise(signs[0], pc.binary_join(texts, signs[1:-1]), signs[-1], "")
