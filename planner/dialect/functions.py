@@ -242,18 +242,22 @@ class FunctionParser(ExpressionParser):
             clause = OverClause(name=self.name("a window name or (").name)
         return self.mark(clause, start)
 
-    def window_definition(self) -> OverClause:
-        """Read `(name PARTITION BY … ORDER BY … frame)`, each part of which may be missing."""
-        start = self.expect("(").start
-        clause = OverClause()
-        if self.at_name() and not self.at_any("ROWS", "RANGE"):
-            clause.set("base", self.name("a window name").name)
+    def partition_and_order(self, clause: exp.Expression) -> None:
+        """Read `PARTITION BY … ORDER BY …`, either of which may be missing."""
         if self.accept("PARTITION"):
             self.expect("BY")
             clause.set("partition_by", self.values())
         if self.accept("ORDER"):
             self.expect("BY")
             clause.set("order_by", self._parse_csv(self._parse_ordered))
+
+    def window_definition(self) -> OverClause:
+        """Read `(name PARTITION BY … ORDER BY … frame)`, each part of which may be missing."""
+        start = self.expect("(").start
+        clause = OverClause()
+        if self.at_name() and not self.at_any("ROWS", "RANGE"):
+            clause.set("base", self.name("a window name").name)
+        self.partition_and_order(clause)
         if frame := self.accept_any("ROWS", "RANGE"):
             clause.set("frame", frame)
             self._frame(clause)

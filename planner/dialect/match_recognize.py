@@ -88,12 +88,7 @@ class MatchParser(FunctionParser):
         self.expect("(")
         outer, self._in_match = self._in_match, True
         node = MatchRecognize(this=input)
-        if self.accept("PARTITION"):
-            self.expect("BY")
-            node.set("partition_by", self.values())
-        if self.accept("ORDER"):
-            self.expect("BY")
-            node.set("order_by", self._parse_csv(self._parse_ordered))
+        self.partition_and_order(node)
         node.set("measures", self._named_values(("ONE", "ALL", "AFTER", "PATTERN"), "MEASURES"))
         node.set("rows", self._rows_per_match())
         node.set("after", self._after_match())
