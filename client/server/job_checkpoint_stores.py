@@ -38,8 +38,7 @@ class JobCheckpointStores:
         found = self._directory_of(graph)
         if found is None:
             return RetainedCheckpoints((), ())
-        found.sweep()
-        retained = found.retained()
+        retained = found.sweep()
         if newest_id >= 0:
             ids = [c.manifest.checkpoint_id for c in retained.checkpoints]
             newer = [i for i in (*ids, *(f.checkpoint_id for f in retained.faults)) if i > newest_id]

@@ -43,6 +43,7 @@ FORMAT_VERSION = JOBS.version
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _ENDING, _SAVED, _DAMAGED = ".job", ".commits", ".ending", ".saved", ".damaged"
 _ASKED, _BLAMED, _ASIDE, _TEMPORARY = ".asked", ".blamed", ".aside", ".temporary"
+_TAKING_UP = "taking-up.begun"
 _OF_A_JOB = (_SAVED, _GRAPH, _COMMITS, _ENDING, _ASKED, _BLAMED)
 
 BLAMED_MAX = 2
@@ -149,7 +150,8 @@ class FileJobStore:
     checkpoints that counts is kept with it: one that is not noted here was completed by a server that did not lead any more.
 
     A file that cannot be read is renamed and logged, and stops nothing; one of another version stays, for the release that reads
-    it. State: the ids of jobs that are suspended, and of those that are known to have had a checkpoint."""
+    it. State: the ids of jobs that are suspended, and of those that are known to have had a checkpoint; whether each job is
+    noted that is taken up."""
 
     def __init__(
         self,
@@ -169,6 +171,7 @@ class FileJobStore:
         self._now_ms = now_ms
         self._suspended: frozenset[str] = frozenset()
         self._saved: set[str] = set()
+        self._is_wary = False
         # A checkpoint that is stored while its job is removed leaves no mark.
         self._removing = threading.Lock()
         for path in (directory, self._ended_directory, *filter(None, [marks_directory])):
@@ -186,7 +189,8 @@ class FileJobStore:
         stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded, __version__)
         if self._marks_directory:
             write_file(self.kept_file(job_graph.job_id), b"", is_durable=not job_graph.is_query)
-        self._files.change({path: _encode(stored)}, is_durable=not job_graph.is_query)
+        if stored != known:
+            self._files.change({path: _encode(stored)}, is_durable=not job_graph.is_query)
 
     def remove(self, job_id: str, ended: events.EndedJob) -> None:
         """The job has ended. One that was suspended stays, unless it finished first."""
@@ -244,13 +248,30 @@ class FileJobStore:
 
     @contextlib.contextmanager
     def at_risk(self, job_id: str) -> Iterator[None]:
-        """What is done within may end the process in a way that nobody can catch: then the job is to blame."""
+        """What is done within may end the process in a way that nobody can catch: then the job is to blame. That is noted only
+        where a server has ended before while it took up its jobs: each note is a write to the store that servers share."""
+        if not self._is_wary:
+            yield
+            return
         before = self.blamed(job_id)
         self._put_blame(job_id, before + 1)
         try:
             yield
         finally:
             self._put_blame(job_id, before)
+
+    def begin_taking_up(self) -> None:
+        """Note that jobs are about to be taken up; a note that is there is of a server that has ended before it was through."""
+        path = os.path.join(self._directory, _TAKING_UP)
+        self._is_wary = os.path.exists(path)
+        if not self._is_wary:
+            self._files.change({path: b""}, is_durable=False)
+
+    def end_taking_up(self) -> None:
+        """All jobs are taken up. Harmless when repeated."""
+        path = os.path.join(self._directory, _TAKING_UP)
+        if os.path.exists(path):
+            self._files.change({path: None}, is_durable=False)
 
     def _put_blame(self, job_id: str, servers: int) -> None:
         # It has to outlive the process, but not the machine.

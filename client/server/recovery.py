@@ -96,6 +96,8 @@ def recover(
     again, waiting = [], []
     pauses = iter(PAUSES_S)
     kept = store.kept()
+    if kept:
+        store.begin_taking_up()
     checkpoints.remove_left({job.graph.job_id for job in kept} | store.aside())
     for job in kept:
         try:
@@ -108,6 +110,8 @@ def recover(
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its recovery broke off", extra=of_job(job.graph.job_id))
     _remove_temporary(store, checkpoints)
+    if not again:
+        store.end_taking_up()
     return Recovery(tuple(again), tuple(waiting))
 
 
@@ -188,6 +192,7 @@ def submit_again(
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
         except Exception:  # the boundary of a job: others go on
             logger.exception(NOT_STARTED, "its submission broke off", extra=of_job(job_id))
+    store.end_taking_up()
 
 
 def keep_files(store: FileJobStore, artifacts: ArtifactStore) -> None:

@@ -177,25 +177,29 @@ class CheckpointDirectory:
                 faults.append(DamagedCheckpoint(number, error))
         return RetainedCheckpoints(tuple(checkpoints), tuple(faults))
 
-    def sweep(self) -> None:
+    def sweep(self) -> RetainedCheckpoints:
         """Remove what no checkpoint in the directory refers to, and the directory when nothing is left: what crashes have left
         behind. Called while no task of the job can write. With a manifest that cannot be read, its files are unknown: nothing is
-        removed."""
+        removed. Returns what `retained` does. Where there is nothing to remove, nothing is written, not even that this server
+        may: a server that takes over sweeps for each job."""
         retained = self.retained()
         if retained.faults:
-            return
+            return retained
         for stored in retained.checkpoints:
             # Whoever published it may have died before its name would survive a crash of the machine, and sinks commit behind it.
             self._files.sync_directory(stored.path)
             self._files.sync_directory(self._directory)
             # A store that publishes by a copy may have both.
-            self._files.remove(f"{stored.path}/{_DRAFT}")
+            if self._files.status(draft := f"{stored.path}/{_DRAFT}") is not None:
+                self._files.remove(draft)
         complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}
         for number in self.numbers() - complete:
             self._files.remove(f"{self._directory}/chk-{number}")
         needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
         self._remove_state(self._state_paths() - needed)
-        self._remove_if_empty()
+        if not retained.checkpoints:
+            self._remove_if_empty()
+        return retained
 
     def _place(self, manifest: CheckpointManifest) -> str:
         if manifest.kind.is_savepoint:

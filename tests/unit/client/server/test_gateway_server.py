@@ -23,7 +23,9 @@ def test_a_gateway_that_waits_for_its_job_manager_opens_no_more_with_each_try(
 ) -> None:
     monkeypatch.setattr(gateway_server, "WAIT_S", 0.0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    configuration = load_configuration(None, [f"sqlstream.data-dir={tmp_path / 'data'}"])
+    # A port of the default may be another test's.
+    settings = [f"sqlstream.data-dir={tmp_path / 'data'}", "sql-gateway.endpoint.rest.port=0", "rest.port=0"]
+    configuration = load_configuration(None, settings)
     tried, opened = threading.Semaphore(0), list[int]()
 
     def token() -> JoinToken:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore
+from sqlstream.client.server.kept_file import KeptFiles
 from sqlstream.client.server.recovery import (
     LOST_WITH_CLIENT,
     keep_files,
@@ -579,11 +580,39 @@ def test_a_job_that_ends_the_process_while_it_is_taken_up_is_to_blame(
             self.blamed = store.blamed(graph.job_id)
 
     cluster = Dies()
+    recover(store, RecordingCommitter(), NONE, lambda: 0)
+    # A server has ended before it was through: the next one finds out with which job.
     submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
     assert (cluster.blamed, store.blamed("a")) == (1, 0)
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
+    assert cluster.blamed == 0
     store.blame("a")
     store.suspend(["a"])
     assert store.blamed("a") == 0
+
+
+def test_taking_up_jobs_writes_as_often_however_many_they_are(make_job: MakeJob, tmp_path: Path) -> None:
+    class Counted(KeptFiles):
+        changes = 0
+
+        def change(self, changes: Mapping[str, bytes | None], *, is_durable: bool = True) -> None:
+            self.changes += 1
+            super().change(changes, is_durable=is_durable)
+
+    class Stores(Refusing):
+        def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+            store.put(graph, encode_job_graph(graph))
+
+    files, confirmed, kept = Counted(), list[int](), tmp_path / "checkpoints"
+    store = FileJobStore(str(tmp_path / "jobs"), lambda: 0, ended_max=10, files=files)
+    for job_id in ("a", "b", "c"):
+        keep(store, take_checkpoints(make_job(job_id), kept, 7))
+    files.changes = 0
+    stores = JobCheckpointStores(str(kept), lambda: confirmed.append(1))
+    found = recover(store, RecordingCommitter(), stores, lambda: 0)
+    submit_again(found, Stores(), store, lambda: 0)
+    assert [job.job.graph.job_id for job in found.again] == ["a", "b", "c"]
+    assert (files.changes, confirmed) == (2, [])
 
 
 def test_a_mistake_of_ours_with_one_job_keeps_no_other_from_running(
