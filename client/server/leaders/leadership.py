@@ -101,8 +101,9 @@ class Leadership:
 
     def stop(self) -> None:
         """Let another server lead at once: whatever this one has begun has ended. Harmless when repeated."""
+        leads = self._leader is not None and not self._ended.is_set()
         self._ended.set()
-        if self._leader is not None and self._thread.is_alive():
+        if self._leader is not None and leads:
             self._thread.join()
             with contextlib.suppress(NotLeading, TimedOut):
                 self._run(self._leader.release())

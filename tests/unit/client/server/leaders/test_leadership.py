@@ -94,6 +94,21 @@ def test_the_first_leads_and_the_next_when_it_has_stopped(tmp_path: Path) -> Non
     second.leadership.stop()
 
 
+def test_one_that_stops_gives_up_its_place_also_when_its_thread_ends_at_once(tmp_path: Path) -> None:
+    first = Server(tmp_path / "c").begin()
+    assert first.leads()
+    leadership = first.leadership
+    set_ended = leadership._ended.set
+
+    def set_and_wait() -> None:
+        set_ended()
+        leadership._thread.join()
+
+    leadership._ended.set = set_and_wait  # type: ignore[method-assign]
+    leadership.stop()
+    assert leader_of(stores_in(tmp_path / "c").records.read(LEADER)).is_free
+
+
 def test_one_that_lives_keeps_the_others_waiting_and_one_that_was_stopped_never_leads(tmp_path: Path) -> None:
     first, clock = Server(tmp_path / "c").begin(), Clock()
     assert first.leads()
