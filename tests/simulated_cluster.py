@@ -680,8 +680,11 @@ class Cluster:
         self.after(self.rng.randint(1, 200), lambda: self.step_task(process, task))
 
     def stop_task(self, process: Process, execution_id: str) -> None:
-        task = process.running[execution_id]
-        if self.rng.random() < 0.03:
+        task = process.running.get(execution_id)
+        if task is None:
+            # It has ended, as its TaskManager is about to be told.
+            return
+        if not task.is_cancelled and self.rng.random() < 0.03:
             self.say(f"{execution_id} does not react")
             task.is_stuck = True
         task.cancel()

@@ -613,6 +613,10 @@ class SimulatedTask:
     def cancel(self) -> None:
         self._cancellation.request()
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancellation.is_requested
+
     def step(self) -> None:
         """Do the next thing, as the thread of a task does it."""
         if self.is_stuck or self.has_ended:

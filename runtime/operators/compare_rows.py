@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import msgspec
 import numpy as np
@@ -23,8 +22,6 @@ from sqlstream.specs.compare_rows import (
     found_schema,
 )
 
-INTERRUPT_AGAIN_S = 0.1
-
 
 class CompareRows(Operator[CompareRowsSpec]):
     """Takes both results as they come, in any order, and emits what differs when both have ended.
@@ -38,8 +35,7 @@ class CompareRows(Operator[CompareRowsSpec]):
         self._rows: Comparison = self._closing.enter_context(comparison(spec.schema, context.config))
         self._opened_ms = context.now_ms()
         self._ended_ms = {0: self._opened_ms, 1: self._opened_ms}
-        self._is_closed = threading.Event()
-        context.on_cancel(self._interrupt)
+        context.on_cancel(self._rows.interrupt)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._rows.add(_side(input_index), batch)
@@ -66,16 +62,7 @@ class CompareRows(Operator[CompareRowsSpec]):
         )
         output.emit(found_batch(spec, report, found))
 
-    def _interrupt(self) -> None:
-        threading.Thread(target=self._interrupt_until_closed, name="interrupt", daemon=True).start()
-
-    def _interrupt_until_closed(self) -> None:
-        # Again and again: a query that is about to begin would miss the first call.
-        while not self._is_closed.wait(INTERRUPT_AGAIN_S):
-            self._rows.interrupt()
-
     def close(self) -> None:
-        self._is_closed.set()
         self._closing.close()
 
 

@@ -356,10 +356,12 @@ class TaskExecutor:
             self._instructions.append(events.CollectMetrics())
 
     def _stop(self, task: TaskEntry, now_ms: int) -> None:
-        if not task.is_running:
+        """Also again and again, as it is asked for: a call of another system that is about to begin misses the first time."""
+        if task.state.is_terminal:
             return
-        task.stopping_since_ms = now_ms
-        self.story.add(now_ms, f"{task.execution_id} is being cancelled")
+        if task.is_running:
+            task.stopping_since_ms = now_ms
+            self.story.add(now_ms, f"{task.execution_id} is being cancelled")
         self._instructions.append(events.StopTask(task.execution_id))
 
     # --- time

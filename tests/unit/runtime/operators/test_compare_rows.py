@@ -101,7 +101,18 @@ def test_a_cancelled_task_ends_a_comparison_that_is_under_way() -> None:
         numbers = pa.array(np.arange(side, 6_000_000, 2), pa.int64())
         compare.on_batch(pa.record_batch([numbers], schema=to_arrow_schema(schema)), side, output)
     (interrupt,) = interrupts
-    threading.Timer(0.05, interrupt).start()
+    is_over = threading.Event()
+
+    def interrupt_until_over() -> None:
+        while not is_over.wait(0.05):
+            interrupt()
+
+    cancelling = threading.Thread(target=interrupt_until_over)
+    cancelling.start()
     with pytest.raises(duckdb.InterruptException):
         compare_for_ever(compare)
     compare.close()
+    # Asked for once more, as the JobManager does not know yet.
+    interrupt()
+    is_over.set()
+    cancelling.join()

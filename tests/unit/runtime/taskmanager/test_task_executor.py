@@ -197,10 +197,11 @@ def test_a_cancellation_that_overtakes_its_deployment_keeps_the_task_from_starti
     assert tell(executor, DeployTask(TM, descriptor()), 3) == update
 
 
-def test_a_task_is_cancelled_once_and_its_end_is_reported() -> None:
+def test_a_task_is_cancelled_as_often_as_that_is_asked_for_until_its_end_which_is_reported() -> None:
     executor = with_task()
-    assert tell(executor, CancelTask(TM, "j", "e1"), 5) == [StopTask("e1")]
-    assert tell(executor, CancelTask(TM, "j", "e1"), 6) == []
+    for now_ms in (5, 505):
+        assert tell(executor, CancelTask(TM, "j", "e1"), now_ms) == [StopTask("e1")]
+    assert executor.story.lines()[-1].endswith("e1 is being cancelled")
     assert executor.handle(TaskStateChanged("e1", CANCELED), 7) == says(
         TaskStateUpdate(TM, "j", "e1", 1, CANCELED)
     )
