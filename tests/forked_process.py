@@ -159,10 +159,11 @@ def children_of(process_id: int) -> list[psutil.Process]:
 def _is_of_the_command(process: psutil.Process) -> bool:
     try:
         words = process.cmdline()
+        # One that has ended has no words, and neither has one for a moment that begins another program.
+        has_ended = not words and process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return False
-    # One that has ended has no words.
-    return words != [] and not any(word.endswith(FORK_SERVER) for word in words)
+    return not has_ended and not any(word.endswith(FORK_SERVER) for word in words)
 
 
 class Process(subprocess.Popen[Any]):
