@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from http_harness import Asked, Reply, http_server, rows
+from http_harness import TIMEOUT_S, Asked, Reply, http_server, rows
 from model_server_harness import KEY, answer_to, chat, embedding_of, embeddings, first, model, openai
 
 import sqlstream
@@ -17,7 +17,7 @@ INPUT = "CREATE VIEW t AS SELECT * FROM (VALUES (1, 'abc'), (2, CAST(NULL AS STR
 CALL = "ML_PREDICT(TABLE t, MODEL m, DESCRIPTOR(x))"
 SELECT = f"SELECT n, said FROM {CALL}"
 CHATTED = [(1, "CBA"), (2, None), (3, "ED")]
-FAST = {"request_timeout": "200 ms", "retry_num": "1"}
+RETRIED = {"retry_num": "1"}
 
 
 def failure(*statements: str) -> Any:
@@ -77,11 +77,6 @@ def test_a_server_that_is_busy_or_fails_is_asked_again_and_says_when() -> None:
         assert len(server.asked) == 4
 
 
-def slow(asked: Asked) -> Reply:
-    time.sleep(0.5)
-    return openai(asked)
-
-
 BROKEN = Reply(b'{"choices": [')
 ENDLESS = Reply.json({"choices": [{"message": {"content": "a"}}], "usage": {"total_tokens": 1 << 63}})
 FEW = Reply.json({"data": [{"index": 0, "embedding": [1.0]}]})
@@ -94,7 +89,7 @@ NO_NUMBER = Reply.json({"data": [{"index": i, "embedding": ["a"]} for i in range
     ("make", "reply", "code", "said"),
     [
         (embeddings, Reply(status=500), "SS5440", "answers POST with status 500"),
-        (embeddings, slow, "SS5440", "did not answer in time"),
+        (embeddings, None, "SS5440", "did not answer in time"),
         (embeddings, Reply(b"no such key", 401), "SS5441", "answers POST with status 401"),
         (embeddings, Reply(b"no such model", 404), "SS5442", "answers POST with status 404"),
         (chat, BROKEN, "SS5443", "what is no answer of this protocol"),
@@ -108,9 +103,17 @@ NO_NUMBER = Reply.json({"data": [{"index": i, "embedding": ["a"]} for i in range
         (embeddings, Reply(b"[" * 100_000), "SS5443", "what is no answer"),
     ],
 )
-def test_what_fails_fails_the_job_or_gives_null(make: Any, reply: Any, code: str, said: str) -> None:
-    answer = reply if callable(reply) else lambda asked: reply
-    options = {**FAST, **({"dimension": "3"} if make is embeddings else {})}
+def test_what_fails_fails_the_job_or_gives_null(make: Any, reply: Reply | None, code: str, said: str) -> None:
+    is_over = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if reply is None:
+            is_over.wait(TIMEOUT_S)
+        return reply or Reply()
+
+    options = {**RETRIED, **({"dimension": "3"} if make is embeddings else {})}
+    if reply is None:
+        options["request_timeout"] = "200 ms"
     never = "SET 'restart-strategy.type' = 'none'"
     with http_server(answer) as server:
         error = failure(never, INPUT, make(server.url, **options), SELECT)
@@ -123,7 +126,9 @@ def test_what_fails_fails_the_job_or_gives_null(make: Any, reply: Any, code: str
         server.asked.clear()
         ignoring = {key: value for key, value in options.items() if key != "retry_num"}
         assert rows(INPUT, make(server.url, error_handling_strategy="IGNORE", **ignoring), SELECT) == none
-        assert len(server.asked) == (2 if make is chat else 1)
+        # Who gives up soon may do so before a slow machine has noted the request.
+        assert reply is None or len(server.asked) == (2 if make is chat else 1)
+    is_over.set()
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:
@@ -133,7 +138,7 @@ def test_an_answer_that_is_too_large_is_refused() -> None:
 
 
 def test_a_request_with_its_retries_takes_no_longer_than_the_call_says() -> None:
-    call = f"SELECT n FROM {CALL[:-1]}, MAP['timeout', '300 ms', 'max-concurrent-operations', '1'])"
+    call = f"SELECT n FROM {CALL[:-1]}, MAP['timeout', '20 s', 'max-concurrent-operations', '1'])"
     never = "SET 'restart-strategy.type' = 'none'"
     with http_server(lambda asked: Reply(status=429, headers={"retry-after": "30"})) as server:
         # What reads no output of the model asks nobody.
@@ -142,14 +147,18 @@ def test_a_request_with_its_retries_takes_no_longer_than_the_call_says() -> None
         assert (error.code, len(server.asked)) == ("SS5440", 1)
 
 
-def most_at_once(call: str, *statements: str) -> int:
-    lock, under_way, most = threading.Lock(), 0, 0
+def most_at_once(expected: int, call: str, *statements: str) -> int:
+    """No request is answered before so many have come, and a while for one more."""
+    lock, under_way, most, are_there = threading.Lock(), 0, 0, threading.Event()
 
     def counting(asked: Asked) -> Reply:
         nonlocal under_way, most
         with lock:
             under_way += 1
             most = max(most, under_way)
+            if most >= expected:
+                are_there.set()
+        are_there.wait(TIMEOUT_S)
         time.sleep(0.05)
         with lock:
             under_way -= 1
@@ -175,9 +184,7 @@ def most_at_once(call: str, *statements: str) -> int:
 def test_so_many_requests_are_under_way_as_is_said(
     config: str, statements: tuple[str, ...], most: int
 ) -> None:
-    found = most_at_once(f"ML_PREDICT(TABLE u, MODEL m, DESCRIPTOR(x){config})", *statements)
-    assert found <= most
-    assert found == most or most > 3
+    assert most_at_once(most, f"ML_PREDICT(TABLE u, MODEL m, DESCRIPTOR(x){config})", *statements) == most
 
 
 def test_requests_keep_the_pace_that_is_allowed() -> None:
