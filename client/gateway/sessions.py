@@ -83,29 +83,35 @@ class GatewaySession:
         return self._is_closed
 
     def properties(self) -> dict[str, str]:
-        """Settings by key, as texts, secrets masked."""
-        return shown_properties(self._kept, dict(self.session.config))
+        """Settings by key, as texts, secrets masked; those of the statement that runs are not among them."""
+        return shown_properties(self._kept, self.own_settings())
 
     @contextlib.contextmanager
     def settings(self, config: Mapping[str, str]) -> Iterator[None]:
         """Settings in force for one statement; what the statement itself SETs stays."""
         session_config = self.session.config
-        before = {key: session_config.get(key) for key in config}
-        session_config.update(config)
-        self._for_statement = (config, before)
+        with self._lock:
+            before = {key: session_config.get(key) for key in config}
+            session_config.update(config)
+            self._for_statement = (config, before)
         try:
             yield
         finally:
-            own = self.own_settings()
-            self._for_statement = ({}, {})
-            for key in config:
-                if key in own:
-                    session_config[key] = own[key]
-                else:
-                    session_config.pop(key, None)
+            with self._lock:
+                own = self._own_settings()
+                self._for_statement = ({}, {})
+                for key in config:
+                    if key in own:
+                        session_config[key] = own[key]
+                    else:
+                        session_config.pop(key, None)
 
     def own_settings(self) -> dict[str, str]:
         """The settings without those in force for the statement that runs."""
+        with self._lock:
+            return self._own_settings()
+
+    def _own_settings(self) -> dict[str, str]:
         own, (config, before) = dict(self.session.config), self._for_statement
         for key, value in before.items():
             if own.get(key) == config[key]:

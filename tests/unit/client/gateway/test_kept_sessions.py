@@ -127,6 +127,14 @@ def test_settings_of_one_statement_are_not_kept(servers: Servers) -> None:
     assert servers.next().session(session).properties() == expected
 
 
+def test_settings_of_the_statement_that_runs_are_not_those_of_the_session(servers: Servers) -> None:
+    """The client is told that it has ended before they are gone."""
+    session = servers.service.session(servers.service.open_session({"parallelism.default": "2"}))
+    with session.settings({"parallelism.default": "7", "pipeline.name": "once"}):
+        assert session.session.config["parallelism.default"] == "7"
+        assert session.properties() == {"parallelism.default": "2"}
+
+
 def test_nothing_is_written_for_statements_that_change_no_session(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
