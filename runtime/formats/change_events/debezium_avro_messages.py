@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_type, without_row_kinds
+from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.avro.confluent_messages import ConfluentMessages, confluent_writer
 from sqlstream.runtime.formats.binary_messages import rejected_message
 from sqlstream.runtime.formats.change_events.changelog import ChangelogOfEvents, faults_by_event
@@ -25,6 +25,7 @@ from sqlstream.runtime.formats.change_events.events import (
     Changes,
     is_there,
 )
+from sqlstream.runtime.formats.change_events.formats import insertions
 from sqlstream.runtime.formats.change_events.metadata import DEBEZIUM_AVRO_METADATA
 from sqlstream.schema import Schema
 from sqlstream.spi.files import Files
@@ -96,10 +97,7 @@ class EventWriter:
         self._writer.call_through(files)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        is_insert = np.ones(batch.num_rows, dtype=bool)
-        if is_changelog(batch):
-            is_insert = np.asarray(is_accumulate(row_kinds(batch)), dtype=bool)
-            batch = without_row_kinds(batch)
+        is_insert, batch = insertions(batch)
         fields = list(self._type)
         before, after = (
             pa.StructArray.from_arrays(batch.columns, fields=fields, mask=pa.array(mask))

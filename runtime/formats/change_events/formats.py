@@ -263,9 +263,13 @@ class ChangeEventWriter(JsonWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        is_insert = np.ones(batch.num_rows, dtype=bool)
-        if is_changelog(batch):
-            is_insert = np.asarray(is_accumulate(row_kinds(batch)), dtype=bool)
-            batch = without_row_kinds(batch)
+        is_insert, batch = insertions(batch)
         texts = self.object_texts(batch.columns, self._schema.names, self._schema.types)
         self._stream.write(joined_lines(self._format.event_texts(texts, is_insert), b"\n"))
+
+
+def insertions(batch: pa.RecordBatch) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], pa.RecordBatch]:
+    """Which rows are added, rather than removed, and the rows without their kinds."""
+    if not is_changelog(batch):
+        return np.ones(batch.num_rows, dtype=bool), batch
+    return np.asarray(is_accumulate(row_kinds(batch)), dtype=bool), without_row_kinds(batch)
