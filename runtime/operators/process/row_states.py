@@ -5,7 +5,7 @@ A batch of rows is called with Python values, which are read once for all keys o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,17 @@ def make_state(
     return RowMap(cursor, name, state_type, ttl_ms, places)
 
 
+def _store(
+    state: KeyedValue | KeyedList, keys: KeySet, kept: Mapping[int, Any], written: Iterable[int]
+) -> None:
+    """Keep what the keys with these numbers have now, and forget the others that were written."""
+    gone = [group for group in written if group not in kept]
+    if kept:
+        state.put(keys.take(np.array([*kept])), [*kept.values()])
+    if gone:
+        forget(state.table, keys.take(np.array(gone)))
+
+
 class RowValue(KeyedValue):
     """State besides that of the batch form: the values of the keys of the batch, until `finish`."""
 
@@ -95,13 +106,7 @@ class RowValue(KeyedValue):
         written, self._written = self._written, {}
         if values is None or not written:
             return
-        keys = self._cursor.keys
-        gone = [g for g in written if values[g] is None]
-        kept = [g for g in written if values[g] is not None]
-        if kept:
-            self.put(keys.take(np.array(kept)), [values[g] for g in kept])
-        if gone:
-            forget(self.table, keys.take(np.array(gone)))
+        _store(self, self._cursor.keys, {g: values[g] for g in written if values[g] is not None}, written)
 
 
 class RowList(KeyedList):
@@ -151,12 +156,7 @@ class RowList(KeyedList):
             self.append(keys, np.array([g for g, _ in added]), [v for _, v in added])
         if lists is None or not replaced:
             return
-        kept = [g for g in replaced if lists[g]]
-        gone = [g for g in replaced if not lists[g]]
-        if kept:
-            self.put(keys.take(np.array(kept)), [lists[g] for g in kept])
-        if gone:
-            forget(self.table, keys.take(np.array(gone)))
+        _store(self, keys, {g: lists[g] for g in replaced if lists[g]}, replaced)
 
 
 class RowMap(KeyedMap):
