@@ -103,6 +103,11 @@ def is_accumulate(kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return (kinds == _INSERT) | (kinds == _UPDATE_AFTER)
 
 
+def signs_of(kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """int64[n]: +1 for a row that adds, -1 for one that retracts."""
+    return np.where(is_accumulate(kinds), 1, -1)
+
+
 def with_row_kinds(batch: pa.RecordBatch, kinds: np.ndarray[Any, Any] | RowKind) -> pa.RecordBatch:
     """The batch with a row-kind column at its end (replacing the one it has)."""
     data = without_row_kinds(batch)

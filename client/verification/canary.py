@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema, without_row_kinds
 from sqlstream.client.verification.outcome import Row, drawn, shown_rows
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec
@@ -100,7 +100,7 @@ class Differences:
         return sum(self.causes.values())
 
     def add(self, batch: pa.RecordBatch) -> None:
-        weights = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        weights = signs_of(row_kinds(batch))
         batch = without_row_kinds(batch)
         names = [*map(str, range(batch.num_columns)), _WEIGHT]
         changes = pa.table([*batch.columns, pa.array(weights)], names=names)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of
 from sqlstream.functions.aggregates import accumulator_fields
@@ -121,7 +121,7 @@ class SignedRows(RawRows):
         return [*super().names(schema), SIGN_COLUMN]
 
     def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
+        signs = signs_of(row_kinds(batch)).astype(np.int8)
         return [*super().from_rows(batch, groups, count), to_array(pa.int8(), signs)]
 
     def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:

@@ -7,10 +7,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
 from sqlstream.runtime.batch.duckdb import database_config
 from sqlstream.runtime.host.spill_directory import spill_directory
@@ -75,7 +74,7 @@ class Comparison:
         if side != self._side:
             self.flush()
             self._side = side
-        sign = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        sign = signs_of(row_kinds(batch))
         data = without_row_kinds(batch).columns
         columns = [*(c.cast(_stored_type(c.type)) for c in data), pa.array(sign, pa.int64())]
         self._waiting.append(pa.RecordBatch.from_arrays(columns, schema=self._stored))

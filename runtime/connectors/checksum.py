@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, without_row_kinds
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
@@ -34,7 +34,7 @@ class ChecksumWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         hashes = row_checksum(without_row_kinds(batch).columns)
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        signs = signs_of(row_kinds(batch))
         self._count(ROWS, int(signs.sum()))
         self._count(CHECKSUM, int((hashes * signs).sum()))
 

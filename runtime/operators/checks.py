@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream import config
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema, with_row_kinds
 from sqlstream.errors import InternalError, UserError
 from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.evaluate import EvaluationContext
@@ -131,7 +131,7 @@ class ConflictCheck(Operator[ConflictCheckSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         keys = [batch.column(key) for key in self.spec.keys]
         groups, first_rows = batch_groups(keys, batch.num_rows)
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        signs = signs_of(row_kinds(batch))
         changes = np.bincount(groups, weights=signs, minlength=len(first_rows)).astype(np.int64)
         chosen = to_array(pa.int64(), first_rows)
         slots, _ = self._counts.get_or_create([key.take(chosen) for key in keys])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlstream import config as options
-from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
+from sqlstream.arrow import is_changelog, row_kinds, signs_of, to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.latency_choice import hold_ms
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
@@ -56,7 +56,7 @@ def row_signs(batch: pa.RecordBatch | DeferredRows) -> Array:
     """int8[n]: +1 for +I and +U, -1 for -U and -D; NO_WEIGHTS for an insert-only batch."""
     if not is_changelog(batch):
         return NO_WEIGHTS
-    return np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
+    return signs_of(row_kinds(batch)).astype(np.int8)
 
 
 def _first(keys: list[pa.Array], first_rows: Array) -> list[pa.Array]:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.messages.ledger import DONE, EXPIRED_ROWS, RETRACTED, of_side
 from sqlstream.runtime.kernels.accumulate import add_into
@@ -145,7 +145,7 @@ class Join(Operator[JoinSpec]):
         other = self._sides[1 - side]
         mine, theirs = np.arange(found.count) if found.mine is None else found.mine, found.theirs
         kinds = portion_kinds(row_kinds(batch))
-        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
+        signs = signs_of(kinds)
         joined: pa.RecordBatch | None = None
         passed: Array | None
         if self._kind.is_left_only:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.arrow import is_changelog, row_kinds, signs_of, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.messages.ledger import DONE, EXPIRED_ROWS, RETRACTED, of_side
@@ -169,7 +169,7 @@ class SnapshotJoin(Operator[SnapshotJoinSpec]):
         batch = batch.take(order)
         rows = without_row_kinds(batch)
         if is_changelog(batch):
-            signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int64)
+            signs = signs_of(row_kinds(batch))
             if gone := self._right.apply(rows, signs, np.zeros(len(signs), dtype=np.int64)):
                 self.context.count(of_side(RETRACTED, _RIGHT), gone)
         else:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.kernels.buffers import to_array
@@ -106,7 +106,7 @@ class OverOnChange(Operator[OverSpec]):
         self._calls = FramedCalls(calls, schema.select(tuple(self._columns)))
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        signs = signs_of(row_kinds(batch))
         keys, row_slots = self._table.apply(batch)
         self._table.writing(np.unique(keys))
         rows, positions = np.unique(row_slots, return_inverse=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate
+from sqlstream.arrow import signs_of
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
@@ -126,7 +126,7 @@ class BatchContext(_Context):
 
     @property
     def signs(self) -> Array:
-        return np.where(is_accumulate(self.kinds), 1, -1)
+        return signs_of(self.kinds)
 
     @property
     def times_ms(self) -> Array | None:

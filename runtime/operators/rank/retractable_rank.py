@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.arrow import row_kinds, signs_of, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.rank import rank_within
@@ -134,7 +134,7 @@ class RetractableRank(Operator[RankSpec]):
         if not self._has_order:
             return
         chosen = np.flatnonzero(self._table.order.sizes(keys))
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)[chosen]
+        signs = signs_of(row_kinds(batch))[chosen]
         rows, positions = np.unique(row_slots[chosen], return_inverse=True)
         after = self._rows.counts[rows]
         before = after - np.bincount(positions, weights=signs, minlength=len(rows)).astype(np.int64)

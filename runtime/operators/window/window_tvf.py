@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
+from sqlstream.arrow import is_changelog, row_kinds, signs_of, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.aggregates.partials import Partials, WholeRows
@@ -152,7 +152,7 @@ class ChangingSessionTvf(ClosingOperator):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if batch.num_rows == 0:
             return
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        signs = signs_of(row_kinds(batch))
         keys, row_slots = self._table.apply(batch)
         self._table.writing(np.unique(keys))
         ends = self._ends(batch.column(self._time))
