@@ -27,8 +27,8 @@ class FrameKind(enum.IntEnum):
 
     OPEN: read this subpartition (body), with a first credit of `size` bytes, as channel `channel` of the stream.
     GRANT: `size` bytes more. CLOSE: no more of this channel. LIMIT: queue `size` bytes at most.
-    SCHEMA: that of the batches that follow on the channel. BATCH: a batch (body) that costs `size` bytes of credit, with
-    `backlog` bytes queued behind it. SHARED_BATCH: the same, the body says where it is in the shared memory.
+    SCHEMA: that of the batches that follow on the channel, until the next one. BATCH: a batch (body) that costs `size` bytes of
+    credit, with `backlog` bytes queued behind it. SHARED_BATCH: the same, the body says where it is in the shared memory.
     ELEMENT: a watermark, a barrier, the end of input. GONE: nothing follows, the body says why."""
 
     OPEN = 1

@@ -14,7 +14,6 @@ from sqlstream.elements import EndOfInput
 from sqlstream.runtime.net.channels import Channel, StreamItem
 from sqlstream.runtime.net.credits import CreditBalance
 from sqlstream.runtime.net.exchange import PartitionTable, SubpartitionId
-from sqlstream.runtime.net.flight import under_schema
 from sqlstream.runtime.net.streams import frames
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
 from sqlstream.runtime.net.streams.frame_stream import FrameStream
@@ -34,9 +33,10 @@ send for the others for as long as they have rows."""
 
 
 class _SentChannel:
-    """A channel that the consumer has opened. State: its credit, and grants that came and are not counted yet."""
+    """A channel that the consumer has opened. State: its credit, grants that came and are not counted yet, the schema that the
+    consumer was told, and the last one that has the same types (`alike`)."""
 
-    __slots__ = ("channel", "credit", "grants", "number", "schema", "schema_bytes", "subpartition")
+    __slots__ = ("alike", "channel", "credit", "grants", "number", "schema", "schema_bytes", "subpartition")
 
     def __init__(self, number: int, channel: Channel, subpartition: SubpartitionId) -> None:
         self.number = number
@@ -45,6 +45,7 @@ class _SentChannel:
         self.credit = CreditBalance()
         self.grants: deque[int] = deque()
         self.schema: pa.Schema | None = None
+        self.alike: pa.Schema | None = None
         self.schema_bytes = 0
 
     @property
@@ -200,12 +201,8 @@ class SubpartitionStream:
 
     def _send_batch(self, sent: _SentChannel, batch: pa.RecordBatch, size: int) -> None:
         backlog = sent.channel.queued_bytes
-        # Subtasks of a recursive query send each other rows of several tables in turn.
-        if sent.schema is None or batch.schema.types != sent.schema.types:
-            schema = batch.schema.serialize()
-            sent.schema, sent.schema_bytes = batch.schema, schema.size
-            self._stream.send(frames.FrameKind.SCHEMA, sent.number, body=schema)
-        batch = under_schema(batch, sent.schema)
+        if sent.schema is None or not batch.schema.equals(sent.schema):
+            batch = self._under_schema(sent, batch)
         sent.credit.spend(size)
         if self._segment is not None and size >= SHARED_BYTES_MIN:
             place = self._segment.write(batch, sent.schema_bytes)
@@ -214,6 +211,18 @@ class SubpartitionStream:
                 self._stream.send(frames.FrameKind.SHARED_BATCH, sent.number, size, backlog, body)
                 return
         self._stream.send(frames.FrameKind.BATCH, sent.number, size, backlog, batch.serialize())
+
+    def _under_schema(self, sent: _SentChannel, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Types are others where subtasks of a recursive query send rows of several of its parts over one channel."""
+        given = batch.schema
+        if sent.schema is not None and (given.equals(sent.alike) or given.types == sent.schema.types):
+            sent.alike = given
+            return pa.RecordBatch.from_arrays(batch.columns, schema=sent.schema)
+        encoded = given.serialize()
+        sent.schema = sent.alike = given
+        sent.schema_bytes = encoded.size
+        self._stream.send(frames.FrameKind.SCHEMA, sent.number, body=encoded)
+        return batch
 
     def _end_channel(self, sent: _SentChannel, cause: str) -> None:
         self._stream.send(frames.FrameKind.GONE, sent.number, body=cause.encode()[: frames.SMALL_BODY_MAX])
