@@ -19,7 +19,7 @@ from sqlstream.runtime.operators.operator import Operator
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.runtime.taskmanager.peer_channels import PeerChannels
 from sqlstream.runtime.taskmanager.result_partition import splitter
-from sqlstream.specs import IterateSpec
+from sqlstream.specs import IterateSpec, MutualIterateSpec
 
 Act = Callable[[Operator[Any], Any], None]
 
@@ -35,12 +35,13 @@ class Subtasks:
         snapshots: Sequence[OperatorSnapshot],
         fate: random.Random,
     ) -> None:
-        assert isinstance(node.spec, IterateSpec)
+        assert isinstance(node.spec, IterateSpec | MutualIterateSpec)
         self._fate = fate
         count = self._count = len(contexts)
         self._called = [False] * count
         self._turns: list[greenlet | None] = [None] * count
-        self._split = [splitter(Exchange(ExchangeKind.HASH, k), count, 0, 128) for k in node.spec.placements]
+        of_inputs = node.spec.placements[-JobInAThread.inputs(node) :]
+        self._split = [splitter(Exchange(ExchangeKind.HASH, k), count, 0, 128) for k in of_inputs]
         channels = {(a, b): Channel(1 << 20) for a in range(count) for b in range(count) if a != b}
         for channel in channels.values():
             channel.connect()
@@ -121,7 +122,7 @@ class JobOfSubtasks(JobInAThread):
         super().__init__(text, tables, mode, **settings)
 
     def made(self, node: StreamNode, snapshots: Sequence[OperatorSnapshot] = ()) -> Any:
-        if not isinstance(node.spec, IterateSpec) or not node.spec.placements:
+        if not isinstance(node.spec, IterateSpec | MutualIterateSpec) or not node.spec.placements:
             return super().made(node, snapshots)
         contexts = [self.context(node) for _ in range(self._parallelisms[0])]
         return Subtasks(node, contexts, snapshots, self._fate)

@@ -46,18 +46,19 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
         if step.root.traits.is_insert_only or not is_insert_only:
             break
     sources = (first, *step.tables)
-    alone = _why_alone(node.schema, step, sources)
+    alone = _why_alone(node.schema, step)
+    operators = step.operators if alone else meeting(step.operators, (step.root,))
+    own = tuple(range(len(node.schema)))
     spec = IterateSpec(
         name=node.name,
-        operators=step.operators if alone else _meeting(step),
+        operators=operators,
         results=step.results,
         is_distinct=node.is_distinct,
         has_rounds=has_rounds,
         is_linear=is_linear,
         is_insert_only=is_insert_only,
-        placements=() if alone else _placements(node.schema, step),
+        placements=() if alone else (own, *table_placements(1, step.tables, operators)),
     )
-    exchanges = [hash_or_singleton(keys) for keys in spec.placements] or [SINGLETON] * len(sources)
     traits = Traits(
         is_insert_only=is_insert_only,
         is_bounded=all(source.traits.is_bounded for source in sources),
@@ -66,7 +67,7 @@ def plan_iterate(planning: Planning, inputs: Inputs, node: Iterate) -> PhysicalN
     return planning.node(
         "Iterate",
         spec,
-        tuple(map(PhysicalInput, sources, exchanges)),
+        placed(sources, spec.placements),
         node.schema,
         traits,
         describe(
@@ -92,42 +93,65 @@ def _manners(node: Iterate, is_linear: bool, is_insert_only: bool) -> Iterator[t
 # Where rows meet: those of the recursive query by all of their columns, those that an operator of the step reads by its keys.
 
 
-def _why_alone(schema: Schema, step: _Step, sources: tuple[PhysicalNode, ...]) -> str:
+def _why_alone(schema: Schema, step: _Step) -> str:
     """Why the query has one subtask, whatever the parallelism is; empty where it has as many as others."""
-    columns = range(len(schema))
-    nested = [schema.names[c] for c in columns if c not in hashable(schema, tuple(columns))]
-    if nested:
-        return f"rows cannot be distributed by {nested[0]}"
-    for node in walk_plan((step.root,)):
-        if any(i.exchange.kind not in (ExchangeKind.HASH, ExchangeKind.FORWARD) for i in node.inputs):
-            return f"{node.name} has no keys"
-    for source in sources[1:]:
-        if not hashable(source.schema, tuple(range(len(source.schema)))):
-            return f"{source.name} has no columns to distribute its rows by"
+    return why_unplaced(schema, tuple(range(len(schema)))) or why_alone((step.root,), step.tables)
+
+
+def why_unplaced(schema: Schema, columns: tuple[int, ...]) -> str:
+    """Why rows cannot be distributed by these columns, if so."""
+    nested = [schema.names[c] for c in columns if c not in hashable(schema, columns)]
+    return f"rows cannot be distributed by {nested[0]}" if nested else ""
+
+
+def why_alone(roots: tuple[PhysicalNode, ...], tables: tuple[PhysicalNode, ...]) -> str:
+    """Why steps with these roots, and the tables that they read, have one subtask, if so."""
+    for node in walk_plan(roots):
+        for each in node.inputs:
+            if each.exchange.kind not in (ExchangeKind.HASH, ExchangeKind.FORWARD):
+                return f"{node.name} has no keys"
+            if unplaced := why_unplaced(each.node.schema, each.exchange.keys):
+                return unplaced
+    for table in tables:
+        if not hashable(table.schema, tuple(range(len(table.schema)))):
+            return f"{table.name} has no columns to distribute its rows by"
     return ""
 
 
-def _meeting(step: _Step) -> tuple[InnerOperator, ...]:
-    """The operators with the keys by which they need their rows."""
-    nodes = [n for n in walk_plan((step.root,)) if isinstance(n.spec, InnerSpec)]
+def meeting(
+    operators: tuple[InnerOperator, ...], roots: tuple[PhysicalNode, ...]
+) -> tuple[InnerOperator, ...]:
+    """The operators of the roots with the keys by which they need their rows."""
+    nodes = [n for n in walk_plan(roots) if isinstance(n.spec, InnerSpec)]
     return tuple(
         replace(inner, exchanges=tuple(i.exchange.keys for i in node.inputs))
-        for inner, node in zip(step.operators, nodes, strict=True)
+        for inner, node in zip(operators, nodes, strict=True)
     )
 
 
-def _placements(schema: Schema, step: _Step) -> tuple[tuple[int, ...], ...]:
-    """A table's rows come to where the first operator that reads them by keys needs them."""
-    placements = [tuple(range(len(schema)))]
-    for number, table in enumerate(step.tables, 1):
-        read = (
-            keys
-            for inner in _meeting(step)
-            for sources, keys in zip(inner.inputs, inner.exchanges, strict=True)
-            if number in sources and keys
-        )
-        placements.append(next(read, hashable(table.schema, tuple(range(len(table.schema))))))
-    return tuple(placements)
+def keys_of_readers(number: int, operators: tuple[InnerOperator, ...]) -> Iterator[tuple[int, ...]]:
+    """The keys by which operators need the rows of this number."""
+    for inner in operators:
+        for sources, keys in zip(inner.inputs, inner.exchanges, strict=True):
+            if number in sources and keys:
+                yield keys
+
+
+def table_placements(
+    first: int, tables: tuple[PhysicalNode, ...], operators: tuple[InnerOperator, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """A table's rows come to where the first operator that reads them by keys needs them. Their numbers begin with `first`."""
+    return tuple(
+        next(keys_of_readers(number, operators), hashable(table.schema, tuple(range(len(table.schema)))))
+        for number, table in enumerate(tables, first)
+    )
+
+
+def placed(
+    sources: tuple[PhysicalNode, ...], placements: tuple[tuple[int, ...], ...]
+) -> tuple[PhysicalInput, ...]:
+    exchanges = [hash_or_singleton(keys) for keys in placements] or [SINGLETON] * len(sources)
+    return tuple(map(PhysicalInput, sources, exchanges))
 
 
 @dataclasses.dataclass(frozen=True)

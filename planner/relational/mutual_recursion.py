@@ -1,4 +1,5 @@
-"""WITH MUTUALLY RECURSIVE: one operator, in one subtask, with the operators of its queries inside it."""
+"""WITH MUTUALLY RECURSIVE: one operator with the operators of its queries inside it, whose rows meet among its subtasks by their
+keys."""
 
 from __future__ import annotations
 
@@ -10,10 +11,19 @@ from sqlstream.expressions import (
 )
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, walk_plan
-from sqlstream.planner.physical.planning import SINGLETON, Planning, over
+from sqlstream.planner.physical.node import PhysicalNode, Traits, walk_plan
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, hashable, over
 from sqlstream.planner.relational import nodes as plan
-from sqlstream.planner.relational.iterate import inner_operators, inner_planning
+from sqlstream.planner.relational.iterate import (
+    inner_operators,
+    inner_planning,
+    keys_of_readers,
+    meeting,
+    placed,
+    table_placements,
+    why_alone,
+    why_unplaced,
+)
 from sqlstream.planner.relational.planner import Inputs, plan_parts
 from sqlstream.planner.relational.recursive_query import (
     IterateInput,
@@ -24,7 +34,7 @@ from sqlstream.planner.relational.recursive_query import (
 )
 from sqlstream.planner.relational.recursive_step import in_order
 from sqlstream.planner.relational.round_differences import Differences, Ranks, refused
-from sqlstream.planner.relational.settled_values import GREATEST, settled_values
+from sqlstream.planner.relational.settled_values import GREATEST, KEY, settled_values
 from sqlstream.schema import Schema
 from sqlstream.specs.iterate import (
     InnerOperator,
@@ -43,6 +53,9 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         steps = _planned(planning, inputs, node, RowsWithin.OF_ROUNDS)
     node = steps.node
     has_rounds = steps.rows is RowsWithin.OF_ROUNDS
+    has_better = any(any(steps.extremes[number]) for number in node.read) if steps.extremes else False
+    is_insert_only = steps.rows is RowsWithin.GROWING and not has_better
+    alone, steps = _distributed(steps)
     spec = MutualIterateSpec(
         names=node.names,
         columns=node.columns,
@@ -55,6 +68,9 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         is_distinct=steps.is_distinct,
         extremes=steps.extremes,
         has_ranks=steps.rows is RowsWithin.RANKED,
+        placements=()
+        if alone
+        else (*steps.placements, *table_placements(len(node.names), steps.tables, steps.operators)),
     )
     tags = zip(node.columns, steps.extremes, strict=True) if steps.extremes else ()
     best = [
@@ -63,18 +79,21 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         for name, tag in zip(columns.names, own, strict=True)
         if tag
     ]
-    has_better = any(any(steps.extremes[number]) for number in node.read) if steps.extremes else False
+    keys = [frozenset(key) for key in node.result_keys()]
+    if not (alone or is_insert_only):
+        # Other subtasks may be faster than the one that retracts the row of the same key.
+        keys = [key for key in keys if {*steps.placements[node.read[0]]} <= key]
     action = "error" if node.is_error else "return"
     limit = {f"{action}At": str(node.rounds_max)} if node.rounds_max else {}
     return planning.node(
         "MutualIterate",
         spec,
-        tuple(PhysicalInput(table, SINGLETON) for table in steps.tables),
+        placed(steps.tables, spec.placements[len(node.names) :]),
         node.schema,
         Traits(
-            is_insert_only=steps.rows is RowsWithin.GROWING and not has_better,
+            is_insert_only=is_insert_only,
             is_bounded=all(table.traits.is_bounded for table in steps.tables),
-            keys=frozenset(frozenset(key) for key in node.result_keys()),
+            keys=frozenset(keys),
         ),
         describe(
             "MutualIterate",
@@ -83,10 +102,11 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
             rounds="[kept]" if has_rounds else "",
             ranks="[kept]" if spec.has_ranks else "",
             best=f"[{', '.join(best)}]" if best else "",
+            oneSubtask=f"[{alone}]" if alone else "",
             steps=f"[{', '.join(o.description for o in walk_plan(steps.roots))}]",
         ),
         node.span,
-        parallelism=1,
+        parallelism=1 if alone else 0,
     )
 
 
@@ -114,6 +134,7 @@ class _Steps:
     results: tuple[tuple[int, ...], ...]
     is_distinct: tuple[bool, ...] = ()
     extremes: tuple[tuple[int, ...], ...] = ()
+    placements: tuple[tuple[int, ...], ...] = ()
 
     @property
     def grow(self) -> bool:
@@ -174,6 +195,37 @@ def _only_grows(node: plan.RelationalNode, levels: frozenset[int]) -> bool:
     return False
 
 
+# Where rows meet.
+
+
+def _distributed(steps: _Steps) -> tuple[str, _Steps]:
+    """Why the queries have one subtask, if so, and else the steps with where their rows meet."""
+    alone = why_alone(steps.roots, steps.tables)
+    if alone:
+        return alone, steps
+    placed = dataclasses.replace(steps, operators=meeting(steps.operators, steps.roots))
+    placements = tuple(_placement(placed, number) for number in range(len(steps.node.names)))
+    for columns, keys in zip(steps.node.columns, placements, strict=True):
+        alone = alone or why_unplaced(columns, keys)
+    return alone, steps if alone else dataclasses.replace(placed, placements=placements)
+
+
+def _placement(steps: _Steps, number: int) -> tuple[int, ...]:
+    """The columns by which rows of a query come to the subtask that decides about them: those of what is one row, or where
+    rounds are kept any, best those by which an operator needs them."""
+    columns = steps.node.columns[number]
+    every = tuple(range(len(columns)))
+    if steps.extremes:
+        return tuple(c for c in every if steps.extremes[number][c] == KEY)
+    if steps.rows is RowsWithin.GROWING:
+        return every if steps.is_distinct[number] else ()
+    keys = steps.node.result_keys() if steps.node.read == (number,) else ()
+    read = [k for k in keys_of_readers(number, steps.operators) if max(k) < len(columns)]
+    # A row of a key goes where it came, before another one comes.
+    wanted = [*(k for k in read if all({*k} <= {*key} for key in keys)), *(k for k in keys if k), *read]
+    return next(iter(wanted), hashable(columns, every) or every)
+
+
 def _planned(planning: Planning, inputs: Inputs, node: MutualIterate, rows: RowsWithin) -> _Steps:
     tables: dict[plan.RelationalNode, PhysicalNode] = {}
     count = len(node.bodies)
@@ -218,7 +270,7 @@ def plan_unroll(planning: Planning, inputs: Inputs, node: Unroll) -> PhysicalNod
     return planning.node(
         "Unroll",
         UnrollSpec(node.keys, node.is_distinct, node.is_greatest),
-        over(source),
+        over(source, hash_or_singleton(node.keys)),
         node.schema,
         Traits(is_insert_only=False, is_bounded=source.traits.is_bounded),
         describe(

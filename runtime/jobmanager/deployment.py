@@ -14,7 +14,7 @@ from sqlstream.messages import rpc
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from sqlstream.specs import BackfillSpec, IterateSpec, ValuesSpec
+from sqlstream.specs import BackfillSpec, IterateSpec, MutualIterateSpec, ValuesSpec
 from sqlstream.spi.connector import AssignedSplits
 
 
@@ -106,7 +106,7 @@ def _peers_id(subtask: ExecutionVertex) -> str:
 def _peers(graph: ExecutionGraph, subtask: ExecutionVertex) -> tuple[rpc.InputChannelDescriptor, ...]:
     """The channels from the other subtasks of a recursive query. They are no edge: elements that pass through the graph do not
     pass through them. All subtasks have the same inputs, and so are of one region."""
-    if not isinstance(subtask.vertex.operators[0].spec, IterateSpec):
+    if not isinstance(subtask.vertex.operators[0].spec, IterateSpec | MutualIterateSpec):
         return ()
     return tuple(
         _channel(peer, _peers_id(peer), subtask.subtask)

@@ -126,9 +126,18 @@ class Edge:
 
 
 class Crossing:
-    """Where rows go to the subtask that has their `keys`, before an operator reads them. State: the rows, until `cross`."""
+    """Where rows of the numbers `sources` go to the subtask that has their `keys`, before an operator reads them. State: these,
+    until `cross`."""
 
-    def __init__(self, keys: tuple[int, ...], operator: Operator[Any], ordinal: int, edge: Edge) -> None:
+    def __init__(
+        self,
+        keys: tuple[int, ...],
+        sources: frozenset[int],
+        operator: Operator[Any],
+        ordinal: int,
+        edge: Edge,
+    ) -> None:
+        self.sources = sources
         self._keys = keys
         self._reader = operator, ordinal, edge
         self._held: list[pa.RecordBatch] = []
@@ -174,15 +183,18 @@ class InnerChain:
             self._operators.append((operator, self._edges[number]))
             for ordinal, sources in enumerate(inner.inputs):
                 keys = inner.exchanges[ordinal] if context.peers is not None else ()
-                crossing = Crossing(keys, operator, ordinal, self._edges[number])
-                is_crossed = [bool(keys) and keys not in placements[s : s + 1] for s in sources]
-                if any(is_crossed):
+                crossed = frozenset(s for s in sources if keys and keys not in placements[s : s + 1])
+                crossing = Crossing(keys, crossed, operator, ordinal, self._edges[number])
+                if crossed:
                     self._crossings.append(crossing)
-                for source, crosses in zip(sources, is_crossed, strict=True):
-                    if crosses:
+                for source in sources:
+                    if source in crossed:
                         self._edges[source].add_crossing(crossing)
                     else:
                         self._edges[source].add_reader(operator, ordinal, self._edges[number])
+        self._made_of = [
+            self._numbers_behind(number, operators, len(inputs)) for number in range(len(inputs))
+        ]
 
     @staticmethod
     def _open(
@@ -207,6 +219,18 @@ class InnerChain:
             context.state.add(InnerTable(inner_table_prefix(inner, place), table))
         return operator
 
+    @staticmethod
+    def _numbers_behind(number: int, operators: tuple[InnerOperator, ...], first: int) -> frozenset[int]:
+        found = {number}
+        for made, inner in enumerate(operators, first):
+            if any(source in found for sources in inner.inputs for source in sources):
+                found.add(made)
+        return frozenset(found)
+
+    def made_of(self, number: int) -> frozenset[int]:
+        """The numbers of what is made of the rows that are fed as this one, and its own."""
+        return self._made_of[number]
+
     def feed(self, number: int, batch: pa.RecordBatch) -> None:
         """Rows of the last round (0), or of an input of the step."""
         self._edges[number].emit(batch)
@@ -220,11 +244,13 @@ class InnerChain:
         """Of the rows that wait for the next exchange."""
         return sum(crossing.bytes for crossing in self._crossings)
 
-    def cross(self, peers: Peers) -> None:
-        """Exchange with all peers, in the order of the operators, what these have to read and others of them have."""
+    def cross(self, peers: Peers, number: int | None = None) -> None:
+        """Exchange with all peers, in the order of the operators, what these have to read and others of them have. With a number
+        where no more than that has been fed since."""
         for crossing in self._crossings:
-            self._flush()
-            crossing.cross(peers)
+            if number is None or crossing.sources & self._made_of[number]:
+                self._flush()
+                crossing.cross(peers)
 
     def _flush(self) -> None:
         for operator, edge in self._operators:

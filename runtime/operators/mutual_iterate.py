@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +24,12 @@ from sqlstream.runtime.operators.iterate import (
     too_large,
 )
 from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.peers import Peers
 from sqlstream.runtime.operators.settled_rows import BetterRows, SupportedRows
 from sqlstream.runtime.operators.supersteps import SuperstepOperator
 from sqlstream.runtime.operators.unroll import net_of_slots, signed_kinds
 from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.tables.row_multiset import RowMultiset
+from sqlstream.runtime.state.tables.row_multiset import PlacedMultiset, RowMultiset
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.iterate import ROUND_COLUMN, SIGN_COLUMN, MutualIterateSpec
 from sqlstream.types import BIGINT
@@ -57,7 +59,7 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
         for query, numbers in enumerate(spec.results):
             for number in numbers:
                 self._readers[number].append(query)
-        self._chain = InnerChain(spec.operators, self._readers, context, inputs)
+        self._chain = InnerChain(spec.operators, self._readers, context, inputs, spec.placements)
         made = [Schema((*schema.fields, *self.columns_behind[1:])) for schema in spec.columns]
         self._pending = context.state.add(
             PendingRounds([to_arrow_schema(schema, self.mode) for schema in made])
@@ -73,7 +75,11 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
 
     def _declare(self) -> None:
         columns = enumerate(self.spec.columns)
-        self._rows = [RowsOfTurns(number, schema, self.context) for number, schema in columns]
+        placements = self.spec.placements
+        self._rows = [
+            RowsOfTurns(number, schema, self.context, placements[number] if placements else ())
+            for number, schema in columns
+        ]
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -100,11 +106,67 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
 
     def _run_alone(self, output: Output) -> None:
         while (turn := self._pending.next_round) is not None:
-            self._run(turn)
-            if self._pending.bytes + self._result.bytes > self._bytes_max:
-                raise too_large(", ".join(self.spec.names), self._bytes_max)
+            if self._run(turn) and self._is_behind_limit(turn):
+                raise self._at_limit()
+            self._take(turn)
+            self._check_bytes()
         self._take_results()
         self._result.emit(output)
+
+    def _run_together(self, peers: Peers, output: Output) -> None:
+        turn = self._meet(peers, 0)
+        while turn is not None:
+            has_changed = self._pending.next_round == turn and self._run(turn)
+            if self._is_behind_limit(turn):
+                peers.exchange((), (), 0 if has_changed else None)
+                if peers.next_round is not None:
+                    raise self._at_limit()
+            turn = self._meet(peers, turn, turn % self._count)
+        self._take_results()
+        self._result.emit(output)
+
+    def _meet(self, peers: Peers, turn: int, query: int | None = None) -> int | None:
+        """Exchange with all peers what the queries have made of rows of this turn, which are those of one query or of the tables;
+        the next turn of all."""
+        made = self._made(peers, query)
+        for other, batches in made.items():
+            if not self.spec.placements[other]:
+                for batch in batches:
+                    self._append(other, batch, turn)
+        sent = {other: batches for other, batches in made.items() if self.spec.placements[other]}
+        turns = [self._first_turn(other, batch, turn) for other, batches in sent.items() for batch in batches]
+        next_turn = min((t for t in (*turns, self._pending.next_round) if t is not None), default=None)
+        for other, came in self._exchanged(peers, sent, next_turn):
+            self._append(other, came, turn)
+        self._check_bytes()
+        return peers.next_round
+
+    def _made(self, peers: Peers, query: int | None) -> dict[int, list[pa.RecordBatch]]:
+        """What the queries have made of rows of this query, or of the tables, by each that may."""
+        self._chain.cross(peers, query)
+        made: dict[int, list[pa.RecordBatch]] = {}
+        for number, queries in self._readers.items():
+            if query is None or number in self._chain.made_of(query):
+                made.update({other: [] for other in queries})
+        for number, batch in self._chain.take():
+            for other in self._readers[number]:
+                made[other].append(batch)
+        return made
+
+    def _exchanged(
+        self, peers: Peers, sent: dict[int, list[pa.RecordBatch]], next_round: int | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What comes of the queries whose rows are sent, after which all peers know the next round of all."""
+        for query, batches in sent.items():
+            came = peers.exchange(self.spec.placements[query], batches, next_round)
+            if came is not None:
+                yield query, came
+        if not sent:
+            peers.exchange((), (), next_round)
+
+    def _check_bytes(self) -> None:
+        if self._pending.bytes + self._result.bytes + self._chain.bytes > self._bytes_max:
+            raise too_large(", ".join(self.spec.names), self._bytes_max)
 
     def _take_results(self) -> None:
         """What is held until all turns have run."""
@@ -115,25 +177,28 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
             turn = self._count + query
             if self._pending.next_round == turn:
                 self._run(turn)
+                self._take(turn)
         self._pending.forget()
         self._take_results()
         self._result.emit(output)
 
-    def _run(self, turn: int) -> None:
+    def _run(self, turn: int) -> bool:
+        """Let the rows of a turn make others; whether there are any."""
         query = turn % self._count
         made = self._pending.take(turn)
         assert made is not None
         slots, counts = self._rows[query].admit(turn, made)
         if not len(slots):
             self._rows[query].forget()
-            return
-        if turn // self._count > self._rounds_max:
-            raise self._at_limit()
+            return False
         if query in self.spec.read:
             self._result.add(query, self._rows[query].columns(slots), counts)
         self._chain.feed(query, self._rows[query].changes(slots, counts))
         self._rows[query].forget()
-        self._take(turn)
+        return True
+
+    def _is_behind_limit(self, turn: int) -> bool:
+        return turn // self._count > self._rounds_max
 
     def _take(self, turn: int) -> None:
         """What the queries have made of the rows of a turn is theirs in their next ones."""
@@ -142,9 +207,8 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
                 self._append(query, batch, turn)
 
     def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
-        width = len(self.spec.columns[query])
-        rounds = np.maximum((view_values(batch.column(width), np.int64) - query) // self._count + 1, 1)
-        rows = batch.remove_column(width)
+        rounds = self._rounds(query, batch)
+        rows = batch.remove_column(len(self.spec.columns[query]))
         if not (rounds == rounds[0]).all():
             order = np.argsort(rounds, kind="stable")
             rows, rounds = rows.take(pa.array(order)), rounds[order]
@@ -153,6 +217,15 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
             round_ = int(rounds[start])
             if not (self._ends_early and round_ > self._rounds_max):
                 self._pending.append(round_ * self._count + query, rows.slice(start, end - start))
+
+    def _rounds(self, query: int, batch: pa.RecordBatch) -> Array:
+        turns = view_values(batch.column(len(self.spec.columns[query])), np.int64)
+        return np.maximum((turns - query) // self._count + 1, 1)
+
+    def _first_turn(self, query: int, batch: pa.RecordBatch, turn: int) -> int | None:
+        """In which rows come that a query has made of those of `turn`; None where that is behind the limit."""
+        round_ = int(self._rounds(query, batch).min())
+        return None if self._ends_early and round_ > self._rounds_max else round_ * self._count + query
 
     def _at_limit(self) -> UserError:
         names = ", ".join(self.spec.names)
@@ -197,7 +270,7 @@ class GrowingIterate(MutualIterate):
             if isinstance(seen, BetterRows) and (changes := seen.take_changes()) is not None:
                 self._result.add_rows(query, changes)
 
-    def _run(self, turn: int) -> None:
+    def _run(self, turn: int) -> bool:
         query = turn % self._count
         rows = self._pending.take(turn)
         assert rows is not None
@@ -205,17 +278,17 @@ class GrowingIterate(MutualIterate):
         if seen is not None:
             rows = seen.new_of(rows)
         if not rows.num_rows:
-            return
-        if turn // self._count > self._rounds_max:
-            raise self._at_limit()
+            return False
         if query in self.spec.read and not isinstance(seen, BetterRows):
             self._result.add_rows(query, rows)
         self._chain.feed(query, rows)
-        self._take(turn)
+        return True
 
     def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
-        round_ = max((turn - query) // self._count + 1, 1)
-        self._pending.append(round_ * self._count + query, batch)
+        self._pending.append(self._first_turn(query, batch, turn), batch)
+
+    def _first_turn(self, query: int, batch: pa.RecordBatch, turn: int) -> int:
+        return max((turn - query) // self._count + 1, 1) * self._count + query
 
 
 class RankedIterate(MutualIterate):
@@ -241,8 +314,17 @@ class RankedIterate(MutualIterate):
         return self._fed
 
     def _run_alone(self, output: Output) -> None:
-        if not self._fed:
-            return
+        if self._fed:
+            self._run_rounds(output)
+
+    def _run_together(self, peers: Peers, output: Output) -> None:
+        # Ranks of all subtasks rise as one, from the greatest one of those that a restore has given them.
+        self._distribute(peers, None, _RANK_MAX - self._rank)
+        assert peers.next_round is not None
+        self._rank = _RANK_MAX - peers.next_round
+        self._run_rounds(output)
+
+    def _run_rounds(self, output: Output) -> None:
         while sum(self._give(query, rows.unsupported()) for query, rows in enumerate(self._supported)):
             pass
         rounds = 0
@@ -266,13 +348,21 @@ class RankedIterate(MutualIterate):
         return self._give(query, changes)
 
     def _give(self, query: int, changes: pa.RecordBatch | None) -> bool:
-        if changes is None:
-            return False
-        if changes.nbytes + sum(rows.bytes for rows in self._supported) > self._bytes_max:
-            raise too_large(", ".join(self.spec.names), self._bytes_max)
-        self._chain.feed(query, changes)
-        self._take(0)
-        return True
+        """Whether there were changes, of any peer."""
+        if changes is not None:
+            if changes.nbytes + sum(rows.bytes for rows in self._supported) > self._bytes_max:
+                raise too_large(", ".join(self.spec.names), self._bytes_max)
+            self._chain.feed(query, changes)
+        if self._peers is not None:
+            self._distribute(self._peers, query, None if changes is None else 0)
+            return self._peers.next_round is not None
+        if changes is not None:
+            self._take(0)
+        return changes is not None
+
+    def _distribute(self, peers: Peers, query: int | None, said: int | None) -> None:
+        for other, came in self._exchanged(peers, self._made(peers, query), said):
+            self._supported[other].apply(came)
 
     def _append(self, query: int, batch: pa.RecordBatch, turn: int) -> None:
         self._supported[query].apply(batch)
@@ -284,6 +374,9 @@ class RankedIterate(MutualIterate):
                 self._result.add_rows(query, changes)
 
 
+_RANK_MAX = 1 << 62
+
+
 def make_mutual_iterate(spec: MutualIterateSpec, context: OperatorContext) -> MutualIterate:
     if spec.has_rounds:
         return MutualIterate(spec, context)
@@ -291,14 +384,22 @@ def make_mutual_iterate(spec: MutualIterateSpec, context: OperatorContext) -> Mu
 
 
 class RowsOfTurns:
-    """How often each row of one of the queries comes (a count above zero) or goes (below) in each turn. State: these counts."""
+    """How often each row of one of the queries comes (a count above zero) or goes (below) in each turn. State: these counts, by
+    the key groups of the columns `placement`."""
 
-    def __init__(self, number: int, columns: Schema, context: OperatorContext) -> None:
+    def __init__(
+        self, number: int, columns: Schema, context: OperatorContext, placement: tuple[int, ...]
+    ) -> None:
         self._width = len(columns)
         counted = Schema((*columns.fields, _ROUND))
         self._counted = to_arrow_schema(counted, ChangelogMode.RETRACT)
         self._touched: Array = np.empty(0, dtype=np.int64)
-        self._rows = context.state.add(RowMultiset(to_arrow_schema(counted), f"rows{number + 1}"))
+        rows = to_arrow_schema(counted)
+        self._rows = context.state.add(
+            PlacedMultiset(rows, f"rows{number + 1}", placement, context.state.scope)
+            if placement
+            else RowMultiset(rows, f"rows{number + 1}")
+        )
         self._schema = to_arrow_schema(Schema((*columns.fields, _ROUND, _SIGN)), ChangelogMode.RETRACT)
 
     def admit(self, turn: int, made: pa.RecordBatch) -> tuple[Array, Array]:

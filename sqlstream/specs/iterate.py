@@ -124,6 +124,8 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     -1 and the greatest of one with 1. Better values make better rows. With `has_ranks` rows may go, and have as last column the
     rank (ROUND_COLUMN) of the row that they are made of.
     After `rounds_max` rounds (0: the limit of the settings) the rows are those that there are then, or it is an error.
+    `placements` are, by number, the columns by whose values the rows of the queries and of the inputs are distributed among
+    subtasks, () for rows that stay where they are made; without any there is one subtask.
     The output is the rows of the queries `read`: see planner.relational.MutualIterate.
     """
 
@@ -138,6 +140,7 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     is_distinct: tuple[bool, ...] = ()
     extremes: tuple[tuple[int, ...], ...] = ()
     has_ranks: bool = False
+    placements: tuple[tuple[Count, ...], ...] = ()
 
     def kept_state(self) -> str:
         inner = sorted({o.name for o in self.operators if o.spec.kept_state()})

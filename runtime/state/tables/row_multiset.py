@@ -12,9 +12,10 @@ from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.keys.hashing import hash_columns, key_groups
 from sqlstream.runtime.kernels.keys.index import KeyIndex
 from sqlstream.runtime.memory.array_memory import memory_in_force
-from sqlstream.runtime.state.operator_state import NeverExpires
+from sqlstream.runtime.state.operator_state import NeverExpires, StateScope
 from sqlstream.runtime.state.snapshots.changes import Changes, SavedByChanges
 from sqlstream.runtime.state.snapshots.collection import ChangeSource
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
@@ -203,3 +204,15 @@ class RowMultiset(SavedByChanges, NeverExpires):
         """Also rows whose count is below zero."""
         numbers = [to_array(pa.int64(), array[slots]) for array in (self.counts, self.sequence)]
         return slots, [*numbers, *self.take(slots).columns]
+
+
+class PlacedMultiset(RowMultiset):
+    """A RowMultiset whose rows are distributed among subtasks by the values of the columns `placement`. State: the same."""
+
+    def __init__(self, schema: pa.Schema, name: str, placement: tuple[int, ...], scope: StateScope) -> None:
+        super().__init__(schema, name)
+        self._placement = placement
+        self._scope = scope
+
+    def key_groups(self, slots: Array) -> Array:
+        return key_groups(hash_columns(self.columns(slots, self._placement)), self._scope.max_parallelism)

@@ -12,7 +12,8 @@ from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 from sqlstream.runtime.story import Story
-from sqlstream.specs import IterateSpec
+from sqlstream.schema import Schema
+from sqlstream.specs import IterateSpec, MutualIterateSpec
 
 MakeJob = Callable[..., JobGraph]
 
@@ -68,9 +69,17 @@ def test_forward_stays_with_its_subtask(make_job: MakeJob) -> None:
     assert tasks["j-0-1-0"].outputs[0].subpartitions == 1
 
 
-def test_each_subtask_of_a_recursive_query_reads_from_all_others(make_job: MakeJob) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        IterateSpec("r", (), (0,), True, False, True, True, ((0,),)),
+        MutualIterateSpec(("r",), (Schema(()),), (), ((0,),), (0,), 0, False, placements=((0,), (0,))),
+    ],
+)
+def test_each_subtask_of_a_recursive_query_reads_from_all_others(
+    make_job: MakeJob, spec: IterateSpec | MutualIterateSpec
+) -> None:
     job = make_job("j", 2, 3, ExchangeKind.HASH)
-    spec = IterateSpec("r", (), (0,), True, False, True, True, ((0,),))
     *others, last = job.vertices
     head = replace(last.operators[0], spec=spec)
     job = replace(job, vertices=(*others, replace(last, operators=(head, *last.operators[1:]))))

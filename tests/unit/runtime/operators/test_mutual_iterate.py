@@ -12,6 +12,7 @@ from changing_tables import TABLES, Changes, freeze, load, result, scripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_in_a_thread import INSERT_ONLY, RETRACT, JobInAThread
+from job_of_subtasks import JobOfSubtasks
 from operator_harness import Row
 from oracle import scratch_database
 from planner_harness import Planner
@@ -246,6 +247,36 @@ def test_tables_that_only_grow_give_the_same_answer(name: str, data: st.DataObje
     run(text, data.draw(scripts(name in LEADING_ON, has_deletions=False)), INSERT_ONLY)
 
 
+SUBTASKS = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("name", [*QUERIES, *LEADING_ON, *LIMITED])
+@given(st.data())
+@settings(max_examples=8, deadline=None)
+def test_several_subtasks_give_the_same_answer_also_as_their_number_changes(
+    name: str, data: st.DataObject
+) -> None:
+    text = {**QUERIES, **LEADING_ON, **LIMITED}[name]
+    mode = data.draw(st.sampled_from([RETRACT, INSERT_ONLY]))
+    job = JobOfSubtasks(text, TABLES, data.draw(SUBTASKS), data.draw(st.integers(0, 99)), mode)
+    script = data.draw(scripts(name in LEADING_ON, has_deletions=mode is RETRACT))
+    ends_before = data.draw(st.integers(-1, len(script)))
+    changing_tables.run(job, lambda rows: recomputed(text, rows), script, ends_before)
+
+
+@pytest.mark.parametrize(("read", "placement"), [("r", (0,)), ("q", (1,))])
+def test_rows_of_a_key_of_the_result_come_from_one_subtask_and_others_are_where_they_are_needed(
+    read: str, placement: tuple[int, ...]
+) -> None:
+    text = f"""WITH MUTUALLY RECURSIVE
+        r (n INT, c BIGINT) AS (
+            SELECT n, SUM(w) FROM (SELECT n, 1 AS w FROM starts UNION ALL SELECT d, n FROM r JOIN edges ON c = s) GROUP BY n),
+        q (c BIGINT) AS (SELECT c FROM r)
+        SELECT * FROM {read}"""
+    (spec,) = (s for s in job_of(text).specs if isinstance(s, MutualIterateSpec))
+    assert spec.placements[0] == placement
+
+
 def test_a_circle_that_is_cut_off_from_its_start_goes_as_a_whole() -> None:
     job = job_of(EVEN_ODD)
     job.change("starts", [("+I", 1)])
@@ -282,10 +313,11 @@ def test_what_stays_as_it_is_emits_nothing() -> None:
 COUNTING = "{limit} n (i INT) AS (SELECT n FROM starts UNION SELECT i + 1 FROM n WHERE i < 5) SELECT * FROM n"
 
 
+@pytest.mark.parametrize("subtasks", [1, 3])
 @pytest.mark.parametrize(("limit", "code"), [("ERROR AT RECURSION LIMIT 5", "SS3513"), ("", "SS5400")])
-def test_queries_that_change_after_the_last_round_stop_the_job(limit: str, code: str) -> None:
+def test_queries_that_change_after_the_last_round_stop_the_job(limit: str, code: str, subtasks: int) -> None:
     text = f"WITH MUTUALLY RECURSIVE {COUNTING.format(limit=limit and f'({limit})')}"
-    job = job_of(text, **{"sqlstream.recursion.max-rounds": "5"})
+    job = JobOfSubtasks(text, TABLES, [subtasks], 0, **{"sqlstream.recursion.max-rounds": "5"})
     job.change("starts", [("+I", 1)])
     job.flush()
     assert result(job) == Counter([(1,), (2,), (3,), (4,), (5,)])
