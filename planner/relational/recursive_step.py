@@ -169,8 +169,11 @@ class _StepLifting(Lifting):
     def _union(self, node: plan.Union) -> plan.Union:
         reading = [b for b in node.branches if self.reads(b)]
         for branch in node.branches:
-            if branch not in reading and not (isinstance(branch, plan.Values) and not branch.rows):
-                hint = "put it before the first UNION [ALL] of the recursive query: it starts the first round only"
+            if branch not in reading and not _has_no_rows(branch):
+                hint = (
+                    "put it before the first UNION [ALL] of the recursive query: it starts the first round only;"
+                    " instead of INTERSECT and EXCEPT write EXISTS and NOT EXISTS"
+                )
                 raise refused("a part that does not read the recursive query itself is", branch.span, hint)
         branches = tuple(self.lift(b) for b in reading)
         return dataclasses.replace(node, branches=branches, schema=self._schema(node.schema))
@@ -294,6 +297,19 @@ def turned_semi_join(node: plan.Join) -> plan.RelationalNode | None:
         span=node.span,
     )
     return in_order(joined, list(range(width)))
+
+
+def _has_no_rows(node: plan.RelationalNode) -> bool:
+    """Whether a condition that never holds has left nothing of it."""
+    if isinstance(node, plan.Values):
+        return not node.rows
+    if isinstance(node, plan.Aggregate) and not node.keys:
+        return False
+    are_empty = [_has_no_rows(each) for each in node.inputs]
+    if isinstance(node, plan.Join) and not all(are_empty):
+        left, right = are_empty
+        return (left and not node.kind.outputs_unmatched(1)) or (right and not node.kind.outputs_unmatched(0))
+    return bool(are_empty) and all(are_empty)
 
 
 def _has_every_round(node: plan.RelationalNode) -> bool:

@@ -6,6 +6,7 @@ A seed that fails is a query to keep: reduce it and add it to a file beside this
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import re
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from differential.random_query import RandomQuery, function_statements
+from differential.random_recursion import RandomRecursiveQuery
 from oracle import ChangedRows, LookedUpRows, Row
 from sql_cases import Case
 from sql_oracles import check_generated, generated
@@ -71,14 +73,14 @@ def _left(rows: list[Row]) -> list[Row]:
     return left
 
 
-def answers_alike(seed: int, directory: Path) -> None:
-    case = case_of(RandomQuery(seed), f"random_{seed}", directory)
+def answers_alike(seed: int, directory: Path, kind: type[RandomQuery] = RandomQuery) -> None:
+    case = case_of(kind(seed), f"random_{seed}", directory)
     found = draws(str(case))
     try:
         result = check_generated(case, directory, found[seed % len(found)])
         assert "== Job Graph ==" in explain(result.plan)
     except Exception as error:
-        raise AssertionError(f"seed {seed}: {case.tables}") from error
+        raise AssertionError(f"{kind.__name__}, seed {seed}: {case.tables}") from error
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_A_TEST))
@@ -89,8 +91,21 @@ def test_a_random_query_has_the_batch_answer(first: int, tmp_path: Path) -> None
 
 def test_a_random_query_that_no_run_has_had_has_the_batch_answer(tmp_path: Path) -> None:
     end_s = time.process_time() + NEW_SEEDS_CPU_S
+    kinds = itertools.cycle((RandomQuery, RandomQuery, RandomQuery, RandomRecursiveQuery))
     while time.process_time() < end_s:
-        answers_alike(random.SystemRandom().randrange(NEW_SEEDS_FROM, NEW_SEEDS_TO), tmp_path)
+        answers_alike(random.SystemRandom().randrange(NEW_SEEDS_FROM, NEW_SEEDS_TO), tmp_path, next(kinds))
+
+
+def test_a_random_recursive_query_has_the_batch_answer(tmp_path: Path) -> None:
+    for seed in range(10):
+        answers_alike(seed, tmp_path, RandomRecursiveQuery)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(10, 210, 20))
+def test_more_random_recursive_queries_have_the_batch_answer(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + 20):
+        answers_alike(seed, tmp_path, RandomRecursiveQuery)
 
 
 @pytest.mark.slow
