@@ -92,7 +92,11 @@ def compile_in_mode(
             return as_stream(f"no batch engine answers it exactly: {error.message}")
         except UserError as of_stream:
             # Under BATCH the user asked for final rows, so what a stream of updates cannot do is no answer.
-            raise of_stream if is_automatic else error from of_stream
+            if is_automatic:
+                raise
+            error.detail = f"as a stream it is refused, too: {of_stream.message}"
+            error.hint = of_stream.hint or error.hint
+            raise error from of_stream
 
 
 def _has_rounds(sinks: tuple[Sink, ...]) -> bool:

@@ -276,6 +276,8 @@ def _check_updates(source: PhysicalNode, read: ProcessInput, node: ProcessTable)
     has_time = read.time_column >= 0 or read.order_column >= 0
     if "SUPPORT_UPDATES" not in table.traits:
         hint = "let it read a table that only grows, or declare the argument with SUPPORT_UPDATES"
+        if node.is_built_in:
+            hint = "let it read a table that only grows, or number the rows with ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)"
         require_insert_only(source, node.ref.name, node.span, hint)
     elif has_time and not source.traits.is_insert_only:
         raise UserError(

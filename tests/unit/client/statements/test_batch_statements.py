@@ -327,6 +327,14 @@ def test_a_table_that_is_read_twice_is_shared(session: Session) -> None:
     assert [(t.name, t.is_shared) for t in plan.tables] == [("t0", False)]
 
 
+def test_a_table_that_each_round_reads_is_shared_and_one_of_the_start_alone_is_not(session: Session) -> None:
+    start = "WITH RECURSIVE r (n) AS (SELECT auction FROM bids UNION SELECT"
+    for step, is_shared in (("n / 2 FROM r", False), ("price FROM r JOIN bids ON auction = n", True)):
+        graph = in_batch(session, f"{start} {step}) SELECT * FROM r").job_graph
+        plan = batch_plan(graph.vertices[0], graph.job_id, graph.config)
+        assert {t.is_shared for t in plan.tables} == {is_shared}
+
+
 def test_a_batch_job_is_the_same_after_it_was_stored(session: Session) -> None:
     graph = in_batch(
         session, "INSERT INTO sums SELECT auction, SUM(price) FROM bids GROUP BY auction"
@@ -349,6 +357,15 @@ def test_explain_names_the_engine_why_its_sql_and_its_plan(session: Session) -> 
     assert "-- t0: bids (price)" in answer.text
     assert "Python Arrow Scan" in answer.text
     assert session.cluster.jobs() == ()
+
+
+def test_what_neither_an_engine_nor_a_stream_answers_says_why_for_both(session: Session) -> None:
+    changing = "(SELECT price, COUNT(*) AS n FROM bids GROUP BY price)"
+    with pytest.raises(UserError) as refused:
+        in_batch(session, f"SELECT * FROM COUNT_WINDOW(TABLE {changing} PARTITION BY price, 2)")
+    assert refused.value.code == "SS3301"
+    assert refused.value.detail.startswith("as a stream it is refused, too: count_window doesn't support")
+    assert "ROW_NUMBER()" in refused.value.hint
 
 
 @pytest.mark.parametrize(
