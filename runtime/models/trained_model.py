@@ -36,9 +36,12 @@ class TrainedModel:
         if self._weights is None:
             return [pa.nulls(batch.num_rows, to_arrow_type(field.type)) for field in outputs]
         x = np.column_stack([column.cast(pa.float64(), safe=False).to_numpy() for column in batch.columns])
+        # NaN and infinity among the inputs are said of the outputs alone.
+        with np.errstate(all="ignore"):
+            found = self._outputs(x, self._weights)
         return [
             pa.array(values).cast(to_arrow_type(field.type))
-            for field, values in zip(outputs, self._outputs(x, self._weights), strict=False)
+            for field, values in zip(outputs, found, strict=False)
         ]
 
     def _outputs(self, x: Array, weights: Weights) -> tuple[np.ndarray, ...]:

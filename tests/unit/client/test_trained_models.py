@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -360,6 +362,10 @@ def test_predictions_take_new_weights_once_in_an_interval(tmp_path: Path) -> Non
     assert said() == [None, None]
     now[0] = 100
     assert said() == [3.0, 5.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [outputs] = model.predict(pa.record_batch({"a": [1.0, math.inf, math.nan]}))
+    assert outputs.to_pylist()[:2] == [3.0, math.inf]
     os.remove(path)
     path.write_bytes(written([row(2, "a", 20.0), row(2, INTERCEPT, 1.0)]))
     assert said() == [3.0, 5.0]
