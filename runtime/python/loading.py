@@ -57,6 +57,8 @@ def load_function(module: str, attribute: str, code: str) -> UserFunction:
         found = _declared(found, name, code)
     if not isinstance(found, UserFunction):
         hint = "decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function"
+        if isinstance(found, type):
+            hint = "derive it from sqlstream.PredictFunction (a model) or sqlstream.ProcessTableFunction, or decorate it (@udaf)"
         raise UserError(code, f'Python object "{name}" is no function of sqlstream', hint=hint)
     return found
 

@@ -252,7 +252,15 @@ def _opened(
             raise ProgrammingError("there is no batch that tells the columns", code="SS3447", hint=hint)
         _check_batch(head)
         schema, given = head.schema, _with(head, given)
-    return tuple((f.name, sql_type(f.type) + ("" if f.nullable else " NOT NULL")) for f in schema), given
+    return tuple((field.name, _column_type(field)) for field in schema), given
+
+
+def _column_type(field: pa.Field) -> str:
+    try:
+        return sql_type(field.type) + ("" if field.nullable else " NOT NULL")
+    except ProgrammingError as error:
+        message = f'column "{field.name}": {error.message}'
+        raise ProgrammingError(message, code="SS3447", hint=error.hint) from None
 
 
 def _check_batch(given: Any) -> None:
@@ -261,6 +269,11 @@ def _check_batch(given: Any) -> None:
         raise DataError(
             f"a batch is a RecordBatch or Table of pyarrow, and not of the type {type(given).__name__}",
             hint="make one of rows: pyarrow.Table.from_pylist([{'a': 1}, …])",
+        )
+    names = given.schema.names
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise DataError(
+            f"a batch has several columns {', '.join(twice)}", hint="give each column a name of its own"
         )
 
 

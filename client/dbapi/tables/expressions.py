@@ -432,7 +432,7 @@ def column(given: ColumnLike) -> Expression:
         return Column(given)
     if not isinstance(given, Expression):
         raise ProgrammingError(
-            f"a {type(given).__name__} is no column",
+            f"a value of type {type(given).__name__} is no column",
             code="SS3447",
             hint='write t.price, "price", or lit(value) for the same value in each row',
         )

@@ -115,7 +115,10 @@ def _constants(
         }[name]
         if not _is_in_range(name, value, vertex):
             message = f'argument "{name}" of {algorithm.value} is {wanted}'
-            raise UserError("SS3456", message, span=span, hint=f"write {_FUNCTIONS[algorithm].usage}")
+            usage = _FUNCTIONS[algorithm].usage
+            if sql.is_string(vertex):
+                usage = usage.replace("source => 1", "source => 'a'")
+            raise UserError("SS3456", message, span=span, hint=f"write {usage}")
         assert isinstance(value, int | float | str)
         found.append((name, float(value) if name == DAMPING else value))
     return tuple(found)

@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "a function that is none": (lambda t: f.uper(t.price), "did you mean"),
     "a method that is none": (lambda t: t.fliter(t.price > 1), '"fliter" is a column, and no method of a table'),
     "no column": (lambda t: t.select(), "select takes a column at least"),
-    "a number as a column": (lambda t: t.select(1), "a int is no column"),
+    "a number as a column": (lambda t: t.select(1), "a value of type int is no column"),
     "a join of no kind": (lambda t: t.join(t.alias("x"), t.price > 1, "outer"), "is no join"),
     "a join without condition": (lambda t: t.join(t.alias("x")), "needs a condition"),
     "a cross join with one": (lambda t: t.join(t.alias("x"), t.price > 1, "cross"), "takes no condition"),
@@ -152,6 +152,10 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "a place that is none": (lambda t: t.top(0, by="price"), "top takes whole numbers from 1"),
     "no condition": (lambda t: t.filter(None), "None holds for no row"),
     "a batch that is none": (lambda t: t._connection.from_batches([{"a": 1}]), "not of the type dict"),
+    "a column of no type": (
+        lambda t: t._connection.from_batches(pa.table({"a": pa.nulls(1)})), 'column "a": there is no SQL type'),
+    "two columns of one name": (
+        lambda t: t._connection.from_batches(pa.record_batch([[1], [2]], names=["a", "a"])), "several columns a"),
     "a limit that is none": (lambda t: t.limit(-1), "whole numbers from 0"),
     "a length that is none": (lambda t: t.window(tumble("a while")), "is no length of time"),
     "a window of no row time": (lambda t: t._connection.table("timeless").window(tumble("1 min")), "there is none"),
