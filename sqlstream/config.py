@@ -222,7 +222,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      "A job over bounded tables of at most this many bytes (compressed files and Parquet count tenfold) and at "
                      "most four subtasks per vertex runs in the process of the command, which is done before child processes "
                      "are up; 0 starts them for every job that reads a table. `--task-managers` starts them too.", minimum=0),
-        ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
+        ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=1024,
                      scope=Scope.CLUSTER),
         ConfigOption("process.working-dir", _S, "",
                      "The directory for files that a process leaves to the one that takes its place; empty takes "
@@ -308,7 +308,8 @@ def note_of(key: str, value: str) -> str:
         return f"note: '{key}' is called '{current}' here"
     if foreign_option(key) is None or reporter_option(key) is not None:
         return ""
-    guess = did_you_mean(key, list(OPTIONS)) if key not in flink_keys().whole else ""
+    # A key of Flink's that begins so is more likely than a misspelled one of ours.
+    guess = did_you_mean(key, list(OPTIONS), 0.9) if key not in flink_keys().whole else ""
     return f"note: '{key}' has no effect here: {found.description}{f' ({guess})' if guess else ''}"
 
 

@@ -96,7 +96,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
 
     def _hint_of_choices(self) -> str:
         if len(self.choices) == 1:
-            return f"leave it at {self.choices[0]}: {self.description}"
+            return f"leave it {f'at {self.choices[0]}' if self.choices[0] else 'out'}: {self.description}"
         return f"choose one of {', '.join(self.choices)}"
 
     def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:

@@ -393,8 +393,8 @@ def choose_one_of(name: str, candidates: list[str] | tuple[str, ...]) -> str:
     return did_you_mean(name, candidates) or f"choose one of {', '.join(candidates)}"
 
 
-def did_you_mean(name: str, candidates: list[str] | tuple[str, ...]) -> str:
-    """A hint naming the closest candidate, or the empty string.
+def did_you_mean(name: str, candidates: list[str] | tuple[str, ...], likeness: float = 0.6) -> str:
+    """A hint naming the closest candidate that is as like as that, from 0 to 1, or the empty string.
 
     >>> did_you_mean("usr_id", ["user_id", "ts"])
     'did you mean "user_id"?'
@@ -402,5 +402,5 @@ def did_you_mean(name: str, candidates: list[str] | tuple[str, ...]) -> str:
     import difflib
 
     folded = {c.lower(): c for c in candidates}
-    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=likeness)
     return f'did you mean "{folded[close[0]]}"?' if close else ""

@@ -16,6 +16,7 @@ from sqlstream.config_option import ConfigOption, ConfigType
 
 _ENCRYPTION = ("security.ssl.enabled",)
 _TYPES = {t.value: t for t in ConfigType}
+_REFUSED = "Refused"
 
 
 class FlinkKeys(NamedTuple):
@@ -34,7 +35,7 @@ class FlinkKeys(NamedTuple):
 def flink_keys() -> FlinkKeys:
     found = FlinkKeys({}, {})
     for reason, words in _lines():
-        if len(words) > 1 and words[1] in _TYPES:
+        if len(words) > 1 and words[1] in (*_TYPES, _REFUSED):
             found.tuning.setdefault(words[0], _tuning_option(words, reason))
         else:
             for begin in words:
@@ -54,6 +55,8 @@ def _lines() -> Iterator[tuple[str, list[str]]]:
 
 def _tuning_option(words: list[str], reason: str) -> ConfigOption:
     key, kind, *values = words
+    if kind == _REFUSED:
+        return ConfigOption(key, ConfigType.ENUM, "", reason, choices=("",))
     if kind != ConfigType.ENUM.value:
         return ConfigOption(key, _TYPES[kind], " ".join(values), reason)
     only, _, *refused = values

@@ -43,7 +43,8 @@ A setting is taken by these keys too, with a note.
 _ONE_VALUE = """\
 ## Taken with one value
 
-Settings of Flink that would change results have here the one value by which nothing changes. Another value is refused.
+Settings of Flink that would change results have here the one value by which nothing changes. Another value is refused; where none
+is named, each is.
 
 | key | value | because |
 | --- | --- | --- |
@@ -64,7 +65,11 @@ def settings_page() -> str:
         parts.append(f"## {title}\n\n{sentence}\n\n{options_table(options)}")
     tuning = flink_keys().tuning.values()
     parts.append(_RENAMED + "".join(f"| `{old}` | `{new}` |\n" for old, new in sorted(RENAMED.items())))
-    rows = [f"| `{o.key}` | `{o.default}` | {_cell(o.description)} |\n" for o in tuning if o.choices]
+    rows = [
+        f"| `{o.key}` | {f'`{o.default}`' if o.default else 'none'} | {_cell(o.description)} |\n"
+        for o in tuning
+        if o.choices
+    ]
     parts.append(_ONE_VALUE + "".join(rows))
     by_reason: dict[str, list[str]] = {}
     for option in tuning:

@@ -123,6 +123,23 @@ def test_encryption_that_is_not_there_is_not_promised(key: str) -> None:
         config.settle(key, "true")
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["security.ssl.internal.cert.fingerprint", "security.redaction.additional-keys", "fs.default-scheme"],
+)
+def test_what_is_promised_and_not_here_is_refused_with_any_value(key: str) -> None:
+    with pytest.raises(UserError, match=f'option "{key}" cannot be "x"') as error:
+        config.settle(key, "x", at_start=True)
+    assert error.value.hint == f"leave it out: {foreign_option(key).description}"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "key", ["web.cancel.enable", "blob.service.ssl.enabled", "taskmanager.system-out.mode"]
+)
+def test_a_key_of_flink_is_not_taken_for_one_of_ours_that_is_little_like_it(key: str) -> None:
+    assert "did you mean" not in config.note_of(key, "false")
+
+
 def test_no_setting_has_an_effect_and_has_none() -> None:
     assert flink_keys().tuning.keys() & config.OPTIONS.keys() == set()
     assert config.note_of("parallelism.default", "2") == ""
