@@ -50,6 +50,16 @@ INCARNATIONS = 1 << 20
 """More than one process registers: the next one takes its place at once."""
 
 
+SLOTS = "taskmanager.numberOfTaskSlots"
+
+
+def slots_of_cores(task_managers: int = 1) -> str:
+    """The slots of each of so many TaskManagers of this host unless it is said: one a core, and no more than one may have."""
+    most = options.option(SLOTS).maximum
+    assert most is not None
+    return str(min(most, max(1, (os.cpu_count() or 1) // task_managers)))
+
+
 @dataclass(frozen=True)
 class Joining:
     """Whom to ask: `addresses` are HOST:PORT of the doors of servers, of which the one that leads opens its own. `config` are the

@@ -98,9 +98,11 @@ LOG_LEVEL = "sqlstream.log.level"
 
 
 def _settings(configuration: Configuration) -> dict[str, str]:
+    from sqlstream.client.clusters.joined_task_manager import slots_of_cores
+
     found = configuration.for_jobs
     if not configuration.is_given(SLOTS):
-        found[SLOTS] = str(os.cpu_count() or 1)
+        found[SLOTS] = slots_of_cores()
     # Given also where it is the default: without one a TaskManager says nothing.
     found[LOG_LEVEL] = configuration.get(LOG_LEVEL)
     found["sqlstream.log.format"] = configuration.get("sqlstream.log.format")

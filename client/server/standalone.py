@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sqlstream import config as options
-from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joining
+from sqlstream.client.clusters.joined_task_manager import SLOTS, JoinedTaskManager, Joining, slots_of_cores
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of
 from sqlstream.client.server.kept_file import make_private_directory, remove_drafts, write_file
 from sqlstream.client.server.server_config import Endpoint, TlsFiles
@@ -126,7 +126,7 @@ class OwnTaskManagers:
 
     def start(self, count: int, address: str, token: JoinToken, config: Mapping[str, str]) -> None:
         """So many with the slots that the settings give to each, by default all cores between them."""
-        slots = config.get(SLOTS) or str(max(1, (os.cpu_count() or 1) // count))
+        slots = config.get(SLOTS) or slots_of_cores(count)
         joining = Joining((address,), lambda: token, {**config, SLOTS: slots})
         for number in range(count):
             manager = JoinedTaskManager(joining, logger.info, self._pass_on)
@@ -155,7 +155,6 @@ def _run_until_stopped(manager: JoinedTaskManager) -> None:
 
 OWN_STOP_TIMEOUT_S = 6.0
 JOIN_PORT_WORDS = "-D jobmanager.join.port=PORT"
-SLOTS = "taskmanager.numberOfTaskSlots"
 
 
 class OpenDoor:

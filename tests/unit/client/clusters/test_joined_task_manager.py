@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -10,7 +11,9 @@ import threading
 import pytest
 import trustme
 
+from sqlstream import config
 from sqlstream.client.clusters import joined_task_manager
+from sqlstream.client.clusters.joined_task_manager import SLOTS, slots_of_cores
 
 
 def test_a_server_that_stands_still_is_not_taken_for_one_that_leads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +40,12 @@ def test_a_server_that_stands_still_is_not_taken_for_one_that_leads(monkeypatch:
         assert joined_task_manager._is_open(address)
         thread.join(30)
     assert not joined_task_manager._is_open(address)
+
+
+def test_a_host_of_many_cores_offers_no_more_slots_than_a_task_manager_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for cores, task_managers, expected in ((96, 1, "96"), (96, 4, "24"), (2, 4, "1"), (5000, 1, "1024")):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert slots_of_cores(task_managers) == expected
+        assert config.get({SLOTS: slots_of_cores(task_managers)}, SLOTS) == int(expected)
