@@ -79,9 +79,16 @@ def _join_token(arguments: argparse.Namespace, is_new: bool = False) -> str:
 
     with shared_files(configuration_of(arguments), arguments.data_dir) as directory:
         make_private_directory(directory)
-        cluster = StandaloneCluster(os.path.join(directory, "cluster"))
+        kept = os.path.join(directory, "cluster")
+        is_first = not os.path.exists(kept)
+        cluster = StandaloneCluster(kept)
         # Made together: the server that starts next has the same.
         cluster.make_secrets()
+        if is_first:
+            print(
+                f'made a new cluster\'s authority in "{kept}": a server with another directory has another token',
+                file=sys.stderr,
+            )
         return str(cluster.join_token(is_new))
 
 

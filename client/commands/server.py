@@ -6,6 +6,7 @@ import argparse
 import gc
 import logging
 import select
+import shlex
 import signal
 import socket
 import threading
@@ -167,6 +168,7 @@ def _wait_until_stopped(
 def greeting(server: Server) -> str:
     """Where the server is reached, and what to try first."""
     from sqlstream import __version__
+    from sqlstream.client.clusters.server_file import data_directory
 
     lines = [f"sqlstream {__version__} is ready"]
     if server.has_gateway:
@@ -174,7 +176,12 @@ def greeting(server: Server) -> str:
     lines += [f"  REST, console  {server.rest_url}", f"  data           {server.data_directory}"]
     if server.join_address:
         # The authority is where the settings of the servers say, not in the data directory of one of them.
-        which = " with the settings of this server (--config or -D)" if server.has_leaders else ""
+        which = ""
+        if server.has_leaders:
+            which = " with the settings of this server (--config or -D)"
+        elif server.data_directory != data_directory(""):
+            # That of another directory is the token of another cluster.
+            which = f" --data-dir {shlex.quote(server.data_directory)}"
         lines.append(f"  join at        {server.join_address}; for the token: sqlstream cluster token{which}")
     if server.token_path is not None:
         lines.append(f"  token          in {server.token_path}")

@@ -104,6 +104,13 @@ def server_config(configuration: Configuration) -> ServerConfig:
     if not has_gateway:
         gateway = rest
     shares = rest.ports == gateway.ports
+    if shares and not rest.is_loopback and rest.bind_address != gateway.bind_address:
+        raise UserError(
+            "SS4002",
+            f'option "rest.bind-address" is "{rest.bind_address}", but gateway and REST share a port, which listens on'
+            f' "{gateway.bind_address}"',
+            hint="give sql-gateway.endpoint.rest.bind-address the same address, or rest.port a port of its own",
+        )
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     is_token_required = is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS"
     is_token_required = is_token_required or names_users(configuration)

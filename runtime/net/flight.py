@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 import itertools
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from sqlstream.bounds import Count
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, reason_of_error
 from sqlstream.graph.artifacts import Digest
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint, TlsIdentity
@@ -102,6 +103,33 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             raise flight.FlightUnauthenticatedError("the token of this cluster is missing or wrong")
 
 
+_LISTEN_HINT = "set jobmanager.bind-host or taskmanager.bind-host to an address of this host, or another port"
+
+
+def _require_free(endpoint: Endpoint) -> None:
+    """ExternalError SS6071 with the reason why nothing can listen there: gRPC prints that, and says that it could not."""
+    error: OSError | None = None
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(
+            endpoint.bind_host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            try:
+                with socket.socket(family, kind, protocol) as tried:
+                    tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    tried.bind(place)
+                return
+            except OSError as failed:
+                error = failed
+    except OSError as failed:
+        error = failed
+    assert error is not None
+    raise ExternalError(
+        "SS6071",
+        f'could not listen on "{endpoint.bind_host}" port {endpoint.port}: {reason_of_error(error)}',
+        hint=_LISTEN_HINT,
+    ) from error
+
+
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server of one process, for control messages, requests of clients and results. Rows between tasks go elsewhere: it only
     tells where (`stream_addresses`).
@@ -133,6 +161,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _listen(self, endpoint: Endpoint, middleware: dict[str, _TokenCheck]) -> None:
         identity = endpoint.identity()
+        _require_free(endpoint)
         try:
             if identity is None:
                 super().__init__(endpoint.location(), middleware=middleware)
@@ -149,7 +178,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise ExternalError(
                 "SS6071",
                 f'could not listen on "{endpoint.bind_host}" port {endpoint.port}: {str(error).splitlines()[0]}',
-                hint="set jobmanager.bind-host or taskmanager.bind-host to an address of that host, or another port",
+                hint=_LISTEN_HINT,
             ) from error
 
     def shutdown(self) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from command_harness import TIMEOUT_S
 
+from sqlstream.client.clusters.server_file import data_directory
 from sqlstream.client.commands.server import greeting
+from sqlstream.client.main import main
 
 STOPPED = """
 import signal, sys, threading, time
@@ -88,13 +91,25 @@ def test_the_greeting_asks_for_the_settings_where_the_token_of_the_data_director
         has_gateway=True,
         gateway_url="http://head:8083",
         rest_url="http://head:8081",
-        data_directory="/data",
+        data_directory=data_directory(""),
         token_path=None,
         join_address="head:6124",
         has_leaders=False,
     )
-    assert (
-        "  join at        head:6124; for the token: sqlstream cluster token" in greeting(server).splitlines()
-    )
+    join_at = "  join at        head:6124; for the token: sqlstream cluster token"
+    assert join_at in greeting(server).splitlines()
+    server.data_directory = "/my data"
+    assert f"{join_at} --data-dir '/my data'" in greeting(server).splitlines()
     server.has_leaders = True
     assert "sqlstream cluster token with the settings of this server (--config or -D)" in greeting(server)
+
+
+def test_who_makes_another_cluster_by_asking_for_a_token_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["cluster", "token", "--data-dir", str(tmp_path / "data")]
+    assert main(words) == 0
+    first = capsys.readouterr()
+    assert f'made a new cluster\'s authority in "{tmp_path}/data/cluster"' in first.err
+    assert main(words) == 0
+    assert capsys.readouterr() == (first.out, "")

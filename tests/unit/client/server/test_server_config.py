@@ -37,7 +37,6 @@ def test_equal_ports_are_one_listener() -> None:
         (["rest.bind-address=::"], True),
         (["rest.bind-address=a.host"], True),
         (["rest.bind-address=::1"], False),
-        (["rest.bind-address=0.0.0.0", "rest.port=8083"], False),
         (["sqlstream.server.authentication=always"], True),
     ],
 )
@@ -45,6 +44,18 @@ def test_a_token_is_required_as_soon_as_one_listener_is_beyond_loopback(
     words: list[str], is_required: bool
 ) -> None:
     assert config_of(*words).is_token_required is is_required
+
+
+def test_one_port_listens_on_one_address() -> None:
+    shared = "rest.port=8083"
+    with pytest.raises(
+        UserError, match=r'"rest\.bind-address" is "0\.0\.0\.0", but gateway and REST share a port'
+    ):
+        config_of("rest.bind-address=0.0.0.0", shared)
+    both = ("rest.bind-address=0.0.0.0", "sql-gateway.endpoint.rest.bind-address=0.0.0.0", shared)
+    assert config_of(*both).is_token_required
+    # As in Flink's own config.yaml.
+    assert config_of("rest.bind-address=localhost", shared).rest is None
 
 
 def test_ports_are_taken_from_ranges() -> None:

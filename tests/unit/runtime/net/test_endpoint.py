@@ -56,13 +56,27 @@ def test_a_call_without_the_token_is_refused_over_tcp_too() -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     with server(Endpoint("127.0.0.1", "127.0.0.1"), []) as found:
-        with pytest.raises(ExternalError, match="could not listen") as error:
+        with pytest.raises(
+            ExternalError, match=f'could not listen on "127.0.0.1" port {found.port}: address already in use'
+        ) as error:
             FlightServer(
                 "secret",
                 ServerCalls(lambda data: None),
                 endpoint=Endpoint("127.0.0.1", "127.0.0.1", found.port),
             )
         assert error.value.code == "SS6071"
+
+
+def test_a_name_that_nobody_knows_is_told() -> None:
+    with pytest.raises(
+        ExternalError, match=r'could not listen on "no-such-host\.invalid" port 6123: .*name'
+    ) as error:
+        FlightServer(
+            "secret",
+            ServerCalls(lambda data: None),
+            endpoint=Endpoint("no-such-host.invalid", "no-such-host.invalid", 6123),
+        )
+    assert error.value.code == "SS6071"
 
 
 def test_processes_with_certificates_of_one_authority_reach_each_other(tmp_path: Path) -> None:
