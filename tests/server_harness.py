@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -139,6 +140,15 @@ class RunningServer:
 
     def children(self) -> list[psutil.Process]:
         return children_of(self.process.pid)
+
+    def task_managers(self) -> list[psutil.Process]:
+        """Those of its children that are TaskManagers and have not ended."""
+        found = []
+        for child in self.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "sqlstream.runtime.taskmanager" in child.cmdline():
+                    found.append(child)
+        return found
 
     def signal(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit code."""

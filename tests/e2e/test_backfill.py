@@ -128,7 +128,7 @@ def test_a_recursive_query_in_several_subtasks_gives_each_result_of_its_history_
         for checkpoints in (0, 1):
             if checkpoints:
                 server.wait_until_checkpointed(job_id, checkpoints)
-            killed = [c for c in server.children() if "taskmanager" in " ".join(c.cmdline())][:1]
+            killed = server.task_managers()[:1]
             killed[0].send_signal(signal.SIGKILL)
             psutil.wait_procs(killed, TIMEOUT_S)
         assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()

@@ -202,9 +202,7 @@ def test_a_job_that_is_killed_and_rescaled_keeps_each_row_once(tmp_path: Path) -
             assert sorted(row[1:] for row in found) == 2 * [[count, count, count - 1]]
             assert {row[0].split(" ")[1] for row in found} == {"left", "right"}
             if number == 0:
-                workers = [
-                    p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
-                ]
+                workers = server.task_managers()
                 workers[0].kill()
                 wait_until(lambda: server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] > 0)
             elif number == 1:

@@ -44,10 +44,9 @@ def kill_server(server: RunningServer) -> None:
 
 
 def kill_task_manager(server: RunningServer) -> None:
-    for child in server.children():
-        if any("taskmanager" in word for word in child.cmdline()):
+    for child in server.task_managers()[:1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
-            return
 
 
 @dataclasses.dataclass

@@ -90,9 +90,8 @@ def test_a_job_that_goes_on_keeps_each_message_once(broker: Broker, tmp_path: Pa
         for partition in (0, 1):
             broker.send(topic, ["bad", '{"n":1}', "bad"], partition=partition)
         wait_until(lambda: len(kept()) == 4, TIMEOUT_S)
-        for child in server.children():
-            if any("taskmanager" in word for word in child.cmdline()):
-                child.kill()
+        for child in server.task_managers():
+            child.kill()
         for partition in (0, 1):
             broker.send(topic, ["bad"], partition=partition)
         wait_until(lambda: len(kept()) >= 6, TIMEOUT_S)

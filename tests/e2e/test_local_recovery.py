@@ -53,9 +53,7 @@ class CopiedJob:
 
     def kill_task_manager(self, restored: int) -> str:
         """Returns what is said of the checkpoint that the job went on from."""
-        (child,) = [
-            p for p in self.server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
-        ]
+        (child,) = self.server.task_managers()
         child.kill()
         self.wait_until("restored", restored)
         deadline_s = time.monotonic() + TIMEOUT_S

@@ -24,7 +24,7 @@ def test_a_level_holds_in_the_server_in_its_task_managers_and_in_those_to_come(t
         assert all((p["levels"][TASKS], p["levels"]["root"]) == ("ERROR", "DEBUG") for p in found), found
         # One that is killed is replaced by another, which gets them too.
         (old,) = [p["process"] for p in found[1:]]
-        (child,) = [c for c in server.children() if any("taskmanager" in word for word in c.cmdline())][:1]
+        (child,) = server.task_managers()[:1]
         child.kill()
         deadline_s = time.monotonic() + FOUND_S
         while True:

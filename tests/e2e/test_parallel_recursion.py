@@ -103,7 +103,7 @@ def test_rows_are_those_of_one_subtask_whatever_happens_to_the_others(tmp_path: 
         server.wait_until_checkpointed(job_id)
         rescale(server, job_id, 2)
         server.wait_until_checkpointed(job_id, 3)
-        task_managers = [c for c in server.children() if "taskmanager" in " ".join(c.cmdline())]
+        task_managers = server.task_managers()
         task_managers[0].send_signal(signal.SIGKILL)
         psutil.wait_procs(task_managers[:1], TIMEOUT_S)
         rescale(server, job_id, 3)

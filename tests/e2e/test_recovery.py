@@ -157,7 +157,7 @@ def test_a_flipped_bit_of_state_behind_a_commit_fails_the_job_with_the_file(tmp_
             data = bytearray(path.read_bytes())
             data[len(data) // 2] ^= 1
             path.write_bytes(data)
-        (child,) = [p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())]
+        (child,) = server.task_managers()
         child.kill()
         server.wait_for(job_id, "FAILED")
         error = json.dumps(server.get(f"/jobs/{job_id}/exceptions"))
@@ -285,7 +285,7 @@ def test_an_end_that_was_acknowledged_is_one_also_after_a_kill(tmp_path: Path, h
         server.execute(session, files_table("out", tmp_path))
         job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
         server.wait_until_checkpointed(job_id, 2, TIMEOUT_S)
-        tasks = [p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())]
+        tasks = server.task_managers()
         for task in tasks:
             task.suspend()
         if how == "cancel":

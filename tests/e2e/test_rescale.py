@@ -208,9 +208,7 @@ def test_a_job_whose_subtasks_share_files_is_killed_and_rescaled_and_leaves_the_
             wait_for_rows(server, job_id, count)
             rescale(server, job_id, parallelism)
             wait_until(lambda: shared_files(tmp_path / "server" / "checkpoints"))
-            workers = [
-                p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
-            ]
+            workers = server.task_managers()
             restored = server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"]
             workers[0].kill()
             wait_until(lambda n=restored: server.get(f"/jobs/{job_id}/checkpoints")["counts"]["restored"] > n)
@@ -261,9 +259,7 @@ def test_a_task_manager_killed_while_the_job_is_rescaled_loses_nothing(tmp_path:
         for parallelism in (2, 3):
             trigger = begin_rescale(server, job_id, parallelism)
             time.sleep(rng.random())
-            workers = [
-                p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
-            ]
+            workers = server.task_managers()
             rng.choice(workers).kill()
             await_rescale(server, job_id, trigger)
             server.wait_for(job_id, "RUNNING")

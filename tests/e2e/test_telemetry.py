@@ -44,9 +44,8 @@ def test_statements_checkpoints_restarts_and_metrics_reach_a_collector(tmp_path:
             job_id = server.insert(session, "INSERT INTO nothing SELECT n FROM ticks")
             assert server.submit(session, "SELECT nothing_there FROM ticks").status_code == 200
             wait_until(lambda: bool(collector.named("Checkpoint")), TIMEOUT_S)
-            for child in server.children():
-                if any("taskmanager" in word for word in child.cmdline()):
-                    child.kill()
+            for child in server.task_managers():
+                child.kill()
             wait_until(lambda: bool(collector.named("JobRestart")), TIMEOUT_S)
             wait_until(lambda: any(s["failure"] for s in collector.named("Statement")), TIMEOUT_S)
             name = "flink.jobmanager.job.checkpointDuration"

@@ -168,7 +168,7 @@ def test_readers_that_wait_are_killed_rescaled_and_go_on_from_a_savepoint(tmp_pa
         job_id = server.insert(session, insert)
         server.wait_until_checkpointed(job_id, 2)
         server.execute(session, f"CALL sys.rescale_job('{job_id}', 3)")
-        workers = [p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())]
+        workers = server.task_managers()
         workers[0].kill()
         server.wait_for(job_id, "RUNNING")
         completed = server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"]

@@ -178,6 +178,8 @@ def test_each_outcome_is_reported(
         expected = [expected_job, expected_commit, SinksAborted("j1"), expected_exit]
         expected = [report for report in expected if report is not None]
         wait_for(lambda expected=expected: len(reports) >= len(expected))  # type: ignore[misc]
+        # What succeeds is not reported by all.
+        wait_for(lambda: ("request done", "tm-1") in outside.calls)
         assert sorted(map(repr, reports)) == sorted(map(repr, expected))
         reports.clear()
         outside.broken = {"put", "commit", "abort", "request"}
@@ -283,6 +285,7 @@ def test_a_failure_that_no_job_depends_on_is_logged(
     executor.carry_out(*dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None), 0))
     executor.carry_out(ReleaseTaskManager("tm-1", is_lost=False))
     executor.carry_out(AbortSinks("j1", ()))
+    wait_for(lambda: len(caplog.records) == 3)
     executor.stop()
     assert sorted(r.getMessage().rpartition(" could not ")[2] for r in caplog.records) == [
         "abort",
