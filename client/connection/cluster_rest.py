@@ -92,19 +92,20 @@ class ClusterRest:
     def ledger(self, job_id: str) -> Json:
         return dict(self._client.call("GET", job_path(job_id, "/ledger")))
 
-    def savepoint(self, job_id: str, directory: str) -> str:
-        """Take a savepoint below a directory, by default that of the job's settings; returns its path."""
+    def savepoint(self, job_id: str, directory: str, on_step: Callable[[str], None]) -> str:
+        """Take a savepoint below a directory, by default that of the job's settings; returns its path. `on_step` is called again
+        and again until it is taken."""
         body = {"target-directory": directory or None}
-        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/savepoints"), body))
+        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/savepoints"), body), on_step)
 
-    def stop(self, job_id: str, directory: str, is_drain: bool) -> str:
+    def stop(self, job_id: str, directory: str, is_drain: bool, on_step: Callable[[str], None]) -> str:
         """The same with the savepoint with which the job ends."""
         body = {"targetDirectory": directory or None, "drain": is_drain}
-        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/stop"), body))
+        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/stop"), body), on_step)
 
-    def _taken(self, job_id: str, triggered: Json) -> str:
+    def _taken(self, job_id: str, triggered: Json, on_step: Callable[[str], None]) -> str:
         path = job_path(job_id, f"/savepoints/{triggered['request-id']}")
-        return str(self._operation(path, "could not take the savepoint")["location"])
+        return str(self._operation(path, "could not take the savepoint", on_step)["location"])
 
     def dispose(self, savepoint: str) -> None:
         triggered = self._client.call("POST", "/savepoint-disposal", {"savepoint-path": savepoint})

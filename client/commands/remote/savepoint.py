@@ -8,6 +8,7 @@ from sqlstream.client.commands.remote.server_arguments import (
     SERVER_EPILOG,
     add_server_arguments,
     print_json,
+    savepoint_steps,
     server_address,
 )
 from sqlstream.errors import UserError
@@ -52,7 +53,8 @@ def execute(arguments: argparse.Namespace) -> int:
             said, path = {"disposed": arguments.dispose}, f"removed {arguments.dispose}"
         else:
             job_id = cluster.job_id(arguments.id)
-            path = cluster.savepoint(job_id, arguments.directory)
+            with savepoint_steps(cluster, job_id) as on_step:
+                path = cluster.savepoint(job_id, arguments.directory, on_step)
             said = {"jid": job_id, "savepoint": path}
     if arguments.json:
         print_json(said)

@@ -4,12 +4,14 @@ its answers are printed."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlstream.types import BIGINT, STRING, LogicalType
@@ -173,3 +175,39 @@ def duration_text(duration_ms: int) -> str:
     if hours == 0:
         return f"{minutes} min {int(seconds) % 60} s"
     return f"{hours} h {minutes % 60} min" if days == 0 else f"{days} d {hours % 24} h"
+
+
+SAID_AFTER_S = 5.0
+_RUNS = ("RUNNING", "FINISHED")
+
+
+@contextlib.contextmanager
+def savepoint_steps(cluster: ClusterRest, job_id: str) -> Iterator[Callable[[str], None]]:
+    """What to call while a savepoint is awaited: it says once how many tasks the savepoint waits for, since it is taken when all
+    of them run. Whoever gives up is told that the server does not."""
+    said_s = time.monotonic() + SAID_AFTER_S
+    is_said = False
+
+    def on_step(step: str) -> None:
+        nonlocal is_said, said_s
+        if is_said or time.monotonic() < said_s:
+            return
+        said_s = time.monotonic() + SAID_AFTER_S
+        counts: Counter[str] = Counter()
+        for vertex in cluster.job(job_id)["vertices"]:
+            counts.update(vertex["tasks"])
+        waiting = sum(count for state, count in counts.items() if state not in _RUNS)
+        if waiting:
+            is_said = True
+            print(
+                f"{waiting} of {sum(counts.values())} tasks do not run, and the savepoint waits for them:"
+                f" sqlstream diagnose {job_id}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    try:
+        yield on_step
+    except KeyboardInterrupt:
+        print(f"the server takes the savepoint all the same: sqlstream checkpoints {job_id}", file=sys.stderr)
+        raise

@@ -10,6 +10,7 @@ from sqlstream.client.commands.remote.server_arguments import (
     add_job_argument,
     add_server_arguments,
     print_json,
+    savepoint_steps,
     server_address,
 )
 
@@ -46,7 +47,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
     with ClusterRest(server_address(arguments)) as cluster:
         job_id = cluster.job_id(arguments.id)
-        path = cluster.stop(job_id, arguments.directory, arguments.drain)
+        with savepoint_steps(cluster, job_id) as on_step:
+            path = cluster.stop(job_id, arguments.directory, arguments.drain, on_step)
         status = cluster.ended(job_id, END_TIMEOUT_S)
     if arguments.json:
         print_json({"jid": job_id, "savepoint": path, "state": status.value})

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from sqlstream.client.commands.remote import server_arguments
 from sqlstream.client.commands.remote.server_arguments import (
     duration_text,
     moment_text,
     print_json,
     print_table,
+    savepoint_steps,
 )
 
 
@@ -60,3 +64,31 @@ def test_json_is_indented_and_keeps_letters(capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     assert text == '{\n  "ä": [\n    1\n  ]\n}\n'
     assert json.loads(text) == {"ä": [1]}
+
+
+def test_who_awaits_a_savepoint_is_told_once_which_tasks_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(server_arguments, "SAID_AFTER_S", 0.0)
+    counts = {"RUNNING": 2, "SCHEDULED": 0}
+    vertices = [{"tasks": {"FINISHED": 1}}, {"tasks": counts}]
+    cluster: Any = SimpleNamespace(job=lambda job_id: {"vertices": vertices})
+    with savepoint_steps(cluster, "4f1c") as on_step:
+        on_step("")
+        assert capsys.readouterr().err == ""
+        counts |= {"RUNNING": 1, "SCHEDULED": 1}
+        on_step("")
+        on_step("")
+    said = "1 of 3 tasks do not run, and the savepoint waits for them: sqlstream diagnose 4f1c\n"
+    assert capsys.readouterr().err == said
+
+
+def test_who_gives_up_a_savepoint_is_told_that_the_server_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster: Any = None
+    with pytest.raises(KeyboardInterrupt), savepoint_steps(cluster, "4f1c"):
+        raise KeyboardInterrupt
+    assert (
+        "the server takes the savepoint all the same: sqlstream checkpoints 4f1c" in capsys.readouterr().err
+    )
