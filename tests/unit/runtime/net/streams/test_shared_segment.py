@@ -168,14 +168,20 @@ def test_a_batch_outlives_both_ends(ends: Ends) -> None:
     assert read.equals(BATCH)
 
 
+def mapped_names() -> set[str]:
+    """The files of shared memory that this process has mapped and that have a name."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return {path for line in maps if (path := line[73:]).startswith("/dev/shm/") and os.path.exists(path)}
+
+
 def test_nothing_is_left_of_a_segment_and_it_has_no_name() -> None:
-    names = set(os.listdir("/dev/shm"))
+    names = mapped_names()
     files = len(os.listdir("/proc/self/fd"))
     ends = Ends()
     place = ends.write(BATCH)
     assert place is not None
     read = ends.reader.read(place, BATCH.schema)
-    assert set(os.listdir("/dev/shm")) == names
+    assert mapped_names() <= names
     ends.writer.close()
     del ends, read
     gc.collect()
