@@ -222,8 +222,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def test_a_job_finishes_also_when_nobody_can_be_told_how_far_it_has_read(
-    enumerators: ConnectorEnumerators, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    enumerators: ConnectorEnumerators,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("sqlstream.runtime.connectors.kafka.partitions._TIMEOUT_S", 0.2)
     options = {
         "topic": "t",
         "format": "json",
