@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,11 @@ TOGETHER = {
     ),
 }
 """Files that one process runs, since what they start or load takes seconds: a JVM, libraries."""
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 6 << 30
+"""What must be free for temporary files to lie in memory, of which they take some 200 MB at a time."""
+_DISK = "TESTS_DISK"
+"""The variable that tells workers where temporary files lie else."""
 
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -115,12 +120,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def _have_temporary_files_removed(config: pytest.Config) -> None:
     """Tests kill processes, which leave what they have below TMPDIR: it goes with the run, whose workers inherit it. What
     `tmp_path` gives stays where pytest keeps it."""
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    directory = tempfile.mkdtemp(prefix="sst-")
+    os.environ[_DISK] = tempfile.gettempdir()
+    root = str(MEMORY) if _are_files_kept_in_memory() else tempfile.gettempdir()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", root)
+    directory = tempfile.mkdtemp(prefix="sst-", dir=root)
     # Some tests run processes of other users.
     os.chmod(directory, 0o1777)
     os.environ["TMPDIR"] = tempfile.tempdir = directory
     config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+
+
+def _are_files_kept_in_memory() -> bool:
+    """Where there is room, unless TMPDIR names a place: each file that is written through to a disk costs a test milliseconds."""
+    if "TMPDIR" in os.environ or not MEMORY.is_dir():
+        return False
+    import psutil
+
+    found = os.statvfs(MEMORY)
+    free_bytes = min(found.f_bavail * found.f_frsize, psutil.virtual_memory().available)
+    return free_bytes >= MEMORY_BYTES_MIN and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -196,6 +214,13 @@ def _remove_orphans(path: Path) -> None:
             product = _TESTS.parent / "queries" / f"{other.stem.replace('_', '/', 1)}.sql"
             if not other.with_suffix(".sql").exists() and not product.exists():
                 other.unlink()
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A directory on a disk, as `tmp_path` may not be: Linux counts pages of its files as `RssFile`, and can drop them."""
+    with tempfile.TemporaryDirectory(prefix="sst-", dir=os.environ[_DISK]) as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

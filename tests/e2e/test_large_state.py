@@ -42,22 +42,20 @@ def test_state_beyond_the_budget_fails_the_job_with_the_name_of_its_operator(tmp
     assert "hint: SET 'state.backend.type' = 'mapped' to keep state in files" in said
 
 
-def test_mapped_state_beyond_the_budget_gives_the_same_result(tmp_path: Path) -> None:
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+def test_mapped_state_beyond_the_budget_gives_the_same_result(tmp_path: Path, disk_path: Path) -> None:
     code, out, said = run(
         tmp_path,
         1_500_000,
         1_000_000,
         "taskmanager.memory.managed.size=8 mb",
         "state.backend.type=mapped",
-        f"io.tmp.dirs={temporary}",
+        f"io.tmp.dirs={disk_path}",
     )
     assert code == 0, said
     assert ["+U", "1000000", "499999500000"] in [
         [c.strip() for c in line.strip("|").split("|")] for line in out.splitlines()
     ]
-    assert list(temporary.iterdir()) == []
+    assert list(disk_path.iterdir()) == []
 
 
 def test_mapped_state_that_the_disk_does_not_hold_fails_the_job_with_the_name_of_its_operator(

@@ -64,7 +64,9 @@ class Host:
     def command(self, words: Sequence[str]) -> list[str]:
         # It ends with the process that runs it, as does what it starts.
         alone = ["setpriv", "--pdeathsig", "KILL", "--"]
-        return [*alone, "nsenter", "-t", str(self._holder.pid), "-n", "-m", "-u", "--", *words]
+        entered = ["nsenter", "-t", str(self._holder.pid), "-n", "-m", "-u", "--"]
+        # Its temporary files are its own.
+        return [*alone, *entered, "env", "-u", "TMPDIR", *words]
 
     def within(self, directory: str | Path, words: Sequence[str]) -> list[str]:
         """As `command`, in a directory that only hosts may have."""

@@ -36,9 +36,9 @@ def resident(pages: ProcessPages, mappings: Mappings) -> int:
 
 
 def test_pages_beyond_the_limit_are_unmapped_and_come_back_when_they_are_read(
-    pages: ProcessPages, tmp_path: Path
+    pages: ProcessPages, disk_path: Path
 ) -> None:
-    memory = MappedMemory("Join[1]", [str(tmp_path)])
+    memory = MappedMemory("Join[1]", [str(disk_path)])
     limit = ResidentLimit(16 * MB, pages)
     limit.add(memory.mappings)
     arrays = [memory.zeros(4 * MB, np.uint8) for _ in range(4)]
@@ -78,8 +78,8 @@ class Figures:
         self.resident[mapping.address][start // PART_BYTES : (start + length) // PART_BYTES] = 0
 
 
-def test_parts_that_are_used_stay_mapped(tmp_path: Path) -> None:
-    memory = MappedMemory("Join[1]", [str(tmp_path)])
+def test_parts_that_are_used_stay_mapped(disk_path: Path) -> None:
+    memory = MappedMemory("Join[1]", [str(disk_path)])
     hot, cold = memory.zeros(16 * MB, np.uint8), memory.zeros(64 * MB, np.uint8)
     figures, clock = Figures(memory.mappings), [0.0]
     in_hot, in_cold = figures.resident.values()
@@ -98,8 +98,8 @@ def test_parts_that_are_used_stay_mapped(tmp_path: Path) -> None:
     del hot, cold
 
 
-def test_pages_of_libraries_are_no_state(tmp_path: Path) -> None:
-    memory = MappedMemory("Join[1]", [str(tmp_path)])
+def test_pages_of_libraries_are_no_state(disk_path: Path) -> None:
+    memory = MappedMemory("Join[1]", [str(disk_path)])
     array = memory.zeros(64 * MB, np.uint8)
     figures, clock = Figures(memory.mappings), [0.0]
     (resident,) = figures.resident.values()
@@ -116,8 +116,8 @@ def test_pages_of_libraries_are_no_state(tmp_path: Path) -> None:
     del array
 
 
-def test_the_thread_keeps_the_limit_while_state_is_written(pages: ProcessPages, tmp_path: Path) -> None:
-    memory = MappedMemory("Join[1]", [str(tmp_path)])
+def test_the_thread_keeps_the_limit_while_state_is_written(pages: ProcessPages, disk_path: Path) -> None:
+    memory = MappedMemory("Join[1]", [str(disk_path)])
     limit = ResidentLimit(8 * MB, pages)
     limit.add(memory.mappings)
     keeper = ResidentKeeper(limit)
@@ -150,9 +150,9 @@ class FailingFigures(Figures):
 
 
 def test_the_thread_goes_on_when_the_system_does_not_say_what_is_mapped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    disk_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory = MappedMemory("Join[1]", [str(tmp_path)])
+    memory = MappedMemory("Join[1]", [str(disk_path)])
     array = memory.zeros(64 * MB, np.uint8)
     figures = FailingFigures(memory.mappings)
     (resident,) = figures.resident.values()
