@@ -235,7 +235,9 @@ def _ftp(directory: Path, host: str = "127.0.0.1") -> Running:
 
     authorizer = DummyAuthorizer()
     authorizer.add_user(USER, PASSWORD, str(directory), perm="elradfmwMT")
-    handler = type("Handler", (FTPHandler,), {"authorizer": authorizer, "use_gmt_times": True})
+    # A login that fails is answered at once, and not after three seconds.
+    settings = {"authorizer": authorizer, "use_gmt_times": True, "auth_failed_timeout": 0}
+    handler = type("Handler", (FTPHandler,), settings)
     server = ThreadedFTPServer((host, 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"timeout": 0.2}, daemon=True)
     thread.start()
