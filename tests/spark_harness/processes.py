@@ -20,10 +20,12 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = WAIT_S) -> None:
-    deadline_s = time.monotonic() + timeout_s
+    """What is soon so is soon seen, and what takes long is asked for seldom."""
+    deadline_s, pause_s = time.monotonic() + timeout_s, 0.001
     while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+        assert time.monotonic() < deadline_s, "it does not come true"
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.05)
 
 
 def descendants(process_id: int, *words: str) -> list[psutil.Process]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from spark_harness.processes import wait_until
 
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry
@@ -212,13 +212,6 @@ def test_an_enumerator_goes_on_from_the_state_of_another_run(
     position = first.discovery.splits[0].position
     enumerators.start(replace(watched(tmp_path), state=again.state, returned=(position,), run=2), reports.put)
     assert paths(reports.get(timeout=TIMEOUT_S)) == ["a.csv"]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_job_finishes_also_when_nobody_can_be_told_how_far_it_has_read(

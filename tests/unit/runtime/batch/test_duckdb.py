@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from batch_harness import NUMBERS, KeptRun, numbers, plan
+from spark_harness.processes import wait_until
 
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan, BatchTable
@@ -28,13 +27,6 @@ def run(given: BatchPlan) -> KeptRun:
     kept = KeptRun(given)
     DuckDbEngine().run(given, kept)
     return kept
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + SOON_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def csv_table(path: Path, text: str, columns: Schema, **options: str) -> BatchTable:

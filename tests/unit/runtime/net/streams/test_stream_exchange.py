@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import trustme
+from spark_harness.processes import wait_until
 
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
@@ -146,13 +147,6 @@ def put(channel: Channel, *items: Any) -> None:
     for item in items:
         channel.put(item, item.nbytes if isinstance(item, pa.RecordBatch) else 64)
     channel.flush()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("path", PATHS)
