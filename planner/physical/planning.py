@@ -147,6 +147,7 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "event_source": {"waits_for": "", "turn": -1, "hands_over": False},
     "group_aggregate": {"holds_history": False},
     "rank": {"holds_history": False},
+    "mutual_iterate": {"has_sums": False},
     "model_predict": {"weights": None},
     "remote_predict": {"weights": None},
     "changelog_normalize": {"marks": -1, "keeps_changes": False},

@@ -34,7 +34,7 @@ from sqlstream.planner.relational.recursive_query import (
 )
 from sqlstream.planner.relational.recursive_step import in_order
 from sqlstream.planner.relational.round_differences import Differences, Ranks, refused
-from sqlstream.planner.relational.settled_values import GREATEST, KEY, settled_values
+from sqlstream.planner.relational.settled_values import GREATEST, KEY, settled_values, why_rounds
 from sqlstream.schema import Schema
 from sqlstream.specs.iterate import (
     InnerOperator,
@@ -71,6 +71,7 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
         placements=()
         if alone
         else (*steps.placements, *table_placements(len(node.names), steps.tables, steps.operators)),
+        has_sums=steps.has_sums,
     )
     tags = zip(node.columns, steps.extremes, strict=True) if steps.extremes else ()
     best = [
@@ -99,7 +100,7 @@ def plan_mutual_iterate(planning: Planning, inputs: Inputs, node: MutualIterate)
             "MutualIterate",
             queries=f"[{', '.join(node.names)}]",
             **limit,
-            rounds="[kept]" if has_rounds else "",
+            rounds=f"[{why_rounds(node)}]" if has_rounds else "",
             ranks="[kept]" if spec.has_ranks else "",
             best=f"[{', '.join(best)}]" if best else "",
             oneSubtask=f"[{alone}]" if alone else "",
@@ -135,6 +136,7 @@ class _Steps:
     is_distinct: tuple[bool, ...] = ()
     extremes: tuple[tuple[int, ...], ...] = ()
     placements: tuple[tuple[int, ...], ...] = ()
+    has_sums: bool = False
 
     @property
     def grow(self) -> bool:
@@ -164,7 +166,7 @@ def _settling(planning: Planning, inputs: Inputs, node: MutualIterate) -> _Steps
             return None
         steps = _planned(planning, inputs, settled.node, RowsWithin.RANKED)
     every = (True,) * len(settled.extremes)
-    return dataclasses.replace(steps, is_distinct=every, extremes=settled.extremes)
+    return dataclasses.replace(steps, is_distinct=every, extremes=settled.extremes, has_sums=settled.has_sums)
 
 
 def _as_distinct(body: plan.RelationalNode) -> tuple[plan.RelationalNode, bool]:

@@ -3,35 +3,60 @@ each key; and a better value in a row that is read (a lower one, for the least) 
 
 The rows of such queries are the least fixpoint of a monotone function: they are the same in whatever order rows are made, round
 by round or not. That MIN and MAX may be taken within the rounds is the premappability of Zaniolo et al., "Fixpoint semantics and
-optimization of recursive Datalog programs with aggregates" (2017).
+optimization of recursive Datalog programs with aggregates" (2017). They come to an end where rounds do: a value
+of a key is made once, and then only a better one.
+
+What a step may do with a value depends on its type:
+  whole numbers   `+`, `-`, LEAST and GREATEST, which are monotone as long as nothing leaves the range.
+  FLOAT, DOUBLE   the same: IEEE 754 rounds monotonously, and for MIN and MAX NaN is the greatest number. But -Infinity + Infinity
+                  is NaN, which is greater than the sum of a greater value: a sum that is NaN is an error (`has_sums`). A value
+                  is not subtracted, and a greatest one not compared: NaN would be the worst behind it, or pass nowhere.
+  DECIMAL         LEAST and GREATEST. A sum has more digits than the value; a CAST to as many gives NULL, the worst value, also
+                  where the value is too good. One of more than 18 digits is no number of 64 bits.
+  times           nothing: they are passed on.
+  texts           They have no number of 64 bits in their order, and `||` is not monotone: 'a' < 'ab', but 'az' > 'abz'.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
-from sqlstream.expressions import Call, Expression, InputRef, conjuncts, inputs_of
+from sqlstream.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjuncts,
+    inputs_of,
+    walk,
+)
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.recursive_query import Iterate, MutualIterate, RecursiveScan, free_levels
 from sqlstream.planner.relational.recursive_step import in_order, treats_rows_alone
-from sqlstream.planner.relational.round_differences import WHOLE_NUMBERS, is_extreme
 from sqlstream.specs.join import JoinKind
-from sqlstream.types import LogicalType
+from sqlstream.types import APPROXIMATE_ROOTS, INTEGER_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 Tags = tuple[int, ...]
 """By column: KEY for a value that stays, LEAST for one that may be replaced by a lower one, GREATEST by a higher one."""
 KEY, LEAST, GREATEST = 0, -1, 1
 
+DECIMAL_DIGITS = 18
+"""Of a DECIMAL that is a number of 64 bits."""
+_TIMES = (TypeRoot.DATE, TypeRoot.TIME, *TIMESTAMP_ROOTS)
+
 
 @dataclasses.dataclass(frozen=True)
 class SettledValues:
     """`node` with queries that do not group: each has the rows of which its grouping keeps one by key. `extremes` are the tags of
-    the columns, by query: they say which one is kept."""
+    the columns, by query: they say which one is kept. `has_sums`: values of FLOAT and DOUBLE are parts of sums."""
 
     node: MutualIterate
     extremes: tuple[Tags, ...]
+    has_sums: bool = False
 
 
 def settled_values(node: MutualIterate) -> SettledValues | None:
@@ -50,7 +75,8 @@ def settled_values(node: MutualIterate) -> SettledValues | None:
         tags = tags_of.of(body)
         if tags is None or any(tag not in (KEY, own) for tag, own in zip(tags, wanted, strict=True)):
             return None
-    return SettledValues(dataclasses.replace(inlined, bodies=tuple(bodies)), tuple(extremes))
+    settled = dataclasses.replace(inlined, bodies=tuple(bodies))
+    return SettledValues(settled, tuple(extremes), tags_of.has_sums)
 
 
 def best_of_recursion(node: plan.Aggregate, query: Iterate) -> plan.RelationalNode | None:
@@ -133,7 +159,7 @@ def _made_of(body: plan.RelationalNode) -> tuple[plan.RelationalNode, Tags] | No
     if not isinstance(below, plan.Aggregate) or not below.keys or below.ttl_ms is not None:
         return None
     keys = len(below.keys)
-    if not all(map(is_extreme, below.calls, below.schema.types[keys:])):
+    if not all(map(_is_extreme, below.calls, below.schema.types[keys:])):
         return None
     columns = [*below.keys, *(call.args[0] for call in below.calls)]
     tags = [*[KEY] * keys, *(GREATEST if call.function == "MAX" else LEAST for call in below.calls)]
@@ -144,11 +170,36 @@ def _made_of(body: plan.RelationalNode) -> tuple[plan.RelationalNode, Tags] | No
     if None in read or len({*read}) < len(read) or not {*read} >= {*range(keys)}:
         return None
     made = dataclasses.replace(body, input=rows)
-    return made, tuple(tags[place] for place in read if place is not None)
+    own = tuple(tags[place] for place in read if place is not None)
+    if not all(_is_ordered(t) for t, tag in zip(body.schema.types, own, strict=True) if tag):
+        return None
+    return made, own
+
+
+def _is_extreme(call: AggregateCall, t: LogicalType) -> bool:
+    return call.function in ("MIN", "MAX") and call.filter < 0 and _is_ordered(t)
+
+
+def why_rounds(node: MutualIterate) -> str:
+    """What a plan says of the rounds that are kept: the first value of which no number of 64 bits has the order, if any."""
+    for body in node.bodies:
+        below = body.input if isinstance(body, plan.Project) else body
+        if isinstance(below, plan.Aggregate):
+            types = below.schema.types[len(below.keys) :]
+            for call, t in zip(below.calls, types, strict=True):
+                if call.function in ("MIN", "MAX") and not _is_ordered(t):
+                    return f"kept, for {call.function} of {t.with_nullable(True)}"
+    return "kept"
+
+
+def _is_ordered(t: LogicalType) -> bool:
+    """Whether the operator has a number of 64 bits for a value (runtime.operators.settled_rows)."""
+    is_decimal = t.root is TypeRoot.DECIMAL and t.precision <= DECIMAL_DIGITS
+    return is_decimal or t.root in (*INTEGER_ROOTS, *APPROXIMATE_ROOTS, *_TIMES)
 
 
 def _widened_column(expression: Expression) -> int | None:
-    """The column that the expression is, perhaps as a wider whole number."""
+    """The column that the expression is, perhaps as a number of more digits."""
     match expression:
         case InputRef():
             return expression.index
@@ -160,9 +211,15 @@ def _widened_column(expression: Expression) -> int | None:
 
 
 def _is_widening(t: LogicalType, wanted: LogicalType) -> bool:
-    same = t.same_as(wanted.with_nullable(t.nullable))
-    whole = t.root in WHOLE_NUMBERS and wanted.root in WHOLE_NUMBERS
-    return same or (whole and WHOLE_NUMBERS.index(t.root) <= WHOLE_NUMBERS.index(wanted.root))
+    """Whether a CAST keeps the order, and has another value for each."""
+    if t.same_as(wanted.with_nullable(t.nullable)):
+        return True
+    if wanted.root is TypeRoot.DECIMAL and t.root is TypeRoot.DECIMAL:
+        return t.scale <= wanted.scale and t.precision - t.scale <= wanted.precision - wanted.scale
+    if wanted.root is TypeRoot.DOUBLE:
+        return t.root in (*INTEGER_ROOTS[:-1], TypeRoot.FLOAT)
+    whole = t.root in INTEGER_ROOTS and wanted.root in INTEGER_ROOTS
+    return whole and INTEGER_ROOTS.index(t.root) <= INTEGER_ROOTS.index(wanted.root)
 
 
 def _simplified(node: plan.RelationalNode, levels: frozenset[int]) -> plan.RelationalNode:
@@ -196,9 +253,12 @@ def _simplified(node: plan.RelationalNode, levels: frozenset[int]) -> plan.Relat
 
 
 class _Tags:
-    """The tags of the columns of nodes, from those of the queries that they read. State: those that were asked for."""
+    """The tags of the columns of nodes, from those of the queries that they read. `has_sums` as in SettledValues.
+
+    State: those that were asked for."""
 
     def __init__(self, of_queries: dict[int, Tags]) -> None:
+        self.has_sums = False
         self._of_queries = of_queries
         self._levels = frozenset(of_queries)
         self._known: dict[int, Tags | None] = {}
@@ -225,6 +285,7 @@ class _Tags:
                 return known[0] if _passes_better(node.condition, known[0]) else None
             case plan.Project():
                 found = [_tag(e, known[0]) for e in node.expressions]
+                self.has_sums |= any(_has_sum(e, known[0]) for e in node.expressions)
                 tags = tuple(tag for tag in found if tag is not None)
                 return tags if len(tags) == len(found) else None
             case plan.Union():
@@ -263,6 +324,11 @@ def _is_bound(part: Expression, tags: Tags) -> bool:
     left, right = (_tag(e, tags) for e in part.args)
     if left is None or right is None:
         return False
+    if any(_is_approximate(e) for e in part.args):
+        # No number is less than NaN or greater, and of the sums with Infinity none is less: one that is NaN need not pass.
+        is_strict = part.function in ("<", ">") or any(map(_is_finite, part.args))
+        if GREATEST in (left, right) or not is_strict:
+            return False
     wanted = LEAST if part.function in ("<", "<=") else GREATEST
     return left in (KEY, wanted) and right in (KEY, -wanted)
 
@@ -277,18 +343,38 @@ def _tag(expression: Expression, tags: Tags) -> int | None:
             return tags[expression.index]
         case Call(function="CAST", args=(value,)) if _is_widening(value.type, expression.type):
             return _tag(value, tags)
-        case Call(function="LEAST" | "GREATEST") if _are_whole(expression):
+        case Call(function="LEAST" | "GREATEST") if _are_of(expression, (*_SUMMED, TypeRoot.DECIMAL)):
             return _of_parts([_tag(e, tags) for e in expression.args])
-        case Call(function="+") if _are_whole(expression):
+        case Call(function="+") if _are_of(expression, _SUMMED):
             return _of_parts([_tag(e, tags) for e in expression.args])
-        case Call(function="-", args=(left, right)) if _are_whole(expression):
+        case Call(function="-", args=(left, right)) if _are_of(expression, _SUMMED):
             taken = _tag(right, tags)
-            return None if taken is None else _of_parts([_tag(left, tags), -taken])
+            if taken is None or (taken != KEY and _is_approximate(expression)):
+                return None
+            return _of_parts([_tag(left, tags), -taken])
     return None
 
 
-def _are_whole(call: Call) -> bool:
-    return all(t.root in WHOLE_NUMBERS for t in (call.type, *(e.type for e in call.args)))
+_SUMMED = (*INTEGER_ROOTS, *APPROXIMATE_ROOTS)
+
+
+def _are_of(call: Call, roots: Sequence[TypeRoot]) -> bool:
+    return all(t.root in roots and _is_ordered(t) for t in (call.type, *(e.type for e in call.args)))
+
+
+def _is_approximate(expression: Expression) -> bool:
+    return expression.type.root in APPROXIMATE_ROOTS
+
+
+def _is_finite(expression: Expression) -> bool:
+    value = expression.value if isinstance(expression, Literal) else None
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _has_sum(expression: Expression, tags: Tags) -> bool:
+    """Whether a value that may get better is part of a sum of FLOAT or DOUBLE."""
+    sums = (e for e in walk(expression) if isinstance(e, Call) and e.function in ("+", "-"))
+    return any(_is_approximate(e) and any(tags[i] for i in inputs_of(e)) for e in sums)
 
 
 def _of_parts(parts: list[int | None]) -> int | None:

@@ -67,6 +67,7 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
         has_better = any(any(spec.extremes[query]) for query in spec.read) if spec.extremes else False
         is_growing = self.mode.is_insert_only and not has_better
         self._result = _Result(spec, context, has_kinds=not is_growing)
+        self._summed_in = ", ".join(spec.names) if spec.has_sums else ""
         self._declare()
         self._rounds_max = spec.rounds_max or int(
             options.get(context.config, "sqlstream.recursion.max-rounds")
@@ -259,7 +260,7 @@ class GrowingIterate(MutualIterate):
         name = f"rows{number + 1}"
         extremes = self.spec.extremes[number] if self.spec.extremes else ()
         return (
-            BetterRows(schema, extremes, self.context, name)
+            BetterRows(schema, extremes, self.context, name, self._summed_in)
             if any(extremes)
             else NewRows(schema, self.context, name)
         )
@@ -302,7 +303,9 @@ class RankedIterate(MutualIterate):
 
     def _declare(self) -> None:
         queries = enumerate(zip(self.spec.columns, self.spec.extremes, strict=True))
-        self._supported = [SupportedRows(columns, e, self.context, n) for n, (columns, e) in queries]
+        self._supported = [
+            SupportedRows(columns, e, self.context, n, self._summed_in) for n, (columns, e) in queries
+        ]
         self._rank = 1
 
     def on_restored(self) -> None:

@@ -7,11 +7,17 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.errors import UserError
+from sqlstream.runtime.aggregates.numbers import (
+    NumberClass,
+    as_numbers,
+    from_numbers,
+    number_class,
+    present_rows,
+)
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.keys.words import storage_dtype
 from sqlstream.runtime.kernels.slots.supports import (
     CHANGED,
     IS_NULL,
@@ -41,28 +47,64 @@ def _identities(columns: Schema) -> pa.Schema:
     return pa.schema([f.with_type(t) for f, t in zip(schema, identity_types(schema), strict=True)])
 
 
-def _numbers(column: pa.Array, extreme: int) -> tuple[Array, Array]:
-    """(int64[n] of which lower is better, 0 for NULL; int8[n]: 1 for NULL)"""
-    numbers = view_values(column, storage_dtype(column.type)).astype(np.int64)
-    if extreme > 0:
-        np.invert(numbers, out=numbers)
-    if not column.null_count:
-        return numbers, np.zeros(len(numbers), dtype=np.int8)
-    is_null = ~present_rows(column)
-    numbers[is_null] = 0
-    return numbers, is_null.astype(np.int8)
+class BestValues:
+    """The values of a column of which the least is best, or with `is_greatest` the greatest, as numbers of 64 bits of which lower
+    ones are better. NaN is the greatest number, and -0.0 is 0.0, as in MIN and MAX. `summed_in` are the queries in which values
+    of FLOAT and DOUBLE are parts of sums, empty where they are not."""
+
+    def __init__(self, field: Field, extreme: int, summed_in: str) -> None:
+        self._class = number_class(field.type)
+        self._arrow = to_arrow_schema(Schema((field,))).types[0]
+        self._is_greatest = extreme > 0
+        self._summed_in = summed_in if self._class is NumberClass.FLOAT64 else ""
+
+    def saved_name(self, name: str) -> str:
+        """Of a column of such numbers."""
+        return f"{name}$inverted" if self._is_greatest else name
+
+    def numbers(self, column: pa.Array) -> tuple[Array, Array]:
+        """(int64[n], 0 for NULL; int8[n]: 1 for NULL). UserError SS3585 for a sum that is NaN."""
+        given = as_numbers(column, self._class)
+        if self._class is NumberClass.FLOAT64:
+            numbers = self._ordered(given, column)
+        elif self._class is NumberClass.INT128:
+            numbers = given[:, 0].astype(np.int64)
+        else:
+            numbers = np.array(given)
+        if self._is_greatest:
+            np.invert(numbers, out=numbers)
+        if not column.null_count:
+            return numbers, np.zeros(len(numbers), dtype=np.int8)
+        is_null = ~present_rows(column)
+        numbers[is_null] = 0
+        return numbers, is_null.astype(np.int8)
+
+    def _ordered(self, values: Array, column: pa.Array) -> Array:
+        is_nan = np.isnan(values)
+        if self._summed_in and is_nan.any() and (is_nan & present_rows(column)).any():
+            raise UserError(
+                "SS3585",
+                f'a sum of the recursive query "{self._summed_in}" is NaN, of which it is not known whether it gets better',
+                hint="leave NaN and infinite values out by a WHERE, or take sums of whole numbers; ERROR AT RECURSION LIMIT has"
+                " WITH MUTUALLY RECURSIVE keep rounds, which take any value",
+            )
+        bits = np.where(is_nan, np.nan, values + 0.0).view(np.int64)
+        return _in_order(bits)
+
+    def column(self, numbers: Array, is_null: Array) -> pa.Array:
+        """The inverse."""
+        values = np.invert(numbers) if self._is_greatest else numbers
+        valid = is_null == 0
+        if self._class is NumberClass.FLOAT64:
+            values = _in_order(values).view(np.float64)
+        elif self._class is NumberClass.INT128:
+            values = np.stack([values, values >> 63], axis=1).view(np.uint64)
+        return from_numbers(values, self._arrow, valid)
 
 
-def _saved_name(name: str, extreme: int) -> str:
-    """Of a column of such numbers."""
-    return f"{name}$inverted" if extreme > 0 else name
-
-
-def _column(numbers: Array, is_null: Array, extreme: int, t: pa.DataType) -> pa.Array:
-    """The inverse."""
-    values = np.invert(numbers) if extreme > 0 else numbers
-    mask = is_null != 0
-    return pa.array(values.astype(storage_dtype(t)), type=t, mask=mask if mask.any() else None)
+def _in_order(bits: Array) -> Array:
+    """Bits of float64 as whole numbers in the order of these, and back: negative numbers have theirs in descending order."""
+    return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
 class BetterRows:
@@ -72,13 +114,22 @@ class BetterRows:
     """
 
     def __init__(
-        self, columns: Schema, extremes: tuple[int, ...], context: OperatorContext, name: str
+        self,
+        columns: Schema,
+        extremes: tuple[int, ...],
+        context: OperatorContext,
+        name: str,
+        summed_in: str = "",
     ) -> None:
         self._keys = [place for place, extreme in enumerate(extremes) if not extreme]
-        self._extremes = [(place, extreme) for place, extreme in enumerate(extremes) if extreme]
+        self._extremes = [
+            (place, BestValues(columns.fields[place], extreme, summed_in))
+            for place, extreme in enumerate(extremes)
+            if extreme
+        ]
         self._schema = to_arrow_schema(columns)
         self._changes = to_arrow_schema(columns, ChangelogMode.RETRACT)
-        names = [_saved_name(columns.names[place], extreme) for place, extreme in self._extremes]
+        names = [best.saved_name(columns.names[place]) for place, best in self._extremes]
         self._values = [NumberColumn(n, pa.int64()) for n in names]
         self._nulls = [NumberColumn(f"{n}{_NULL_COLUMN}", pa.int8()) for n in names]
         numbers = [*self._values, *self._nulls]
@@ -92,7 +143,7 @@ class BetterRows:
     def new_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the keys that have better values now, each once."""
         slots, is_new = self._table.get_or_create(identities([batch.column(k) for k in self._keys]))
-        given = [_numbers(batch.column(place), extreme) for place, extreme in self._extremes]
+        given = [best.numbers(batch.column(place)) for place, best in self._extremes]
         better = is_new.copy()
         old = [*(c.values for c in self._values), *(c.values for c in self._nulls)]
         old_values, old_nulls = old[: len(given)], old[len(given) :]
@@ -115,8 +166,8 @@ class BetterRows:
         for (numbers, is_null), values, nulls in zip(given, old_values, old_nulls, strict=True):
             self._improve(slots[rows], numbers[rows], is_null[rows], values, nulls)
         columns = batch.take(pa.array(first)).columns
-        for (place, extreme), values, nulls in zip(self._extremes, old_values, old_nulls, strict=True):
-            columns[place] = _column(values[own], nulls[own], extreme, self._schema.types[place])
+        for (place, best), values, nulls in zip(self._extremes, old_values, old_nulls, strict=True):
+            columns[place] = best.column(values[own], nulls[own])
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     @staticmethod
@@ -155,11 +206,11 @@ class BetterRows:
         columns: list[pa.Array] = [None] * len(self._schema)
         for place, column in zip(self._keys, keys, strict=True):
             columns[place] = column.take(pa.array(order))
-        for number, (place, extreme) in enumerate(self._extremes):
+        for number, (place, best) in enumerate(self._extremes):
             values, nulls = (
                 np.concatenate([old[n][gone], new[n]]) for n in (number, number + len(self._extremes))
             )
-            columns[place] = _column(values, nulls, extreme, self._schema.types[place])
+            columns[place] = best.column(values, nulls)
         return pa.RecordBatch.from_arrays([*columns, _kinds(len(gone), len(slots))], schema=self._changes)
 
 
@@ -173,11 +224,18 @@ class SupportedRows:
     """
 
     def __init__(
-        self, columns: Schema, extremes: tuple[int, ...], context: OperatorContext, number: int
+        self,
+        columns: Schema,
+        extremes: tuple[int, ...],
+        context: OperatorContext,
+        number: int,
+        summed_in: str = "",
     ) -> None:
         self._keys = tuple(place for place, extreme in enumerate(extremes) if not extreme)
         self._value = next((place for place, extreme in enumerate(extremes) if extreme), -1)
-        self._extreme = extremes[self._value] if self._value >= 0 else 0
+        self._best: BestValues | None = None
+        if self._value >= 0:
+            self._best = BestValues(columns.fields[self._value], extremes[self._value], summed_in)
         self._width = len(columns)
         ranked = Schema((*columns.fields, Field(ROUND_COLUMN, BIGINT.not_null())))
         self._ranked = to_arrow_schema(ranked, ChangelogMode.RETRACT)
@@ -187,7 +245,8 @@ class SupportedRows:
         self._made = context.state.add(
             KeyedMultiset(f"rows{number + 1}", made, self._keys, scope, list_length=0)
         )
-        names = (_saved_name("$value", self._extreme), _NULL_COLUMN, ROUND_COLUMN)
+        value = self._best.saved_name("$value") if self._best is not None else "$value"
+        names = (value, _NULL_COLUMN, ROUND_COLUMN)
         self._saved = [NumberColumn(n, pa.int64()) for n in names]
         keys = _identities(columns.select(self._keys))
         self._result = context.state.add(KeyedTable(f"result{number + 1}", keys, self._saved, scope))
@@ -219,8 +278,8 @@ class SupportedRows:
 
     def _given(self, columns: list[pa.Array]) -> Array:
         given = np.zeros((len(columns[0]), WIDTH), dtype=np.int64)
-        if self._value >= 0:
-            given[:, VALUE], given[:, IS_NULL] = _numbers(columns[self._value], self._extreme)
+        if self._best is not None:
+            given[:, VALUE], given[:, IS_NULL] = self._best.numbers(columns[self._value])
         given[:, RANK] = view_values(columns[self._width], np.int64)
         return given
 
@@ -282,9 +341,8 @@ class SupportedRows:
         numbers = np.concatenate([before[went], after[came]])
         rows = self._made.first_rows(keys)
         columns = self._made.rows.columns(rows, range(self._width))
-        if self._value >= 0:
-            t = columns[self._value].type
-            columns[self._value] = _column(numbers[:, VALUE], numbers[:, IS_NULL], self._extreme, t)
+        if self._best is not None:
+            columns[self._value] = self._best.column(numbers[:, VALUE], numbers[:, IS_NULL])
         if has_rank:
             columns.append(pa.array(numbers[:, RANK] - 1))
         schema = self._ranked if has_rank else self._result_schema

@@ -123,6 +123,7 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     With `extremes` the rows of a query that agree in the columns with 0 are one row, which has the least value of a column with
     -1 and the greatest of one with 1. Better values make better rows. With `has_ranks` rows may go, and have as last column the
     rank (ROUND_COLUMN) of the row that they are made of.
+    With `has_sums` the best values of FLOAT and DOUBLE are parts of sums, of which none may be NaN.
     After `rounds_max` rounds (0: the limit of the settings) the rows are those that there are then, or it is an error.
     `placements` are, by number, the columns by whose values the rows of the queries and of the inputs are distributed among
     subtasks, () for rows that stay where they are made; without any there is one subtask.
@@ -141,6 +142,7 @@ class MutualIterateSpec(OperatorSpec, frozen=True, tag="mutual_iterate"):
     extremes: tuple[tuple[int, ...], ...] = ()
     has_ranks: bool = False
     placements: tuple[tuple[Count, ...], ...] = ()
+    has_sums: bool = False
 
     def kept_state(self) -> str:
         inner = sorted({o.name for o in self.operators if o.spec.kept_state()})
