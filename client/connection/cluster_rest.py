@@ -52,23 +52,9 @@ class ClusterRest:
         said = "is the beginning of several jobs' ids" if found else "is not known"
         raise UserError("SS6009", f'job "{given}" {said}', hint=ID_HINT)
 
-    def job(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id)))
-
-    def totals(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/totals")))
-
-    def diagnosis(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/diagnosis")))
-
-    def autoscaler(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/autoscaler")))
-
-    def latency(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/latency")))
-
-    def exceptions(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/exceptions")))
+    def of_job(self, job_id: str, part: str = "") -> Json:
+        """What the REST says under /jobs/ID, or under `part` there, such as "/ledger"."""
+        return dict(self._client.call("GET", job_path(job_id, part)))
 
     def status(self, job_id: str) -> JobStatus:
         return JobStatus(self._client.call("GET", job_path(job_id, "/status"))["status"])
@@ -85,12 +71,6 @@ class ClusterRest:
                 return status
             time.sleep(interval_s)
         raise AssertionError("unreachable")
-
-    def checkpoints(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/checkpoints")))
-
-    def ledger(self, job_id: str) -> Json:
-        return dict(self._client.call("GET", job_path(job_id, "/ledger")))
 
     def savepoint(self, job_id: str, directory: str, on_step: Callable[[str], None]) -> str:
         """Take a savepoint below a directory, by default that of the job's settings; returns its path. `on_step` is called again

@@ -18,7 +18,7 @@ from sqlstream.catalog import CatalogTable, Column, ObjectPath
 from sqlstream.client.verification.run import run_to_end
 from sqlstream.client.verification.written_table import reading
 from sqlstream.errors import UserError
-from sqlstream.expressions import Expression, InputRef, SortKey, inputs_of, substitute
+from sqlstream.expressions import Expression, InputRef, SortKey, inputs_of, references, substitute
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.bind.relations.table_options import find_connector, written_format
 from sqlstream.planner.bind.sink import collecting_sink
@@ -147,7 +147,7 @@ def _has_only_candidates(
 def _choice(sink: plan.Sink) -> _Choice | None:
     """The choice of a result whose rows are those of one Top-N or LIMIT, with columns of their own; None for another plan."""
     node = sink.input
-    expressions: tuple[Expression, ...] = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    expressions: tuple[Expression, ...] = references(node.schema.types)
     while isinstance(node, plan.Project):
         expressions = tuple(substitute(e, node.expressions) for e in expressions)
         node = node.input
@@ -184,7 +184,7 @@ def _keeping(node: plan.RelationalNode, place: str, context: BindContext) -> pla
 
 
 def _columns(node: plan.RelationalNode, columns: tuple[int, ...]) -> plan.RelationalNode:
-    return _project(node, tuple(InputRef(c, node.schema.types[c]) for c in columns))
+    return _project(node, references(node.schema.types, columns))
 
 
 def _project(node: plan.RelationalNode, expressions: tuple[Expression, ...]) -> plan.RelationalNode:

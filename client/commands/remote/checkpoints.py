@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    show_job(arguments, lambda cluster, job_id: cluster.checkpoints(job_id), _print_checkpoints)
+    show_job(arguments, lambda cluster, job_id: cluster.of_job(job_id, "/checkpoints"), _print_checkpoints)
     return 0
 
 

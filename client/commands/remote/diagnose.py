@@ -30,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     show_job(
         arguments,
-        lambda cluster, job_id: cluster.diagnosis(job_id),
+        lambda cluster, job_id: cluster.of_job(job_id, "/diagnosis"),
         lambda found: print(shown_lines(found["text"])),
     )
     return 0

@@ -40,13 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _all_of(cluster: ClusterRest, job_id: str) -> dict[str, Any]:
-    return {
-        "job": cluster.job(job_id),
-        "totals": cluster.totals(job_id),
-        "exceptions": cluster.exceptions(job_id),
-        "autoscaler": cluster.autoscaler(job_id),
-        "latency": cluster.latency(job_id),
-    }
+    parts = ("totals", "exceptions", "autoscaler", "latency")
+    return {"job": cluster.of_job(job_id), **{part: cluster.of_job(job_id, f"/{part}") for part in parts}}
 
 
 def _print_job(found: dict[str, Any]) -> None:

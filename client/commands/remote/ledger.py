@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    found = show_job(arguments, lambda cluster, job_id: cluster.ledger(job_id), _print_ledger)
+    found = show_job(arguments, lambda cluster, job_id: cluster.of_job(job_id, "/ledger"), _print_ledger)
     return EXIT_OK if found["balanced"] else EXIT_FAILED
 
 

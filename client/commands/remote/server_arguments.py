@@ -194,7 +194,7 @@ def savepoint_steps(cluster: ClusterRest, job_id: str) -> Iterator[Callable[[str
             return
         said_s = time.monotonic() + SAID_AFTER_S
         counts: Counter[str] = Counter()
-        for vertex in cluster.job(job_id)["vertices"]:
+        for vertex in cluster.of_job(job_id)["vertices"]:
             counts.update(vertex["tasks"])
         waiting = sum(count for state, count in counts.items() if state not in _RUNS)
         if waiting:
