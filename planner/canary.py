@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
-from sqlstream.expressions import InputRef
+from sqlstream.expressions import references
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
@@ -184,7 +184,7 @@ class _Joined:
         fields = (Field("op", STRING), *map(Field, names, first.schema.types))
         told = Schema(fields)
         places = [told.names.index(name) for name in reader.output_schema.names]
-        calc = CalcSpec(tuple(InputRef(p, told.types[p]) for p in places))
+        calc = CalcSpec(references(told.types, places))
         head = _operator(
             self._new_id(), "ToChangelog", ToChangelogSpec(codes), first.schema, first.mode, told
         )
@@ -226,7 +226,7 @@ class _Joined:
         self._vertices[id] = replace(vertex, id=id, name=source.name, operators=(source,))
         for reader in (old, new):
             places = [whole.names.index(name) for name in reader.output_schema.names]
-            calc = CalcSpec(tuple(InputRef(p, whole.types[p]) for p in places))
+            calc = CalcSpec(references(whole.types, places))
             shim = _operator(reader.id, "Calc", calc, whole, old.output_mode, reader.output_schema)
             target = self._in_place_of(reader, (shim,))
             self.edges.append(JobEdge(0, id, source.id, target.id, 0, FORWARD, whole, old.output_mode))

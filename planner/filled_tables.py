@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlstream.catalog.objects import CatalogTable
 from sqlstream.errors import UserError
-from sqlstream.expressions import Call, InputRef, Literal, conjunction
+from sqlstream.expressions import Call, InputRef, Literal, conjunction, references
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.node import EQUAL, RelationalNode, rewrite
 from sqlstream.schema import Field, Schema
@@ -72,7 +72,7 @@ def _last_written(
     last = LastWritten(
         left=rows, right=rows, kind=JoinKind.ANTI, condition=conjunction([*same, is_later]), schema=schema
     )
-    columns = tuple(InputRef(i, t) for i, t in enumerate(scan.schema.types))
+    columns = references(scan.schema.types)
     return plan.Project(input=last, expressions=columns, schema=scan.schema, span=scan.span)
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, remap
+from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, references, remap
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.filled_tables import LastWritten
 from sqlstream.planner.guards import refuse_depth
@@ -243,7 +243,7 @@ def with_places(
             return node
         wide = Schema((*node.schema.fields, *more))
         scan = dataclasses.replace(node, metadata=(*node.metadata, *more), schema=wide)
-        columns = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+        columns = references(node.schema.types)
         return plan.Project(input=scan, expressions=columns, schema=node.schema, span=node.span)
 
     return rewrite(query, placed)

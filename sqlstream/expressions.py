@@ -8,7 +8,7 @@ else are equal, so that sub-plans are shared and columns are computed once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -33,6 +33,11 @@ class InputRef(msgspec.Struct, frozen=True, tag_field="node", tag="input"):
 
     def __str__(self) -> str:
         return f"${self.index}"
+
+
+def references(types: Sequence[LogicalType], columns: Iterable[int] | None = None) -> tuple[InputRef, ...]:
+    """The columns of an input with these types: all of them, or those with these numbers."""
+    return tuple(InputRef(c, types[c]) for c in (range(len(types)) if columns is None else columns))
 
 
 class Literal(msgspec.Struct, frozen=True, eq=False, tag_field="node", tag="literal"):
@@ -137,6 +142,13 @@ class AggregateCall(msgspec.Struct, frozen=True):
     is_distinct: bool = False
     filter: int = -1
     ref: FunctionRef | None = None
+
+    def moved(self, places: Mapping[int, int]) -> AggregateCall:
+        """The call where column i is column places[i]."""
+        args = tuple(places[a] for a in self.args)
+        return msgspec.structs.replace(
+            self, args=args, filter=places[self.filter] if self.filter >= 0 else -1
+        )
 
     def __str__(self) -> str:
         args = ", ".join(f"${a}" for a in self.args) or "*"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import FALSE, TRUE, AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.expressions import FALSE, TRUE, AggregateCall, Call, Expression, InputRef, Literal, references
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.casts import require_group_key
@@ -146,7 +146,7 @@ def _counts(left: RelationalNode, right: RelationalNode, schema: Schema, span: S
     branches = tuple(
         Project(
             input=side,
-            expressions=(*(InputRef(i, t) for i, t in enumerate(side.schema.types)), *mark),
+            expressions=(*references(side.schema.types), *mark),
             schema=Schema((*side.schema.fields, *marks)),
             span=side.span,
         )

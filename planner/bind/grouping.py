@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
-from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.expressions import Expression, InputRef, Literal, references
 from sqlstream.planner.bind.expressions.calls import bind_call
 from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.expressions.over import append_columns
@@ -232,7 +232,7 @@ def bind_group_window(
     kind, _ = _name_parts(call)
     time, window = _read_window(call, kind, namespace, scope)
     widened, places = append_columns(input, [time, *keys])
-    columns = tuple(InputRef(p, widened.schema.types[p]) for p in places)
+    columns = references(widened.schema.types, places)
     partition = tuple(dict.fromkeys(places[1:])) if window.kind is WindowKind.SESSION else ()
     schema = Schema(widened.schema.fields + window_fields(time.type))
     node = WindowTvf(

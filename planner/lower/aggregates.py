@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from sqlstream import types as sql
-from sqlstream.expressions import AggregateCall, Call, Expression, InputRef
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, references
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.bitmap import BATCH_REASON
 from sqlstream.planner.lower import tree
@@ -82,7 +82,7 @@ def _average(
     if argument.root is TypeRoot.DECIMAL:
         types = (sql.decimal(sql.DECIMAL_PRECISION_MAX, argument.scale), sql.decimal(19, 0))
         parts = [tree.cast(part, engine.type_(t)) for part, t in zip((total, count), types, strict=True)]
-        quotient = Call("/", tuple(InputRef(i, t) for i, t in enumerate(types)), call.type)
+        quotient = Call("/", references(types), call.type)
         return lower_expression(quotient, engine, lambda i: parts[i])
     double = engine.type_(sql.DOUBLE)
     return tree.cast(tree.operate(exp.Div, *(tree.cast(part, double) for part in (total, count))), result)

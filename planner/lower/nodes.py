@@ -6,7 +6,7 @@ import functools
 
 from sqlglot import exp
 
-from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
+from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts, references
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.lower.lowering import Lowering, numbered, ordered
@@ -186,7 +186,7 @@ def _unnested(node: plan.Unnest) -> list[Expression]:
     collection, number = InputRef(node.collection, types[node.collection]), InputRef(len(types), INT)
     assert collection.type.element is not None
     element = Call("ITEM", (collection, number), collection.type.element.with_nullable(True))
-    output: list[Expression] = [InputRef(c, types[c]) for c in node.columns]
+    output: list[Expression] = [*references(types, node.columns)]
     if element.type.root is TypeRoot.ROW:
         fields = enumerate(element.type.fields)
         places = [(Literal(i, INT.not_null()), f.type.with_nullable(True)) for i, f in fields]

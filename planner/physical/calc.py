@@ -14,6 +14,7 @@ from sqlstream.expressions import (
     conjunction,
     conjuncts,
     inputs_of,
+    references,
     substitute,
     transform,
 )
@@ -65,7 +66,7 @@ def plan_calc(
         if certain and source.traits.row_watermark_column < 0:
             # Rows that are dropped have no values to keep.
             condition = conjunction(tuple(part for part in conjuncts(condition) if part not in certain))
-            passed, every = conjunction(certain), identity(source.schema)
+            passed, every = conjunction(certain), references(source.schema.types)
             source = plan_calc(planning, source, every, passed, source.schema, span, may_merge)
         source, projections, condition = plan_kept_values(planning, source, projections, condition, span)
     spec = CalcSpec(projections=projections, condition=condition)
@@ -87,13 +88,9 @@ def plan_calc(
     )
 
 
-def identity(schema: Schema) -> tuple[Expression, ...]:
-    return tuple(InputRef(i, f.type) for i, f in enumerate(schema.fields))
-
-
 def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -> PhysicalNode:
     """`source` with these columns alone, before an exchange."""
-    refs = tuple(InputRef(c, source.schema.types[c]) for c in columns)
+    refs = references(source.schema.types, columns)
     return plan_calc(
         planning, source, refs, None, source.schema.select(columns), source.span, keeps_row_watermark=False
     )

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from sqlstream import specs
 from sqlstream.changelog import ChangelogMode, RowKind
-from sqlstream.expressions import InputRef, inputs_of, substitute
+from sqlstream.expressions import inputs_of, references, substitute
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe, describe_columns
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, rebuild_plan, walk_plan
 from sqlstream.planner.physical.planning import digest, over
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -44,17 +44,7 @@ def infer_changelog_modes(
         for physical_input in node.inputs:
             wanted[id(physical_input.node)] = wanted.get(id(physical_input.node), False) or needs
     _settle(nodes, modes)
-    return _with_modes(sinks, nodes, modes)
-
-
-def _with_modes(
-    sinks: tuple[PhysicalNode, ...], nodes: list[PhysicalNode], modes: _Modes
-) -> tuple[PhysicalNode, ...]:
-    rebuilt: dict[int, PhysicalNode] = {}
-    for node in nodes:
-        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
-        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, changelog_mode=modes[id(node)])
-    return tuple(rebuilt[id(sink)] for sink in sinks)
+    return rebuild_plan(sinks, lambda node, made: dataclasses.replace(made, changelog_mode=modes[id(node)]))
 
 
 def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
@@ -186,17 +176,15 @@ def needs_update_before(
 
 def without_idle_keeping(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
     """The plan in which values are computed anew where no consumer reads -U rows."""
-    nodes = list(walk_plan(sinks))
-    idle = {id(n) for n in nodes if _is_idle(n)}
+    idle = {id(n) for n in walk_plan(sinks) if _is_idle(n)}
     if not idle:
         return sinks
-    rebuilt: dict[int, PhysicalNode] = {}
-    for node in nodes:
-        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
-        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs)
-        if len(node.inputs) == 1 and id(node.inputs[0].node) in idle:
-            rebuilt[id(node)] = _computing(node, inputs[0].node)
-    return tuple(rebuilt[id(sink)] for sink in sinks)
+
+    def without(node: PhysicalNode, made: PhysicalNode) -> PhysicalNode:
+        reads_idle = len(node.inputs) == 1 and id(node.inputs[0].node) in idle
+        return _computing(node, made.inputs[0].node) if reads_idle else made
+
+    return rebuild_plan(sinks, without)
 
 
 def _is_idle(node: PhysicalNode) -> bool:
@@ -208,7 +196,7 @@ def _computing(calc: PhysicalNode, kept: PhysicalNode) -> PhysicalNode:
     assert isinstance(calc.spec, specs.CalcSpec)
     assert isinstance(kept.spec, specs.KeptValuesSpec)
     source = kept.inputs[0].node
-    below = (*(InputRef(i, f.type) for i, f in enumerate(source.schema.fields)), *kept.spec.expressions)
+    below = (*references(source.schema.types), *kept.spec.expressions)
     condition = None if calc.spec.condition is None else substitute(calc.spec.condition, below)
     spec = specs.CalcSpec(tuple(substitute(p, below) for p in calc.spec.projections), condition)
     return dataclasses.replace(

@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 
 from sqlstream import specs
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.node import PhysicalNode, rebuild_plan, walk_plan
 from sqlstream.specs.backfill import is_history
 
 
@@ -21,19 +21,18 @@ def hold_histories(sinks: tuple[PhysicalNode, ...]) -> tuple[PhysicalNode, ...]:
     for node in reversed(nodes):
         if id(node) in below:
             below.update(id(i.node) for i in node.inputs)
-    rebuilt: dict[int, PhysicalNode] = {}
-    for node in nodes:
-        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
-        made = dataclasses.replace(node, inputs=inputs)
+
+    def held(node: PhysicalNode, made: PhysicalNode) -> PhysicalNode:
         if id(node) in holding:
             assert node.spec is not None
             spec = msgspec.structs.replace(node.spec, holds_history=True)
             description = f"{node.description.removesuffix(')')}, emits=[behind the history])"
-            made = dataclasses.replace(made, spec=spec, description=description)
-        elif id(node) in below and isinstance(node.spec, specs.SourceSpec) and not node.spec.waits_for:
-            made = dataclasses.replace(made, spec=msgspec.structs.replace(node.spec, hands_over=True))
-        rebuilt[id(node)] = made
-    return tuple(rebuilt[id(sink)] for sink in sinks)
+            return dataclasses.replace(made, spec=spec, description=description)
+        if id(node) in below and isinstance(node.spec, specs.SourceSpec) and not node.spec.waits_for:
+            return dataclasses.replace(made, spec=msgspec.structs.replace(node.spec, hands_over=True))
+        return made
+
+    return rebuild_plan(sinks, held)
 
 
 def _holding(nodes: list[PhysicalNode]) -> set[int]:

@@ -21,11 +21,12 @@ from sqlstream.expressions import (
     conjunction,
     conjuncts,
     inputs_of,
+    references,
     remap,
     walk,
 )
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning
 from sqlstream.schema import Field, Schema
@@ -191,7 +192,7 @@ def _with_columns(
 ) -> PhysicalNode:
     if not keys:
         return node
-    columns = identity(node.schema)
+    columns = references(node.schema.types)
     places = {offset + i: i for i in range(len(columns))}
     taken = sum(name.startswith("$key") for name in node.schema.names)
     fields = tuple(

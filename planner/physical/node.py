@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
@@ -169,3 +169,15 @@ def walk_plan(roots: tuple[PhysicalNode, ...]) -> Iterator[PhysicalNode]:
 
     for root in roots:
         yield from visit(root)
+
+
+def rebuild_plan(
+    roots: tuple[PhysicalNode, ...], change: Callable[[PhysicalNode, PhysicalNode], PhysicalNode]
+) -> tuple[PhysicalNode, ...]:
+    """The plan of what `change` makes of each node; it is called with the node, and with the node over its changed inputs. Shared
+    nodes stay shared."""
+    rebuilt: dict[int, PhysicalNode] = {}
+    for node in walk_plan(roots):
+        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
+        rebuilt[id(node)] = change(node, dataclasses.replace(node, inputs=inputs))
+    return tuple(rebuilt[id(root)] for root in roots)

@@ -22,7 +22,7 @@ from sqlstream.planner.physical.description import (
     describe_order,
     watermark_columns,
 )
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.node import PhysicalNode, rebuild_plan, walk_plan
 from sqlstream.planner.physical.refusals import ADDITIVE
 from sqlstream.planner.physical.row_meanings import (
     Joining,
@@ -63,28 +63,26 @@ def identify_states(
     The plan has its changelog modes, on which depends what an operator keeps."""
     meanings = meanings_of(sinks, time_zone)
     feeds = _feeds(sinks)
-    rebuilt: dict[int, PhysicalNode] = {}
+    states: dict[int, StateIdentity] = {}
     for node in walk_plan(sinks):
-        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
-        state = None
-        if not _is_stateless(node):
-            read = [meanings[id(i.node)] for i in node.inputs]
-            id_, conditions = _identified(node, read, time_zone)
-            if isinstance(node.spec, specs.SourceSpec):
-                id_ = _source_id(node.spec, meanings[id(node)], connectors[node.spec.connector])
-            state = StateIdentity(
-                id_,
-                state_title(node),
-                tuple(sorted(feeds[id(node)])),
-                line_of(node.span) if node.span is not None else 0,
-                _parts(node, read),
-                conditions,
-                _rows(node, read),
-                aspects(node, meanings, time_zone) if aspects is not None else (),
-                (expired or {}).get(id(node), ()),
-            )
-        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, state=state)
-    return tuple(rebuilt[id(sink)] for sink in sinks)
+        if _is_stateless(node):
+            continue
+        read = [meanings[id(i.node)] for i in node.inputs]
+        id_, conditions = _identified(node, read, time_zone)
+        if isinstance(node.spec, specs.SourceSpec):
+            id_ = _source_id(node.spec, meanings[id(node)], connectors[node.spec.connector])
+        states[id(node)] = StateIdentity(
+            id_,
+            state_title(node),
+            tuple(sorted(feeds[id(node)])),
+            line_of(node.span) if node.span is not None else 0,
+            _parts(node, read),
+            conditions,
+            _rows(node, read),
+            aspects(node, meanings, time_zone) if aspects is not None else (),
+            (expired or {}).get(id(node), ()),
+        )
+    return rebuild_plan(sinks, lambda node, made: dataclasses.replace(made, state=states.get(id(node))))
 
 
 def _identified(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> tuple[str, tuple[str, ...]]:

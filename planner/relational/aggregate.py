@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import msgspec
-
-from sqlstream.expressions import AggregateCall, InputRef, substitute
+from sqlstream.expressions import AggregateCall, references, substitute
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.planner.physical.calc import narrow
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
@@ -50,16 +48,8 @@ class Aggregate(base.SingleInputNode):
         if not self.keys and not kept:
             kept = (0,)
         calls = tuple(self.calls[i] for i in kept)
-        below = set(self.keys)
-        for call in calls:
-            below |= {*call.args, *([call.filter] if call.filter >= 0 else [])}
-        source, places = pruning.trim(self.input, frozenset(below), time)
-        calls = tuple(
-            msgspec.structs.replace(
-                c, args=tuple(places[a] for a in c.args), filter=places[c.filter] if c.filter >= 0 else -1
-            )
-            for c in calls
-        )
+        source, places = pruning.trim(self.input, frozenset(read_columns(self.keys, calls)), time)
+        calls = tuple(call.moved(places) for call in calls)
         columns = tuple(range(key_count)) + tuple(key_count + i for i in kept)
         keys = tuple(places[k] for k in self.keys)
         aggregate = base.over_input(self, source, keys=keys, calls=calls, schema=self.schema.select(columns))
@@ -78,7 +68,7 @@ class Aggregate(base.SingleInputNode):
         return (every, _without(every, bounds[1]), _without(every, bounds[0]))
 
     def passed(self, conditions: tuple[base.Condition, ...]) -> list[list[base.Condition]]:
-        keys = tuple(InputRef(k, self.input.schema.types[k]) for k in self.keys)
+        keys = references(self.input.schema.types, self.keys)
         found = base.of_columns(conditions, range(len(keys)))
         return [[base.Condition(substitute(c.expression, keys), c.is_of_key) for c in found]]
 
@@ -192,15 +182,6 @@ def read_columns(keys: tuple[int, ...], calls: tuple[AggregateCall, ...], *other
     return tuple(sorted(columns))
 
 
-def moved_calls(calls: tuple[AggregateCall, ...], places: dict[int, int]) -> tuple[AggregateCall, ...]:
-    return tuple(
-        msgspec.structs.replace(
-            c, args=tuple(places[a] for a in c.args), filter=places[c.filter] if c.filter >= 0 else -1
-        )
-        for c in calls
-    )
-
-
 def _single(
     planning: Planning, source: PhysicalNode, node: Aggregate, traits: Traits, is_retracting: bool
 ) -> PhysicalNode:
@@ -210,7 +191,7 @@ def _single(
     keys = tuple(places[k] for k in node.keys)
     spec = GroupAggregateSpec(
         keys=keys,
-        aggregates=moved_calls(node.calls, places),
+        aggregates=tuple(call.moved(places) for call in node.calls),
         phase=AggregatePhase.SINGLE,
         is_retracting=is_retracting,
         state_ttl_ms=planning.ttl_ms(node.ttl_ms),

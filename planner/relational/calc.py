@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import Expression, InputRef, conjuncts, inputs_of, remap, substitute
+from sqlstream.expressions import Expression, InputRef, conjuncts, inputs_of, references, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.expression_facts import cast_column
-from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning
 from sqlstream.planner.relational import node as base
@@ -76,7 +76,7 @@ def plan_filter_or_project(planning: Planning, inputs: Inputs, node: Filter | Pr
     return plan_calc(
         planning,
         inputs.of(node.input, inputs.needs_row_watermark),
-        node.expressions if isinstance(node, Project) else identity(node.schema),
+        node.expressions if isinstance(node, Project) else references(node.schema.types),
         node.condition if isinstance(node, Filter) else None,
         node.schema,
         node.span,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import Call, InputRef, SortKey
+from sqlstream.expressions import Call, InputRef, SortKey, references
 from sqlstream.planner.relational.calc import Filter, Project
 from sqlstream.planner.relational.node import RelationalNode
 from sqlstream.planner.relational.rank import Rank
@@ -28,8 +28,7 @@ def first_rows(node: Rank) -> RelationalNode:
         node, input=rows, rank_start=1, order=order, outputs_rank=False, schema=rows.schema
     )
     schema = node.input.schema
-    references = tuple(InputRef(c, schema.types[c]) for c in columns)
-    own = Project(input=ranked, expressions=references, schema=schema, span=node.span)
+    own = Project(input=ranked, expressions=references(schema.types, columns), schema=schema, span=node.span)
     keys = tuple(SortKey(k, is_descending=False, is_nulls_first=True) for k in node.partition_keys)
     sorted_by: dict[int, SortKey] = {}
     for key in (*keys, *order):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from sqlstream.expressions import Call, Expression, InputRef, conjuncts, inputs_of, remap, substitute
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    conjuncts,
+    inputs_of,
+    references,
+    remap,
+    substitute,
+)
 from sqlstream.planner.physical.join import join_rows
 from sqlstream.planner.physical.join_condition import JoinSides
 from sqlstream.planner.physical.node import Columns, PhysicalNode
@@ -66,7 +75,7 @@ class Join(base.TwoInputNode):
         """What each side gets: conditions on its own columns, and those on columns that the join equates with its own."""
         width, count = len(self.left.schema), len(self.left.schema) + len(self.right.schema)
         types = (*self.left.schema.types, *self.right.schema.types)
-        known, inputs = [*conditions], tuple(InputRef(i, t) for i, t in enumerate(types))
+        known, inputs = [*conditions], references(types)
         for a, b in self._equated():
             for condition in conditions:
                 read = inputs_of(condition.expression)

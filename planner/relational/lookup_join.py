@@ -10,9 +10,17 @@ import dataclasses
 from collections.abc import Mapping
 
 from sqlstream.errors import ErrorsAt, Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    conjunction,
+    conjuncts,
+    inputs_of,
+    references,
+    substitute,
+)
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
-from sqlstream.planner.physical.calc import identity
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.join import equal_columns
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
@@ -211,7 +219,8 @@ def dimension_of(
 ) -> Dimension:
     """A table with filters and projections as one scan. UserError SS3031 for anything else, which calls what asks for it by
     `clause`."""
-    projections, parts = identity(right.schema), list[Expression]()
+    projections: tuple[Expression, ...] = references(right.schema.types)
+    parts: list[Expression] = []
     while not isinstance(right, TableScan):
         match right:
             case Project():

@@ -11,7 +11,17 @@ import msgspec
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
-from sqlstream.expressions import Call, Expression, InputRef, Literal, SortKey, inputs_of, substitute, walk
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    SortKey,
+    inputs_of,
+    references,
+    substitute,
+    walk,
+)
 from sqlstream.planner.physical.node import Columns
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
@@ -132,7 +142,7 @@ class ChosenColumnsNode(SingleInputNode):
     columns: tuple[int, ...]
 
     def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
-        below = tuple(InputRef(c, self.input.schema.types[c]) for c in self.columns)
+        below = references(self.input.schema.types, self.columns)
         found = of_columns(conditions, range(len(below)))
         return [[Condition(substitute(c.expression, below), c.is_of_key) for c in found]]
 

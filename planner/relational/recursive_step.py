@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, InputRef, conjunction, conjuncts, inputs_of, remap
+from sqlstream.expressions import Call, InputRef, conjunction, conjuncts, inputs_of, references, remap
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.recursive_query import Iterate, RecursiveScan, free_levels
@@ -331,7 +331,7 @@ def in_order(node: plan.RelationalNode, columns: list[int]) -> plan.Project:
     """These columns of the node."""
     return plan.Project(
         input=node,
-        expressions=tuple(InputRef(c, node.schema.types[c]) for c in columns),
+        expressions=references(node.schema.types, columns),
         schema=node.schema.select(tuple(columns)),
         span=node.span,
     )

@@ -29,6 +29,7 @@ from sqlstream.expressions import (
     Literal,
     conjunction,
     conjuncts,
+    references,
     remap,
 )
 from sqlstream.planner.relational import nodes as plan
@@ -311,7 +312,7 @@ def _moved(width: int, right_width: int, first_right: int) -> dict[int, int]:
 
 def _comes_and_goes(node: plan.RelationalNode, columns: list[int], between: int) -> plan.RelationalNode:
     """These columns of rows that there are between the turns in the columns `between` and the one behind it."""
-    kept: list[Expression] = [InputRef(c, node.schema.types[c]) for c in columns]
+    kept: list[Expression] = [*references(node.schema.types, columns)]
     first, end = InputRef(between, _WHOLE), InputRef(between + 1, _WHOLE)
     fields = (*node.schema.select(tuple(columns)).fields, *EXTRA)
     has_end = Call("<", (end, _number(ROUND_MAX)), BOOLEAN.not_null())
@@ -337,7 +338,7 @@ def _computed(
 
 
 def _columns(node: plan.RelationalNode) -> list[InputRef]:
-    return [InputRef(i, t) for i, t in enumerate(node.schema.types)]
+    return [*references(node.schema.types)]
 
 
 def _number(value: int) -> Literal:

@@ -10,9 +10,9 @@ import msgspec
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError, choose_one_of
-from sqlstream.expressions import Expression, conjunction, inputs_of, remap
+from sqlstream.expressions import Expression, conjunction, inputs_of, references, remap
 from sqlstream.graph.stream_graph import FORWARD
-from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
@@ -280,7 +280,7 @@ def filtered_by_key(planning: Planning, source: PhysicalNode, node: TableScan) -
     condition = conjunction(node.filters)
     if condition is None:
         return source
-    return plan_calc(planning, source, identity(source.schema), condition, source.schema, node.span)
+    return plan_calc(planning, source, references(source.schema.types), condition, source.schema, node.span)
 
 
 def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: TableScan) -> PhysicalNode:

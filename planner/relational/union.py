@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.planner.physical.calc import identity
+from sqlstream.expressions import references
 from sqlstream.planner.physical.description import describe, describe_select
 from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, over
@@ -94,7 +94,7 @@ def _common_windows(branches: list[tuple[WindowTrait, ...]]) -> tuple[WindowTrai
 
 
 def _with_row_kinds(planning: Planning, branch: PhysicalNode) -> PhysicalNode:
-    spec = CalcSpec(projections=identity(branch.schema))
+    spec = CalcSpec(projections=references(branch.schema.types))
     return planning.node(
         "Calc",
         spec,

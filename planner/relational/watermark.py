@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from sqlstream import types as sql
-from sqlstream.expressions import Call, Expression, InputRef, inputs_of, remap, substitute
+from sqlstream.expressions import Call, Expression, InputRef, inputs_of, references, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.description import describe, describe_expression
 from sqlstream.planner.physical.node import Columns, PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
@@ -229,7 +229,7 @@ def plan_late_rows(planning: Planning, inputs: Inputs, node: LateRows) -> Physic
     if time.type.precision != 3:
         time = Call("CAST", (time,), type_.with_nullable(time.type.nullable))
     is_late = Call("<=", (time, watermark), sql.BOOLEAN)
-    projections = (*identity(node.schema)[:-1], watermark)
+    projections: tuple[Expression, ...] = (*references(node.schema.types)[:-1], watermark)
     made = plan_calc(
         planning, source, projections, is_late, node.schema, node.span, keeps_row_watermark=False
     )

@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 
 from sqlstream.errors import UserError
-from sqlstream.expressions import InputRef, SortKey
+from sqlstream.expressions import SortKey, references
 from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.description import call_in_words, describe, describe_columns, describe_order
 from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits, WindowTrait
@@ -167,7 +167,7 @@ def _in_order(
         return made
     width = len(source.schema)
     places = [*range(width), *(width + columns.index(n) for n in range(len(columns)))]
-    projections = tuple(InputRef(p, made.schema.types[p]) for p in places)
+    projections = references(made.schema.types, places)
     return plan_calc(planning, made, projections, None, made.schema.select(tuple(places)), node.span)
 
 

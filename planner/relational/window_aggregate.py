@@ -8,7 +8,7 @@ import msgspec
 
 from sqlstream import specs
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import InputRef
+from sqlstream.expressions import references
 from sqlstream.planner.physical.calc import narrow, plan_calc
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
 from sqlstream.planner.physical.node import PhysicalNode, Traits, WindowTrait
@@ -17,7 +17,6 @@ from sqlstream.planner.physical.refusals import refuse_ttl, require_prompt_rows,
 from sqlstream.planner.relational.aggregate import (
     Aggregate,
     history_below,
-    moved_calls,
     read_columns,
     split_calls,
 )
@@ -203,7 +202,7 @@ def _single(windowed: _Windowed) -> PhysicalNode:
     places = {c: i for i, c in enumerate(columns)} | {-1: -1}
     moved = specs.WindowAggregateSpec(
         keys=tuple(places[k] for k in spec.keys),
-        aggregates=moved_calls(spec.aggregates, places),
+        aggregates=tuple(call.moved(places) for call in spec.aggregates),
         window=spec.window,
         time_column=places[spec.time_column],
         window_start_column=places[spec.window_start_column],
@@ -271,7 +270,7 @@ def _in_order(windowed: _Windowed, result: PhysicalNode) -> PhysicalNode:
         else:
             places.append(spec.keys.index(key))
     places += [key_count + i for i in range(len(spec.aggregates))]
-    refs = tuple(InputRef(p, result.schema.types[p]) for p in places)
+    refs = references(result.schema.types, places)
     return plan_calc(windowed.planning, result, refs, None, node.schema, node.span)
 
 

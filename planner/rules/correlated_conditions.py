@@ -17,6 +17,7 @@ from sqlstream.expressions import (
     conjunction,
     conjuncts,
     inputs_of,
+    references,
     remap,
     substitute,
 )
@@ -258,7 +259,7 @@ def _as_keys(below: Uncorrelated, depth: int) -> tuple[plan.RelationalNode, list
     """`below` with the inner side of each of its conditions as a column. NotMovable for other conditions than equalities."""
     equalities = [_equality(c, depth) for c in below.conditions]
     source = below.node
-    expressions: list[Expression] = [InputRef(i, t) for i, t in enumerate(source.schema.types)]
+    expressions: list[Expression] = [*references(source.schema.types)]
     fields = list(source.schema.fields)
     columns = []
     for equality in equalities:
@@ -303,7 +304,7 @@ def selected(node: plan.RelationalNode, columns: list[int]) -> plan.RelationalNo
     types = node.schema.types
     return plan.Project(
         input=node,
-        expressions=tuple(InputRef(c, types[c]) for c in columns),
+        expressions=references(types, columns),
         schema=node.schema.select(tuple(columns)),
         span=node.span,
     )

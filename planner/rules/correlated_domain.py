@@ -15,6 +15,7 @@ from sqlstream.expressions import (
     Literal,
     conjunction,
     conjuncts,
+    references,
     remap,
 )
 from sqlstream.planner.physical.join_condition import null_safe_equal
@@ -107,7 +108,7 @@ class DomainJoin:
     def _project(self, node: plan.Project) -> plan.RelationalNode:
         source, width = self.over(node.input), len(node.input.schema)
         own = tuple(self._local(e, width) for e in node.expressions)
-        domain = tuple(InputRef(c, source.schema.types[c]) for c in self._places(node.input))
+        domain = references(source.schema.types, self._places(node.input))
         schema = Schema((*node.schema.fields, *self._domain.schema.fields))
         return dataclasses.replace(node, input=source, expressions=(*own, *domain), schema=schema)
 
@@ -146,7 +147,7 @@ class DomainJoin:
         values = tuple(
             _counted(InputRef(extra + i, nullable[i].type), call.type) for i, call in enumerate(node.calls)
         )
-        domain = tuple(InputRef(i, f.type) for i, f in enumerate(self._domain.schema.fields))
+        domain = references(self._domain.schema.types)
         return plan.Project(
             input=joined, expressions=(*values, *domain), schema=groups.schema, span=node.span
         )

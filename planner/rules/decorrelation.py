@@ -14,6 +14,7 @@ from sqlstream.expressions import (
     conjunction,
     conjuncts,
     inputs_of,
+    references,
     remap,
     transform,
 )
@@ -127,7 +128,7 @@ def _field(field: Field, is_nullable: bool) -> Field:
 
 def _marked(node: RelationalNode) -> RelationalNode:
     """`node` with one more column, TRUE in every row."""
-    columns = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    columns = references(node.schema.types)
     schema = Schema((*node.schema.fields, Field("$found", TRUE.type)))
     return Project(input=node, expressions=(*columns, TRUE), schema=schema, span=node.span)
 
@@ -136,7 +137,7 @@ def _with_defaults(node: Apply, joined: Join, defaults: tuple[Expression, ...]) 
     """The columns of the Apply, with the values of `defaults` where the subquery has no row."""
     width, types = len(node.left.schema), joined.schema.types
     found = Call("IS NOT NULL", (InputRef(len(types) - 1, types[-1]),), sql.BOOLEAN.not_null())
-    expressions: list[Expression] = [InputRef(i, types[i]) for i in range(width)]
+    expressions: list[Expression] = [*references(types, range(width))]
     for i, default in enumerate(defaults):
         column = InputRef(width + i, types[width + i])
         # The default has no references: those of the projection above the aggregate are not movable.
@@ -153,7 +154,7 @@ def _computed(node: Apply) -> RelationalNode | None:
         return None
     if inputs_of(*right.expressions):
         return None
-    own = tuple(InputRef(i, t) for i, t in enumerate(node.left.schema.types))
+    own = references(node.left.schema.types)
     values = tuple(replace_outer(e, node.depth, InputRef) for e in right.expressions)
     return Project(input=node.left, expressions=(*own, *values), schema=node.schema, span=node.span)
 
@@ -170,7 +171,7 @@ def _with_projection_above(node: Apply, right: Project) -> RelationalNode:
     joined = decorrelate(below)
     types = joined.schema.types
     places = {i: width + i for i in range(len(source.schema))}
-    expressions: list[Expression] = [InputRef(i, types[i]) for i in range(width)]
+    expressions: list[Expression] = [*references(types, range(width))]
     for expression in right.expressions:
         value = _nullable_inputs(replace_outer(remap(expression, places), node.depth, InputRef), types)
         if is_left:
@@ -276,5 +277,5 @@ def _named(node: RelationalNode) -> RelationalNode:
     """A node whose schema may be given other names."""
     if isinstance(node, Project):
         return node
-    columns = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    columns = references(node.schema.types)
     return Project(input=node, expressions=columns, schema=node.schema, span=node.span)

@@ -14,6 +14,7 @@ from sqlstream.expressions import (
     conjunction,
     conjuncts,
     inputs_of,
+    references,
     remap,
     substitute,
     walk,
@@ -124,7 +125,7 @@ def _key_fields(keys: tuple[Expression, ...]) -> tuple[Field, ...]:
 def _append(node: plan.RelationalNode, keys: tuple[Expression, ...], offset: int) -> plan.RelationalNode:
     if not keys:
         return node
-    own = tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
+    own = references(node.schema.types)
     shift = {offset + i: i for i in range(len(own))}
     schema = Schema(node.schema.fields + _key_fields(keys))
     return plan.Project(
@@ -219,7 +220,7 @@ def _renamed(node: plan.RelationalNode) -> tuple[plan.RelationalNode, tuple[Expr
     """What is below a projection that computes nothing, and the columns of `node` as columns of that."""
     if isinstance(node, plan.Project) and all(isinstance(e, InputRef) for e in node.expressions):
         return node.input, node.expressions
-    return node, tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
+    return node, references(node.schema.types)
 
 
 def _equates(part: Expression, one: frozenset[int], other: frozenset[int]) -> bool:
@@ -286,7 +287,7 @@ def _aggregate(node: plan.Aggregate) -> plan.RelationalNode:
         ),
     )
     columns = [*(firsts.get(k, i) for i, k in enumerate(node.keys)), *range(count, len(fields))]
-    values = tuple(InputRef(c, made.schema.types[c]) for c in columns)
+    values = references(made.schema.types, columns)
     return plan.Project(input=made, expressions=values, schema=node.schema, span=node.span)
 
 
@@ -329,7 +330,7 @@ def _with_encodings(
 ) -> tuple[plan.RelationalNode, dict[int, int]]:
     """The columns of `node`, then the encodings of these, and where that of each is."""
     width, types = len(node.schema), node.schema.types
-    own = tuple(InputRef(i, t) for i, t in enumerate(types))
+    own = references(types)
     fields = tuple(Field(f"$key{i}", sql.BYTES.not_null()) for i in range(len(columns)))
     made = plan.Project(
         input=node,

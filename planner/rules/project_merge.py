@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import msgspec
-
-from sqlstream.expressions import Expression, InputRef, inputs_of, remap, substitute
+from sqlstream.expressions import Expression, InputRef, inputs_of, references, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.expression_facts import can_substitute
 from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode, WindowTvf
@@ -54,12 +52,8 @@ def merge_project_into_aggregate(node: RelationalNode) -> RelationalNode:
 
 
 def _renumber(node: Aggregate, columns: list[int], source: RelationalNode) -> Aggregate:
-    calls = tuple(
-        msgspec.structs.replace(
-            c, args=tuple(columns[a] for a in c.args), filter=columns[c.filter] if c.filter >= 0 else -1
-        )
-        for c in node.calls
-    )
+    places = dict(enumerate(columns))
+    calls = tuple(call.moved(places) for call in node.calls)
     return dataclasses.replace(node, input=source, keys=tuple(columns[k] for k in node.keys), calls=calls)
 
 
@@ -72,7 +66,7 @@ def _canonical(node: Aggregate) -> RelationalNode:
     call_fields = tuple(node.schema.fields[len(node.keys) + node.calls.index(c)] for c in calls)
     aggregate = dataclasses.replace(node, keys=keys, calls=calls, schema=Schema(key_fields + call_fields))
     places = [keys.index(k) for k in node.keys] + [len(keys) + calls.index(c) for c in node.calls]
-    expressions = tuple(InputRef(p, aggregate.schema.fields[p].type) for p in places)
+    expressions = references(aggregate.schema.types, places)
     return Project(schema=node.schema, span=node.span, input=aggregate, expressions=expressions)
 
 
@@ -115,7 +109,7 @@ def _belongs_below(expression: Expression, own: int) -> bool:
 
 
 def _widen(node: RelationalNode, computed: tuple[Expression, ...]) -> Project:
-    own = tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
+    own = references(node.schema.types)
     fields = tuple(Field(f"$f{i}", e.type) for i, e in enumerate(computed))
     return Project(
         schema=Schema(node.schema.fields + fields), span=node.span, input=node, expressions=own + computed

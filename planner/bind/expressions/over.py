@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, SortKey
+from sqlstream.expressions import Expression, InputRef, SortKey, references
 from sqlstream.function_ref import FunctionKind, FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.placed import OVER_FUNCTIONS
@@ -159,7 +159,7 @@ def _window(
 
 def append_columns(node: RelationalNode, expressions: list[Expression]) -> tuple[RelationalNode, list[int]]:
     """`node` with a further column per expression that is not one of its columns, and the column of each expression."""
-    passed: list[Expression] = [InputRef(i, t) for i, t in enumerate(node.schema.types)]
+    passed: list[Expression] = [*references(node.schema.types)]
     fields = list(node.schema.fields)
     indexes = []
     for expression in expressions:

@@ -21,6 +21,7 @@ from sqlstream.expressions import (
     Literal,
     conjunction,
     conjuncts,
+    references,
     transform,
     walk,
 )
@@ -269,7 +270,7 @@ class _Attaching:
         """Aggregates over all rows of `query`."""
         made = []
         for name, args in calls:
-            types = tuple(InputRef(a, query.schema.types[a]) for a in args)
+            types = references(query.schema.types, args)
             result, _ = resolve_types(AGGREGATE_FUNCTIONS[name], types, self._subquery.span)
             made.append(AggregateCall(name, args, result))
         schema = Schema(tuple(Field(f"$agg{i}", c.type) for i, c in enumerate(made)))
@@ -448,7 +449,7 @@ def _first_columns(node: plan.RelationalNode, width: int) -> plan.RelationalNode
 def _with_columns(node: plan.RelationalNode, added: list[Expression]) -> plan.RelationalNode:
     if not added:
         return node
-    own = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    own = references(node.schema.types)
     fields = tuple(Field(f"$f{len(own) + i}", e.type) for i, e in enumerate(added))
     schema = Schema((*node.schema.fields, *fields))
     return plan.Project(input=node, expressions=(*own, *added), schema=schema, span=node.span)

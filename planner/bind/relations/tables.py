@@ -16,7 +16,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorsAt, Span, UserError
-from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.expressions import Expression, InputRef, references, substitute
 from sqlstream.models import TRAINED, WEIGHTS_PATH, weights_options
 from sqlstream.planner.bind.context import BindContext, find_object, find_table, resolve_path
 from sqlstream.planner.bind.expressions.casts import cast_to
@@ -129,7 +129,7 @@ def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
     """`node` with its columns renamed to `names`."""
     return Project(
         input=node,
-        expressions=tuple(InputRef(i, t) for i, t in enumerate(node.schema.types)),
+        expressions=references(node.schema.types),
         schema=Schema.of(*zip(names, node.schema.types, strict=True)),
         span=node.span,
     )

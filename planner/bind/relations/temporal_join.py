@@ -17,6 +17,7 @@ from sqlstream.expressions import (
     Literal,
     conjunction,
     conjuncts,
+    references,
     remap,
     substitute,
 )
@@ -228,7 +229,7 @@ def _of_table(node: plan.Watermark) -> Versions | None:
 
 
 def _columns(node: plan.RelationalNode) -> tuple[Expression, ...]:
-    return tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    return references(node.schema.types)
 
 
 def _filtered(below: Versions, parts: tuple[Expression, ...]) -> Versions:
@@ -306,7 +307,7 @@ def _over_events(
     )
     deletion = Literal(RowKind.DELETE.symbol, STRING.not_null())
     is_there = Call("<>", (InputRef(0, operation.type), deletion), BOOLEAN.not_null())
-    columns: tuple[Expression, ...] = tuple(InputRef(i, t) for i, t in enumerate(scan.schema.types))
+    columns: tuple[Expression, ...] = references(scan.schema.types)
     columns = columns if project is None else project.expressions
     behind = {i: i + 1 for i in range(len(scan.schema))}
     extra = Field(_IS_THERE, is_there.type)
@@ -397,7 +398,7 @@ def without_times(right: FromItem) -> FromItem:
     types = tuple(t.without_time_attribute() for t in node.schema.types)
     node = plan.Project(
         input=node,
-        expressions=tuple(InputRef(i, t) for i, t in enumerate(types)),
+        expressions=references(types),
         schema=Schema(tuple(Field(f.name, t) for f, t in zip(node.schema.fields, types, strict=True))),
         span=node.span,
     )

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.expressions import Expression, InputRef, Literal, references
 from sqlstream.planner.bind.context import suggest
 from sqlstream.planner.bind.expressions.casts import cast_to, require_key
 from sqlstream.planner.bind.expressions.literals import bind_literal
@@ -54,7 +54,7 @@ def _with_event_time(node: nodes.WindowTvf, input: FromItem, binder: ScalarBinde
     time = LogicalType(
         given.root, nullable=given.nullable, precision=min(given.precision, ROWTIME_PRECISION_MAX)
     )
-    columns: list[Expression] = [InputRef(i, t) for i, t in enumerate(source.schema.types)]
+    columns: list[Expression] = [*references(source.schema.types)]
     columns[column] = cast_to(columns[column], time, span)
     fields = list(source.schema.fields)
     fields[column] = Field(fields[column].name, time)
