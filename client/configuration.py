@@ -158,8 +158,9 @@ def _wrong(path: str, line: int, problem: str) -> UserError:
 
 VARIABLE_PREFIX = "SQLSTREAM_"
 
+_OTHER_NAMES = ("KERNEL_CACHE", "URL", "TOKEN", "JOIN", "JOIN_TOKEN")
 OTHER_VARIABLES = frozenset(
-    {FILE_VARIABLE, DIRECTORY_VARIABLE, *(f"{VARIABLE_PREFIX}{n}" for n in ("KERNEL_CACHE", "URL", "TOKEN"))}
+    {FILE_VARIABLE, DIRECTORY_VARIABLE, *(f"{VARIABLE_PREFIX}{n}" for n in _OTHER_NAMES)}
 )
 """Variables with our prefix that stand for no option."""
 

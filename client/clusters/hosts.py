@@ -36,7 +36,9 @@ nohup setsid {command} taskmanager --join {join} --token-file join-token {more} 
 echo $! > pid
 said=", which has not joined yet"
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-  if ! kill -0 "$(cat pid)" 2>/dev/null; then tail -c "+$((before + 1))" taskmanager.log | grep . | head -n 1 >&2; exit 1; fi
+  if ! kill -0 "$(cat pid)" 2>/dev/null; then
+    tail -c "+$((before + 1))" taskmanager.log | grep -v -e '^note: ' -e '^$' | head -n 1 >&2; exit 1
+  fi
   if tail -c "+$((before + 1))" taskmanager.log | grep -q " joins "; then said=; break; fi
   sleep 1
 done

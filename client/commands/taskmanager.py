@@ -9,7 +9,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count, text_of_file
@@ -54,6 +54,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.slots is not None:
         arguments.settings.append(f"{SLOTS}={arguments.slots}")
     configuration = configuration_of(arguments)
+    for note in _notes(configuration):
+        print(note, file=sys.stderr, flush=True)
     files = (arguments.token_file,) if arguments.token_file is not None else ()
     joining = Joining(
         addresses_of_doors(arguments.join),
@@ -95,6 +97,29 @@ LOOK_S = 0.2
 STOP_TIMEOUT_S = 8.0
 SLOTS = "taskmanager.numberOfTaskSlots"
 LOG_LEVEL = "sqlstream.log.level"
+
+
+_READ = frozenset(
+    {LOG_LEVEL, "sqlstream.log.format", "task.cancellation.timeout", "sqlstream.artifacts.cache-size"}
+)
+"""Settings of a server and of jobs that a TaskManager reads too."""
+
+
+def _notes(configuration: Configuration) -> Iterator[str]:
+    """What is given in vain: keys that have no effect anywhere, and on the command line settings of the server or of jobs. Those
+    may be in a file that both have."""
+    from sqlstream import config
+    from sqlstream.client.configuration import Origin
+    from sqlstream.config_option import Scope
+    from sqlstream.options.network_options import network_note
+
+    # A host that joins is reached by its address, whatever the target is.
+    of_one_machine = f"note: {network_note(configuration.values)}"
+    yield from (note for note in configuration.notes if note != of_one_machine)
+    for key in configuration.values:
+        is_word = configuration.setting(key).origin is Origin.COMMAND_LINE and key in config.OPTIONS
+        if is_word and key not in _READ and config.option(key).scope is not Scope.CLUSTER:
+            yield f"note: '{key}' has no effect on a TaskManager: give it to the server, or SET it for its jobs"
 
 
 def _settings(configuration: Configuration) -> dict[str, str]:
