@@ -11,7 +11,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -143,6 +144,8 @@ class HttpClient:
     def __init__(self, address: Address) -> None:
         self._has_changed = threading.Condition()
         self._waiting = 0
+        self._is_closed = False
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._servers = Servers(address.urls)
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(**_transport_options(address)), **_client_options(address)
@@ -180,7 +183,12 @@ class HttpClient:
             given: dict[str, Any] = {"content": content} if isinstance(content, bytes) else {"json": content}
             timeout = self._timeout(silence_s, max(_MOMENT_S, deadline_s - time.monotonic()))
             return self._client.request(
-                method, url + path, params=parameters or None, timeout=timeout, **given
+                method,
+                url + path,
+                params=parameters or None,
+                timeout=timeout,
+                extensions={"trace": self._trace},
+                **given,
             )
 
         is_harmless = method in ("GET", "DELETE")
@@ -197,7 +205,12 @@ class HttpClient:
 
         def send(url: str, _: bool) -> httpx.Response:
             request = self._client.build_request(
-                "GET", url + path, params=parameters, headers=headers, timeout=timeout
+                "GET",
+                url + path,
+                params=parameters,
+                headers=headers,
+                timeout=timeout,
+                extensions={"trace": self._trace},
             )
             return self._client.send(request, stream=True)
 
@@ -209,6 +222,15 @@ class HttpClient:
                 _answer(response, self.url)
             yield response
 
+    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of a socket that is opened."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            opened = info["return_value"].get_extra_info("socket")
+            with self._has_changed:
+                self._sockets.add(opened)
+                if self._is_closed:
+                    _shut_down(opened)
+
     @contextlib.contextmanager
     def waiting(self, url: str) -> Iterator[None]:
         """Around what waits for a server: `close` waits for it. What goes wrong names the URL, or says that the client was
@@ -219,7 +241,7 @@ class HttpClient:
             with naming_url(url):
                 yield
         except (ExternalError, RuntimeError, OSError) as error:
-            if self._client.is_closed:
+            if self._is_closed:
                 raise closed_error() from error
             raise
         finally:
@@ -240,7 +262,7 @@ class HttpClient:
         deadline_s: float = math.inf,
     ) -> httpx.Response:
         """The answer of the server that leads. `is_harmless`: whoever sends it again need not know whether it had its effect."""
-        if self._client.is_closed:
+        if self._is_closed:
             raise closed_error()
         attempts = Failover(self._servers, repeats)
         while True:
@@ -273,7 +295,17 @@ class HttpClient:
         """Close the sockets. `within_s`: how long other threads may wait on for what a server still has to say to them."""
         with self._has_changed:
             self._has_changed.wait_for(lambda: not self._waiting, within_s)
+            self._is_closed = True
+            for opened in self._sockets:
+                _shut_down(opened)
         self._client.close()
+
+
+def _shut_down(opened: socket.socket) -> None:
+    """Wake a thread that reads it, which its `close` does not."""
+    with contextlib.suppress(OSError):
+        # That of TLS would take away what the thread is using.
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
 
 LOST_CODES = ("SS5042", "SS5043")

@@ -77,7 +77,7 @@ def test_printed_lines_and_the_live_line_do_not_mix(script) -> None:  # type: ig
         "run", script(ONE_A_MILLISECOND + "INSERT INTO screen SELECT n FROM ticks;")
     )
     assert code == 0
-    assert written.count("rows/s") > 2
+    assert "rows/s" in written
     assert screen(written)[:2] == ['table "ticks" created', 'table "screen" created']
     lines = screen(written)[2:]
     assert lines[:2500] == [f"+I[{n}]" for n in range(1, 2501)]
@@ -89,7 +89,7 @@ def test_changes_and_the_live_line_do_not_mix(script) -> None:  # type: ignore[n
     text = ONE_A_MILLISECOND + "SELECT n FROM ticks;"
     code, written = on_a_terminal("run", "--changelog", "--format", "csv", script(text))
     assert code == 0
-    assert written.count("rows/s") > 2
+    assert "rows/s" in written
     assert screen(written)[2:] == ["op,n", *(f"+I,{n}" for n in range(1, 2501)), ""]
 
 

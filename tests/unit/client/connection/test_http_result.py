@@ -19,7 +19,7 @@ from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.http_connection import HttpConnection
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.sessions.outcomes import ResultKind
-from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
 
 SLOW = (
@@ -162,3 +162,38 @@ def test_who_closes_a_client_while_another_thread_waits_lets_it_have_its_answer_
         assert found.result(TIMEOUT_S) == answer
         closing.result(TIMEOUT_S)
         assert asked() == "SS4042"
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_who_closes_a_client_ends_a_stream_of_a_server_that_hangs(has_begun: bool) -> None:
+    is_waiting, is_over = threading.Event(), threading.Event()
+
+    def parts() -> Iterator[bytes]:
+        yield b" "
+        assert is_over.wait(TIMEOUT_S)
+
+    def reply(_: Asked) -> Reply:
+        if not has_begun:
+            is_waiting.set()
+            assert is_over.wait(TIMEOUT_S)
+        return Reply(b"[", parts=parts())
+
+    def read() -> None:
+        with client.stream("/rows") as response:
+            pieces = response.iter_raw()
+            while True:
+                with client.waiting(client.url):
+                    next(pieces)
+                is_waiting.set()
+
+    with http_server(reply) as server, ThreadPoolExecutor(1) as pool:
+        client = HttpClient(parse_address(server.url))
+        ended = pool.submit(read)
+        assert is_waiting.wait(TIMEOUT_S)
+        client.close()
+        try:
+            error = ended.exception(TIMEOUT_S)
+        finally:
+            is_over.set()
+    assert isinstance(error, UserError)
+    assert error.code == "SS4042"
