@@ -72,7 +72,7 @@ def test_who_awaits_a_savepoint_is_told_once_which_tasks_it_waits_for(
     monkeypatch.setattr(server_arguments, "SAID_AFTER_S", 0.0)
     counts = {"RUNNING": 2, "SCHEDULED": 0}
     vertices = [{"tasks": {"FINISHED": 1}}, {"tasks": counts}]
-    cluster: Any = SimpleNamespace(job=lambda job_id: {"vertices": vertices})
+    cluster: Any = SimpleNamespace(of_job=lambda job_id: {"vertices": vertices})
     with savepoint_steps(cluster, "4f1c") as on_step:
         on_step("")
         assert capsys.readouterr().err == ""
