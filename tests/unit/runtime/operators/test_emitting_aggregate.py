@@ -20,6 +20,7 @@ from operator_harness import (
     restored,
     run_operator,
 )
+from window_reference import windows_of
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -49,18 +50,6 @@ WINDOWS = [
 ]
 EMITS = [EmitSpec(0), EmitSpec(7), EmitSpec(0, 0, 6), EmitSpec(-1, 0, 6), EmitSpec(5, 9, 6)]
 RETRACT = ChangelogMode.RETRACT
-
-
-def windows_of(window: WindowSpec, time: int) -> list[tuple[int, int]]:
-    span = range(time - 40, time + 41)
-    size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
-    if window.kind is WindowKind.TUMBLE:
-        found = [(s, s + size) for s in span if s % size == 0]
-    elif window.kind is WindowKind.HOP:
-        found = [(s, s + size) for s in span if (s - offset) % slide == 0]
-    else:
-        found = [(s, s + n) for s in span if s % size == 0 for n in range(slide, size + 1, slide)]
-    return [(s, e) for s, e in found if s <= time < e]
 
 
 class Reference:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import batch, operator_context, run_operator
+from window_reference import windows_of
 
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -35,18 +36,6 @@ WINDOWS = [
     WindowSpec(WindowKind.HOP, 10, 4, 1),
     WindowSpec(WindowKind.CUMULATE, 12, 4),
 ]
-
-
-def windows_of(window: WindowSpec, time: int) -> list[tuple[int, int]]:
-    span = range(time - 40, time + 41)
-    size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
-    if window.kind is WindowKind.TUMBLE:
-        found = [(s, s + size) for s in span if s % size == 0]
-    elif window.kind is WindowKind.HOP:
-        found = [(s, s + size) for s in span if (s - offset) % slide == 0]
-    else:
-        found = [(s, s + n) for s in span if s % size == 0 for n in range(slide, size + 1, slide)]
-    return [(s, e) for s, e in found if s <= time < e]
 
 
 def reference(window: WindowSpec, rows: Counter[Any]) -> list[Any]:

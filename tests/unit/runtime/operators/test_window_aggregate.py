@@ -22,6 +22,7 @@ from operator_harness import (
     restored,
     run_operator,
 )
+from window_reference import windows_of
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
@@ -78,18 +79,6 @@ def chunking(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(window_aggregate, "_GROWING_MAX", 2)
             patch.setattr(window_aggregate, "_FOLD_ROWS_MIN", 2)
         yield
-
-
-def windows_of(window: WindowSpec, time: int) -> list[tuple[int, int]]:
-    """Every window [start, end) that holds a time, by trying them all."""
-    size, offset = window.size_ms, window.offset_ms
-    if window.kind is WindowKind.CUMULATE:
-        start = math.floor((time - offset) / size) * size + offset
-        ends = [start + step for step in range(window.slide_ms, size + 1, window.slide_ms)]
-        return [(start, end) for end in ends if time < end]
-    step = window.slide_ms or size
-    last = math.floor((time - offset) / step) * step + offset
-    return [(start, start + size) for start in range(last, time - size, -step)]
 
 
 def results(values: list[int | None]) -> tuple[Any, ...]:
