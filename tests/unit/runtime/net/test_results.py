@@ -52,13 +52,8 @@ def test_a_cancelled_sink_does_not_wait_for_its_client():
         stream.put_rows(BATCH)
 
 
-def test_a_cancelled_sink_does_not_wait_for_its_client_while_rows_of_another_job_come(monkeypatch):
-    # So that no wait reaches its end.
-    monkeypatch.setattr(results, "ABANDONED_CHECK_S", 60)
-    store, outcome = make_store(capacity_bytes=1), []
-    store.open("other")
-    stream = DirectClientStream(store, "job", 1)
-    stream.put_rows(BATCH)
+def sink_that_waits(store, stream, outcome) -> threading.Thread:
+    """The thread of a sink that waits for room, and says when its channel is closed."""
 
     def write():
         try:
@@ -69,6 +64,18 @@ def test_a_cancelled_sink_does_not_wait_for_its_client_while_rows_of_another_job
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     wait_until_it_waits(store)
+    return writer
+
+
+def test_a_cancelled_sink_does_not_wait_for_its_client_while_rows_of_another_job_come(monkeypatch):
+    # So that no wait reaches its end.
+    monkeypatch.setattr(results, "ABANDONED_CHECK_S", 60)
+    store, outcome = make_store(capacity_bytes=1), []
+    store.open("other")
+    stream = DirectClientStream(store, "job", 1)
+    stream.put_rows(BATCH)
+
+    writer = sink_that_waits(store, stream, outcome)
     stream.abort()
     DirectClientStream(store, "other", 1).put_rows(BATCH)
     writer.join(60)
@@ -148,15 +155,7 @@ def test_whatever_ends_the_rows_of_a_job_wakes_the_sink_that_waits_for_room(end,
     stream, outcome = DirectClientStream(store, "job", 1), []
     stream.put_rows(BATCH)
 
-    def write():
-        try:
-            stream.put_rows(BATCH)
-        except ChannelClosed:
-            outcome.append("closed")
-
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    wait_until_it_waits(store)
+    writer = sink_that_waits(store, stream, outcome)
     store.close_all() if end == "close_all" else getattr(store, end)("job")
     writer.join(60)
     assert outcome == ["closed"]
