@@ -107,9 +107,10 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
 
     def _run_alone(self, output: Output) -> None:
         while (turn := self._pending.next_round) is not None:
-            if self._run(turn) and self._is_behind_limit(turn):
-                raise self._at_limit()
-            self._take(turn)
+            if self._run(turn):
+                if self._is_behind_limit(turn):
+                    raise self._at_limit()
+                self._take(turn)
             self._check_bytes()
         self._take_results()
         self._result.emit(output)
@@ -176,8 +177,7 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
         """Forget what comes behind it: rows that are made up may make others without end."""
         for query in range(self._count):
             turn = self._count + query
-            if self._pending.next_round == turn:
-                self._run(turn)
+            if self._pending.next_round == turn and self._run(turn):
                 self._take(turn)
         self._pending.forget()
         self._take_results()
