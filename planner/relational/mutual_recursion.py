@@ -213,15 +213,16 @@ def _distributed(steps: _Steps) -> tuple[str, _Steps]:
 
 
 def _placement(steps: _Steps, number: int) -> tuple[int, ...]:
-    """The columns by which rows of a query come to the subtask that decides about them: those of what is one row, or where
-    rounds are kept any, best those by which an operator needs them."""
+    """The columns by which rows of a query come to the subtask that decides about them, best those by which an operator needs
+    them. Rows of which a key has the best one have to come by the key."""
     columns = steps.node.columns[number]
     every = tuple(range(len(columns)))
-    if steps.extremes:
+    if steps.extremes and (steps.rows is RowsWithin.RANKED or any(steps.extremes[number])):
         return tuple(c for c in every if steps.extremes[number][c] == KEY)
-    if steps.rows is RowsWithin.GROWING:
-        return every if steps.is_distinct[number] else ()
-    keys = steps.node.result_keys() if steps.node.read == (number,) else ()
+    if steps.rows is RowsWithin.GROWING and not steps.is_distinct[number]:
+        return ()
+    is_result = steps.rows is RowsWithin.OF_ROUNDS and steps.node.read == (number,)
+    keys = steps.node.result_keys() if is_result else ()
     read = [k for k in keys_of_readers(number, steps.operators) if max(k) < len(columns)]
     # A row of a key goes where it came, before another one comes.
     wanted = [*(k for k in read if all({*k} <= {*key} for key in keys)), *(k for k in keys if k), *read]

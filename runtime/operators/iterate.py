@@ -323,14 +323,23 @@ class EveryRow:
 
 
 class NewRows:
-    """UNION of rows that are never retracted: each row once, in the first round that makes it. State: the rows."""
+    """UNION of rows that are never retracted: each row once, in the first round that makes it. State: the rows, by the key groups
+    of the columns `placement`, without any by those of all columns."""
 
     next_round = None
     lazy_rounds = 0
     bytes = 0
 
-    def __init__(self, columns: Schema, context: OperatorContext, name: str = "rows") -> None:
-        self._seen = context.state.add(KeyedTable(name, _identities(columns), [], context.state.scope))
+    def __init__(
+        self,
+        columns: Schema,
+        context: OperatorContext,
+        name: str = "rows",
+        placement: tuple[int, ...] = (),
+    ) -> None:
+        self._keys = (*placement, *(c for c in range(len(columns)) if c not in placement))
+        keys, scope = _identities(columns.select(self._keys)), context.state.scope
+        self._seen = context.state.add(KeyedTable(name, keys, [], scope, placed_by=len(placement) or -1))
 
     def admit(self, round_: int, batch: pa.RecordBatch | None, output: Output) -> pa.RecordBatch | None:
         assert batch is not None
@@ -340,7 +349,7 @@ class NewRows:
 
     def new_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that there were not, each once."""
-        slots, is_new = self._seen.get_or_create(identities(batch.columns))
+        slots, is_new = self._seen.get_or_create(identities([batch.column(k) for k in self._keys]))
         self._seen.writing(np.unique(slots[is_new]))
         return batch if is_new.all() else batch.filter(pa.array(is_new))
 

@@ -70,11 +70,12 @@ class MutualIterate(SuperstepOperator[MutualIterateSpec]):
 
     def _declare(self) -> None:
         columns = enumerate(self.spec.columns)
-        placements = self.spec.placements
         self._rows = [
-            RowsOfTurns(number, schema, self.context, placements[number] if placements else ())
-            for number, schema in columns
+            RowsOfTurns(number, schema, self.context, self._placement(number)) for number, schema in columns
         ]
+
+    def _placement(self, query: int) -> tuple[int, ...]:
+        return self.spec.placements[query] if self.spec.placements else ()
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ class GrowingIterate(MutualIterate):
         return (
             BetterRows(schema, extremes, self.context, name, self._summed_in)
             if any(extremes)
-            else NewRows(schema, self.context, name)
+            else NewRows(schema, self.context, name, self._placement(number))
         )
 
     def _take_results(self) -> None:
