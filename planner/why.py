@@ -91,6 +91,8 @@ _TITLES: dict[type[RelationalNode], str] = {
     plan.Apply: "a correlated subquery",
     plan.Expand: "GROUPING SETS, ROLLUP or CUBE",
     plan.Unnest: "UNNEST",
+    plan.Window: "OVER",
+    plan.Sort: "ORDER BY or LIMIT",
     plan.FromChangelog: "FROM_CHANGELOG",
     plan.ToChangelog: "TO_CHANGELOG",
 }
@@ -288,6 +290,9 @@ def _losses(
     if not node.inputs:
         yield f"the rows of {type(node).__name__.upper()} have none where {_said(conditions, node.schema)}"
         return
+    if isinstance(node, plan.Iterate | plan.MutualIterate):
+        yield from _losses_of_rounds(node, conditions, count)
+        return
     handed = [tuple(c for c in of_input if c.is_of_key) for of_input in node.passed(conditions)]
     counts = [count(_where(input, c)) for input, c in zip(node.inputs, handed, strict=True)]
     is_either = isinstance(node, plan.Union)
@@ -297,6 +302,21 @@ def _losses(
     for input, passed, rows in zip(node.inputs, handed, counts, strict=True):
         if not rows:
             yield from _losses(input, passed, count)
+
+
+def _losses_of_rounds(
+    node: plan.Iterate | plan.MutualIterate,
+    conditions: tuple[Condition, ...],
+    count: Callable[[RelationalNode], int],
+) -> Iterator[str]:
+    """Only the start of a recursive query can be counted by itself: a step reads the rounds."""
+    said = f"no round makes a row where {_said(conditions, node.schema)}"
+    if isinstance(node, plan.MutualIterate):
+        yield f"{_TITLES[type(node)]} {', '.join(node.names)}: {said}"
+    elif rows := count(node.first):
+        yield f"{_TITLES[type(node)]} {node.name}: it starts with {_rows(rows)}, and {said}"
+    else:
+        yield from _losses(node.first, (), count)
 
 
 def _loss(

@@ -31,19 +31,19 @@ _SIDES = {
 def lower_node(node: plan.RelationalNode, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
     """A query with columns c0, c1, … over the queries of the inputs. UserError SS3301 for what a batch engine cannot answer
     exactly as the stream does."""
-    title, span = lowering.engine.title, node.span
-    match node:
-        case plan.FromChangelog():
-            raise refuse(title, "FROM_CHANGELOG, as a batch has no changes", span=span)
-        case plan.ToChangelog():
-            raise refuse(title, "TO_CHANGELOG, as a batch has no changes", span=span)
     hint = "run the statement as a stream: it ends by itself when its input is bounded"
-    raise refuse(title, _named(node), hint=hint, span=span)
+    raise refuse(lowering.engine.title, _named(node), hint=hint, span=node.span)
 
 
 def _named(node: plan.RelationalNode) -> str:
     """A node that only streams have, in the words of its statement."""
     match node:
+        case plan.FromChangelog():
+            return "FROM_CHANGELOG"
+        case plan.ToChangelog():
+            return "TO_CHANGELOG"
+        case plan.LateRows():
+            return "a table of late rows"
         case plan.MatchRecognize():
             return "MATCH_RECOGNIZE"
         case plan.GraphFunction():

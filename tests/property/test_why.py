@@ -224,6 +224,19 @@ def test_what_is_not_traced_is_refused_by_name(sql: str, what: str) -> None:
             "SELECT * FROM (SELECT k, COUNT(*) AS n FROM a GROUP BY k) WHERE k = 'x' AND n = 4",
             ["3 rows came to Aggregate, and none of its rows is as asked for"],
         ),
+        (
+            "WITH RECURSIVE r (n) AS (SELECT 1 UNION SELECT b.id FROM r JOIN b ON b.v = n) SELECT * FROM r WHERE n = 9",
+            ["WITH RECURSIVE r: it starts with 1 row, and no round makes a row where (n = 9)"],
+        ),
+        (
+            "WITH RECURSIVE r (n) AS (SELECT id FROM a WHERE id = 9 UNION SELECT b.id FROM r JOIN b ON b.v = n) SELECT * FROM r",
+            ["filtered: 5 rows came to WHERE, and it keeps none: (id = 9) keeps 0 rows"],
+        ),
+        (
+            "WITH MUTUALLY RECURSIVE r (n INT) AS (SELECT 1 UNION SELECT n + 1 FROM q WHERE n < 3), q (n INT) AS (SELECT n FROM r)"
+            " SELECT * FROM q WHERE n = 9",
+            ["WITH MUTUALLY RECURSIVE r, q: no round makes a row where (n = 9)"],
+        ),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_lost_at_the_first_operator_that_hands_none_on(
