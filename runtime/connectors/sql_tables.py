@@ -111,6 +111,11 @@ class SqlScan:
         return self._limit == 0
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the next try is still to come: a reader is polled whenever its task has something to do."""
+        return self._tries > 0 and self.next_try_ms is not None and self._now_ms() < self.next_try_ms
+
+    @property
     def limit_clause(self) -> str:
         """In SQL; empty without a limit."""
         return f" LIMIT {self._limit + self.skip_rows}" if self._limit > 0 else ""

@@ -233,7 +233,8 @@ def test_what_is_not_traced_is_refused_by_name(sql: str, what: str) -> None:
             ["filtered: 5 rows came to WHERE, and it keeps none: (id = 9) keeps 0 rows"],
         ),
         (
-            "WITH MUTUALLY RECURSIVE r (n INT) AS (SELECT 1 UNION SELECT n + 1 FROM q WHERE n < 3), q (n INT) AS (SELECT n FROM r)"
+            "WITH MUTUALLY RECURSIVE r (n INT) AS (SELECT 1 UNION SELECT n + 1 FROM q WHERE n < 3),"
+            " q (n INT) AS (SELECT n FROM r)"
             " SELECT * FROM q WHERE n = 9",
             ["WITH MUTUALLY RECURSIVE r, q: no round makes a row where (n = 9)"],
         ),

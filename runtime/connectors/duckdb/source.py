@@ -72,6 +72,8 @@ class DuckDbReader:
 
     def _has_begun(self) -> bool:
         """Open the table; returns False when that is to be tried again, as for a locked file."""
+        if self._scan.is_waiting:
+            return False
         try:
             with translated(self._place):
                 self._begin()

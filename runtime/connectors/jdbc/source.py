@@ -89,6 +89,8 @@ class JdbcReader:
 
     def _has_begun(self) -> bool:
         """Begin to read the first range that is left; returns False when that is to be tried again."""
+        if self._scan.is_waiting:
+            return False
         number, self._scan.skip_rows = self._left[0]
         try:
             self._batches = self._begun(number)
