@@ -30,6 +30,7 @@ CREATE TABLE others (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' 
   'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '100000000');
 CREATE TABLE totals (k BIGINT, c BIGINT, total BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
 CREATE TABLE written (n BIGINT, s STRING) WITH ('connector' = 'blackhole');
+CREATE TABLE retracted (n BIGINT, s STRING) WITH ('connector' = 'print');
 CREATE TABLE timed (n BIGINT, rt AS TO_TIMESTAMP_LTZ(n * 10, 3), WATERMARK FOR rt AS rt) WITH ('connector' = 'datagen',
   'rows-per-second' = '1000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '100000000');
 SET 'parallelism.default' = '2';
@@ -38,7 +39,8 @@ TOTALS = "INSERT INTO totals SELECT n % 10, COUNT(*), SUM(n) FROM numbers GROUP 
 ZEROED = "INSERT INTO totals SELECT n % 10, COUNT(*), CASE WHEN n % 10 = 4 THEN 0 ELSE SUM(n) END FROM numbers GROUP BY n % 10"
 THIRDS = "INSERT INTO written SELECT n, CAST(v AS STRING) FROM numbers WHERE n % 3 = 0"
 JOINED = "INSERT INTO written SELECT a.n, 'x' FROM numbers AS a JOIN others AS b ON a.n = b.n"
-MINIMA = "INSERT INTO written SELECT n % 7, CAST(MIN(v) AS STRING) FROM numbers GROUP BY n % 7, n % 100"
+# Into a table that is told what an update replaces: values that come between depend on how the rows of two readers meet.
+MINIMA = "INSERT INTO retracted SELECT n % 7, CAST(MIN(v) AS STRING) FROM numbers GROUP BY n % 7, n % 100"
 WINDOWS = """INSERT INTO written SELECT COUNT(*), CAST(window_end AS STRING)
   FROM TUMBLE(TABLE timed, DESCRIPTOR(rt), INTERVAL '1' SECOND) GROUP BY window_start, window_end, n % 3"""
 WAIT_S = 240
