@@ -97,6 +97,9 @@ def test_who_is_not_in_a_superstep_is_called_by_one_that_begins_it() -> None:
     with ThreadPoolExecutor(1) as pool:
         begun = pool.submit(met.peers[0].exchange, (), ())
         met.peers[1].wait()
+        # It may wake a moment before the other one has called.
+        while not met.calls[1]:
+            assert not begun.done()
         assert met.calls[1] == 1
         met.peers[1].exchange((), ())
         begun.result(TIMEOUT_S)

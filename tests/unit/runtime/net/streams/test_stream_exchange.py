@@ -210,13 +210,15 @@ def test_a_reader_limits_what_is_under_way_on_both_sides(make: Callable[[str], P
     limit = 4 * batch.nbytes
     received.limit(limit)
     wait_until(lambda: output._capacity_bytes == limit // 2)
+    # Whatever it had room for before.
+    put(output, batch)
     assert not output.has_room or output.queued_bytes < limit // 2
 
     read = 0
     received.listen(lambda: None)
-    while read < 200:
+    while read < 201:
         read += received.take()[0] is not None
-    sent = 200
+    sent = 201
     for _ in range(100):
         while output.has_room:
             put(output, batch)
