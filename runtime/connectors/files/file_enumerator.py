@@ -54,6 +54,9 @@ class FileEnumerator:
     def discover(self) -> Discovery:
         if self._has_ended:
             return Discovery((), is_last=True, is_on_demand=self._is_on_demand)
+        # A look is no snapshot: it may miss a file that comes meanwhile and see one that comes behind it. By the time before it
+        # none of those is complete yet, so that files are found in the order in which they came.
+        begun_ms = self._context.now_ms()
         found = self._pattern.among(
             find_files(self._path, self._context.files, may_be_empty=self._may_be_empty)
         )
@@ -61,7 +64,7 @@ class FileEnumerator:
             return Discovery(tuple(map(_split, found)), is_last=True, is_on_demand=self._is_on_demand)
         if isinstance(self._watch, GrowthWatch):
             return Discovery(tuple(self._watch.look(found)), is_last=False)
-        look = self._watch.look(found, self._context.now_ms())
+        look = self._watch.look(found, begun_ms)
         notices = [(path, CHANGED) for path in look.changed] + [(path, GROWING) for path in look.growing]
         said = (SourceSplit({"path": path, "notice": notice}) for path, notice in notices)
         splits = (*map(_split, look.complete), *said)

@@ -15,13 +15,13 @@ from expression_harness import call, col, lit
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.connectors.files.file_enumerator import FileWatch, GrowthWatch
+from sqlstream.runtime.connectors.files.file_enumerator import FileEnumerator, FileWatch, GrowthWatch
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
-from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.connector import ConnectorContext, EnumeratorContext, SourceStatus
 from sqlstream.spi.files import FileStatus
 from sqlstream.testing.trial_jobs import AssignedReader
 
@@ -283,3 +283,24 @@ def test_a_file_of_added_lines_that_cannot_be_read_is_an_error(tmp_path: Path) -
     (tmp_path / "rejected-a.json").write_bytes(b"{}\n")
     with pytest.raises(ExternalError, match="could not read"):
         GrowthWatch(Refuses()).look(LocalFiles().list_files(str(tmp_path)))
+
+
+def test_a_look_that_misses_a_file_takes_none_that_came_behind_it(tmp_path: Path) -> None:
+    """A look takes time, and whatever comes meanwhile it may see or not."""
+    clock = [1_000]
+
+    class Slow(LocalFiles):
+        def list_files(self, directory: str) -> list[FileStatus]:
+            if not (tmp_path / "b.csv").exists():
+                put(tmp_path / "a.csv", "", 1_010)
+                put(tmp_path / "b.csv", "", 1_020)
+                clock[0] = 5_000
+                return [status for status in super().list_files(directory) if status.path.endswith("b.csv")]
+            return super().list_files(directory)
+
+    options = {"path": str(tmp_path), "format": "csv", "source.monitor-interval": "100 ms"}
+    spec = SourceSpec("t", "filesystem", options, SCHEMA, SCHEMA.names)
+    enumerator = FileEnumerator(spec, EnumeratorContext(2, 10, lambda: clock[0], Slow()), None)
+    first, second = enumerator.discover(), enumerator.discover()
+    assert (first.splits, first.holds_watermark) == ((), True)
+    assert [os.path.basename(split.position["path"]) for split in second.splits] == ["a.csv", "b.csv"]
