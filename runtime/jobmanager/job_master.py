@@ -215,6 +215,8 @@ class JobMaster:
             return
         output = self._parts.output
         output.is_unclean = True
+        # What the JobManager before has committed of older ones, this one does not see.
+        output.commits.newest_begun_id = max(c.manifest.begun_id for c in self.checkpoints.completed)
         for checkpoint_id, saved in commits_by_checkpoint(restored.manifest, self.job_graph).items():
             output.repeat(checkpoint_id, saved)
         self._regions.restore_all(restored)

@@ -88,7 +88,8 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
     """A completed checkpoint or savepoint. Paths of segments are relative to the directory of the job's checkpoints, and in a
     savepoint to its own. `enumerators` by vertex id: the SavedSplits of each. `restored_from` is the path that the job began
     with, `config` its settings; `is_drained` when time has passed to its end before it. `artifacts` are the
-    files that go with the job: a savepoint has them in ARTIFACTS_DIRECTORY. Times are of the wall clock."""
+    files that go with the job: a savepoint has them in ARTIFACTS_DIRECTORY. `committed_id` is the newest earlier checkpoint whose
+    commit had begun: what is older than that is nothing to go back to. Times are of the wall clock."""
 
     job_id: str
     job_name: str
@@ -104,6 +105,12 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
     version: Count = MANIFEST_VERSION
     is_drained: bool = False
     artifacts: tuple[Artifact, ...] = ()
+    committed_id: Count = 0
+
+    @property
+    def begun_id(self) -> int:
+        """The newest checkpoint whose commit may have begun since: one with which the manifest was stored, or an earlier one."""
+        return max([self.committed_id, *(commit.checkpoint_id for commit in self.commits)])
 
     @property
     def has_in_flight(self) -> bool:

@@ -31,11 +31,12 @@ def build_manifest(
     graph: ExecutionGraph,
     enumerators: dict[str, dict[str, Any]],
     commits: Mapping[int, tuple[SinkCommit, ...]],
+    committed_id: int,
     restored_from: str,
     now_ms: int,
 ) -> CheckpointManifest:
-    """`commits` are its own and those of earlier checkpoints that may not have been carried out. Times are those of the steady
-    clock."""
+    """`commits` are its own and those of earlier checkpoints that may not have been carried out, and `committed_id` the newest
+    one that has begun. Times are those of the steady clock."""
     job = graph.job_graph
     inputs = operator_inputs(job)
     return CheckpointManifest(
@@ -52,6 +53,7 @@ def build_manifest(
         job.config,
         is_drained=pending.is_drain,
         artifacts=_own_artifacts(job),
+        committed_id=committed_id,
     )
 
 

@@ -238,7 +238,10 @@ class JobCheckpoints:
         if own := sink_commits(self._graph, pending.checkpoint_id, self._finished_before(pending)):
             commits[pending.checkpoint_id] = own
         enumerators = self._sources.snapshot(pending.checkpoint_id, acknowledged)
-        manifest = build_manifest(pending, self._graph, enumerators, commits, self._restored_from, now_ms)
+        begun_id = self._commits.newest_begun_id
+        manifest = build_manifest(
+            pending, self._graph, enumerators, commits, begun_id, self._restored_from, now_ms
+        )
         self._storing[pending.checkpoint_id] = manifest
         directory = pending.directory or self.settings.directory
         self._emit(events.StoreCheckpoint(manifest.job_id, directory, manifest))

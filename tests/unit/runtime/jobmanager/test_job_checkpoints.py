@@ -578,6 +578,31 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     assert not [i for i in job.out if isinstance(i, RemoveCheckpoints)]
 
 
+@pytest.mark.parametrize("left", [(3, 2, 1), (3, 1)], ids=str)
+def test_a_new_job_manager_does_not_go_back_behind_what_the_one_before_has_committed(
+    make_job: MakeJob, left: tuple[int, ...]
+) -> None:
+    graph = with_config(make_job("j1", 1, 1), num_retained="3")
+    job, kept = Master(graph), {}
+    for n in (1, 2, 3):
+        job.tick(1000)
+        # The third brings no rows to commit: nothing else says that the second was committed.
+        job.acknowledge(SOURCE, n)
+        job.acknowledge(SINK, n, *([rows(SINK, n)] if n < 3 else []))
+        kept[n] = job.manifest()
+        job.stored(n)
+        job.committed(n)
+    again = Master(graph, restored=tuple(kept[n] for n in left))
+    for attempt, n in enumerate(n for n in left if n > 1):
+        restores = {d.restore.checkpoint_id for d in again.deployed().values() if d.restore}
+        assert restores == {n}
+        again.fail(f"j1-0-0-{attempt}", TORN)
+    again.handle(SinksAborted("j1"))
+    assert again.master.status is JobStatus.FAILED
+    assert again.master.error is not None
+    assert again.master.error.hint.startswith("its checkpoints stay")
+
+
 def test_a_job_does_not_go_back_behind_a_commit_when_it_is_already_restarted_for_another_reason(
     make_job: MakeJob,
 ) -> None:
