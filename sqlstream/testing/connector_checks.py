@@ -46,6 +46,16 @@ JOB = "a" * 32
 Positions = list[dict[str, Any]]
 
 
+@dataclasses.dataclass
+class _Clock:
+    """Of all readers and writers of this module: time passes when a reader waits for it."""
+
+    now_ms: int = 1_000_000
+
+
+_CLOCK = _Clock()
+
+
 @dataclasses.dataclass(frozen=True)
 class ConnectorCase:
     """A connector and a table of its own.
@@ -294,7 +304,7 @@ def context_of(
         attempt=attempt,
         batch_rows=batch_rows,
         config={},
-        now_ms=lambda: 1_000_000,
+        now_ms=lambda: _CLOCK.now_ms,
         count=lambda name, n: None,
         files=LocalFiles(),
         writer_name=writer_name(f"{attempt}", f"v-{subtask}", 1),
@@ -317,6 +327,8 @@ def _read(
         if polled is SourceStatus.END:
             break
         if polled is SourceStatus.NOTHING_YET:
+            # Its time has come when it is polled next.
+            _CLOCK.now_ms = max(_CLOCK.now_ms, reader.next_poll_ms() or 0)
             continue
         if spec is not None:
             declared = dict(zip(spec.schema.names, to_arrow_schema(spec.schema).types, strict=True))

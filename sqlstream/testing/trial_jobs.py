@@ -56,6 +56,10 @@ class AssignedReader:
             self._source.request_when_wanted()
         return polled
 
+    def next_poll_ms(self) -> int | None:
+        found: int | None = self.reader.next_poll_ms()
+        return found
+
     def _look(self) -> None:
         discovery: Discovery = self.enumerator.discover()
         self._assignment.on_discovered(discovery, self.enumerator.snapshot())
