@@ -92,7 +92,7 @@ class HttpResult(StatementResult):
         while self._stream.head is None:
             piece = self._next()
             if piece is None:
-                self._stream.finish()
+                self._finish_stream()
                 raise AssertionError("a finished stream has a head")
             self._stream.feed(piece)
         return self._stream.head
@@ -100,6 +100,11 @@ class HttpResult(StatementResult):
     def _next(self) -> bytes | None:
         with self._client.waiting(self._client.url):
             return next(self._pieces, None)
+
+    def _finish_stream(self) -> None:
+        # A connection that another thread has closed meanwhile may look as if the server had ended the stream.
+        with self._client.waiting(self._client.url):
+            self._stream.finish()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         return iter(()) if self.schema is None else self._all()
@@ -112,7 +117,7 @@ class HttpResult(StatementResult):
                 self._stream.feed(piece)
                 yield from self._stream.take()
             if not self._is_closed:
-                self._stream.finish()
+                self._finish_stream()
                 self._is_whole = self.kind is ResultKind.QUERY
                 self._free()
         except ExternalError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,7 +86,9 @@ def test_every_choice_of_options_is_refused_or_read(
 
 
 def context() -> ConnectorContext:
-    return ConnectorContext("j", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
+    # Whoever polls again has waited for long enough.
+    now_ms = itertools.count(0, 10_000).__next__
+    return ConnectorContext("j", "v", 0, 1, 0, 100, {}, now_ms, lambda name, n: None, LocalFiles())
 
 
 def read(source: SourceSpec) -> list[dict[str, object]]:

@@ -17,6 +17,7 @@ from sqlstream.client.connection.address import parse_address
 from sqlstream.client.connection.failover import RETRY_S
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.http_connection import HttpConnection
+from sqlstream.client.connection.http_result import HttpResult
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.sessions.outcomes import ResultKind
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
@@ -165,30 +166,23 @@ def test_who_closes_a_client_while_another_thread_waits_lets_it_have_its_answer_
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_who_closes_a_client_ends_a_stream_of_a_server_that_hangs(has_begun: bool) -> None:
+def test_who_closes_a_client_ends_a_result_of_a_server_that_hangs(has_begun: bool) -> None:
     is_waiting, is_over = threading.Event(), threading.Event()
 
-    def parts() -> Iterator[bytes]:
-        yield b" "
+    def hang() -> Iterator[bytes]:
+        is_waiting.set()
         assert is_over.wait(TIMEOUT_S)
+        yield b""
 
     def reply(_: Asked) -> Reply:
         if not has_begun:
-            is_waiting.set()
-            assert is_over.wait(TIMEOUT_S)
-        return Reply(b"[", parts=parts())
-
-    def read() -> None:
-        with client.stream("/rows") as response:
-            pieces = response.iter_raw()
-            while True:
-                with client.waiting(client.url):
-                    next(pieces)
-                is_waiting.set()
+            next(hang())
+        # Not all of the head of the result.
+        return Reply(b"\xff" * 4, parts=hang())
 
     with http_server(reply) as server, ThreadPoolExecutor(1) as pool:
         client = HttpClient(parse_address(server.url))
-        ended = pool.submit(read)
+        ended = pool.submit(HttpResult, client, "session", "operation")
         assert is_waiting.wait(TIMEOUT_S)
         client.close()
         try:
