@@ -30,6 +30,7 @@ RECORDS_MAX = 1000
 """Jobs with a record in one table; those that committed longest ago are forgotten."""
 
 _BYTES_MAX = 64 << 20
+_SIZES = 64
 
 
 class JobRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -100,10 +101,14 @@ class JobRecords:
             self._files.remove(draft)
             self._files.remove_directory_if_empty(self._directory)
             return
-        is_new = self._files.status(place) is None
-        if is_new:
+        status, encoded = self._files.status(place), msgspec.json.encode(record)
+        is_new = status is None
+        if status is None:
             self._make_room()
-        write_whole(draft, msgspec.json.encode(record), self._files)
+        else:
+            # Readers know by time and size that it has changed, and a store's clock may tick once a second.
+            encoded = encoded.ljust(len(encoded) + (status.size + 1 - len(encoded)) % _SIZES)
+        write_whole(draft, encoded, self._files)
         self._files.publish(draft, place)
         self._files.sync_directory(self._directory)
         if is_new:

@@ -112,11 +112,19 @@ def test_a_repetition_that_has_fewer_files_takes_back_those_that_are_moved_alrea
     assert visible(tmp_path) == [*OLD, new[1]]
 
 
+class OneTick(LocalFiles):
+    """All that happens does so within one tick of the clock."""
+
+    def list_files(self, directory: str) -> list[FileStatus]:
+        return [replace(status, modified_ms=0) for status in super().list_files(directory)]
+
+
+@pytest.mark.parametrize("files", [LocalFiles(), OneTick()], ids=["local", "one tick"])
 def test_readers_look_again_when_files_have_replaced_others_but_not_when_files_have_come(
-    tmp_path: Path,
+    tmp_path: Path, files: Files
 ) -> None:
     moves, _ = table(tmp_path)
-    log = TableLog(str(tmp_path), LocalFiles())
+    log = TableLog(str(tmp_path), files)
 
     log.commit(Committable("job", 1, WRITER, 0, {}), list)
 
