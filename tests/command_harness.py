@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from forked_process import ROOT, Process, children_of, environment
+from forked_process import ROOT, Process, children_of, environment, task_managers_of
 from spark_harness.processes import is_gone, wait_until
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "free_port",
     "run_to_end",
     "sqlstream",
+    "task_managers_of",
     "wait_until_ended",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -154,6 +155,16 @@ def _started() -> ForkServer:
 def children_of(process_id: int) -> list[psutil.Process]:
     """All processes below this one that the command has started and that run, without the fork servers of our own."""
     return [p for p in psutil.Process(process_id).children(recursive=True) if _is_of_the_command(p)]
+
+
+def task_managers_of(process_id: int) -> list[psutil.Process]:
+    """Those of them that are TaskManagers: a command has other children for moments, too."""
+    found = []
+    for child in children_of(process_id):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "sqlstream.runtime.taskmanager" in child.cmdline():
+                found.append(child)
+    return found
 
 
 def _is_of_the_command(process: psutil.Process) -> bool:

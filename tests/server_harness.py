@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -17,7 +16,16 @@ from typing import IO, Any
 
 import httpx
 import psutil
-from command_harness import ROOT, SQLSTREAM, Process, WholeEnd, children_of, environment, wait_until_ended
+from command_harness import (
+    ROOT,
+    SQLSTREAM,
+    Process,
+    WholeEnd,
+    children_of,
+    environment,
+    task_managers_of,
+    wait_until_ended,
+)
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 240.0
@@ -143,12 +151,7 @@ class RunningServer:
 
     def task_managers(self) -> list[psutil.Process]:
         """Those of its children that are TaskManagers and have not ended."""
-        found = []
-        for child in self.children():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if "sqlstream.runtime.taskmanager" in child.cmdline():
-                    found.append(child)
-        return found
+        return task_managers_of(self.process.pid)
 
     def signal(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit code."""

@@ -18,10 +18,10 @@ from command_harness import (
     SQLSTREAM,
     TIMEOUT_S,
     Process,
-    children_of,
     environment,
     run_to_end,
     sqlstream,
+    task_managers_of,
 )
 
 VIEW = "CREATE VIEW v AS SELECT 1 AS a -- no semicolon"
@@ -279,7 +279,7 @@ def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The two child processes, once they are there."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        children = children_of(process.pid)
+        children = task_managers_of(process.pid)
         if len(children) == 2 and process.poll() is None:
             return children
         time.sleep(0.05)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, task_managers_of
 
 from sqlstream import types as sql
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
@@ -78,8 +78,8 @@ def run_and_kill(script: Path, rng: random.Random) -> tuple[bool, int, str]:
     what it said."""
     command = start(script)
     me = psutil.Process(command.pid)
-    wait_until(lambda: len(children_of(me.pid)) == 2 or command.poll() is not None)
-    children = children_of(me.pid)
+    wait_until(lambda: len(task_managers_of(me.pid)) == 2 or command.poll() is not None)
+    children = task_managers_of(me.pid)
     time.sleep(rng.uniform(0, 2.5))
     is_command = rng.random() < 0.5
     victim = me if is_command else rng.choice(children)
