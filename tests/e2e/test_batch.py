@@ -213,7 +213,7 @@ def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
 
 def used_s(server: RunningServer) -> float:
     """The CPU time of the server's TaskManagers."""
-    return sum(sum(child.cpu_times()[:2]) for child in server.children())
+    return sum(sum(child.cpu_times()[:2]) for child in server.task_managers())
 
 
 def is_idle(server: RunningServer) -> bool:
@@ -255,7 +255,7 @@ def test_a_killed_task_manager_fails_the_statement_and_leaves_no_row(
     job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
     server.wait_for(job, "RUNNING")
     wait_until(lambda: any(tmp_path.rglob("part-*")))
-    for child in server.children():
+    for child in server.task_managers():
         child.kill()
     assert server.wait_for(job, "FAILED") == "FAILED"
     assert server.execute(session, "SELECT COUNT(*) FROM (SELECT n FROM numbers LIMIT 3)") == [[3]]

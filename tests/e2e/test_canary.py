@@ -359,7 +359,7 @@ def test_a_canary_whose_processes_are_killed_fails_alone(tmp_path: Path) -> None
         thread = threading.Thread(target=compare)
         thread.start()
         other = canary_of(server, job_id)
-        for child in server.children():
+        for child in server.task_managers():
             child.kill()
         thread.join(WAIT_S)
         (outcome,) = said

@@ -42,7 +42,7 @@ def test_task_managers_of_the_servers_own_host_stand_beside_those_that_join(tmp_
             rows = 1_000
             job = start_copy(server, tmp_path, rows=rows)
             wait_until(lambda: bool(written(tmp_path)))
-            (own,) = server.children()
+            (own,) = server.task_managers()
             own.kill()
             # Another one takes its place.
             wait_until(lambda: slots(server) == 2)

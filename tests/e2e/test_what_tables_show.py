@@ -307,7 +307,7 @@ def test_tables_show_the_query_although_task_managers_are_killed(tmp_path: Path)
             done = completed(server, job)
             wait_until(lambda done=done: completed(server, job) > done)
             # Whichever of them runs the tasks.
-            for child in server.children():
+            for child in server.task_managers():
                 child.kill()
             writes_on(tmp_path)
         count = server.finish(job)
