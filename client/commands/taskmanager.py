@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when it was stopped, 2 when the cluster refuses this host or a setting is wrong."""
-    from sqlstream.client.clusters.joined_task_manager import JoinedTaskManager, Joining
+    from sqlstream.client.clusters.joined_task_manager import SLOTS, JoinedTaskManager, Joining
     from sqlstream.runtime.providers.child_output import print_errors
 
     if arguments.slots is not None:
@@ -95,7 +95,6 @@ def _run(task_manager: JoinedTaskManager) -> int:
 
 LOOK_S = 0.2
 STOP_TIMEOUT_S = 8.0
-SLOTS = "taskmanager.numberOfTaskSlots"
 LOG_LEVEL = "sqlstream.log.level"
 
 
@@ -123,7 +122,7 @@ def _notes(configuration: Configuration) -> Iterator[str]:
 
 
 def _settings(configuration: Configuration) -> dict[str, str]:
-    from sqlstream.client.clusters.joined_task_manager import slots_of_cores
+    from sqlstream.client.clusters.joined_task_manager import SLOTS, slots_of_cores
 
     found = configuration.for_jobs
     if not configuration.is_given(SLOTS):

@@ -148,7 +148,9 @@ class HttpClient:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._servers = Servers(address.urls)
         self._client = httpx.Client(
-            transport=httpx.HTTPTransport(**_transport_options(address)), **_client_options(address)
+            transport=httpx.HTTPTransport(**_transport_options(address)),
+            event_hooks={"request": [self._have_told]},
+            **_client_options(address),
         )
 
     @property
@@ -183,12 +185,7 @@ class HttpClient:
             given: dict[str, Any] = {"content": content} if isinstance(content, bytes) else {"json": content}
             timeout = self._timeout(silence_s, max(_MOMENT_S, deadline_s - time.monotonic()))
             return self._client.request(
-                method,
-                url + path,
-                params=parameters or None,
-                timeout=timeout,
-                extensions={"trace": self._trace},
-                **given,
+                method, url + path, params=parameters or None, timeout=timeout, **given
             )
 
         is_harmless = method in ("GET", "DELETE")
@@ -205,12 +202,7 @@ class HttpClient:
 
         def send(url: str, _: bool) -> httpx.Response:
             request = self._client.build_request(
-                "GET",
-                url + path,
-                params=parameters,
-                headers=headers,
-                timeout=timeout,
-                extensions={"trace": self._trace},
+                "GET", url + path, params=parameters, headers=headers, timeout=timeout
             )
             return self._client.send(request, stream=True)
 
@@ -221,6 +213,9 @@ class HttpClient:
                     response.read()
                 _answer(response, self.url)
             yield response
+
+    def _have_told(self, request: httpx.Request) -> None:
+        request.extensions["trace"] = self._trace
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of a socket that is opened."""

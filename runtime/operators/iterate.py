@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sqlstream import config as options
 from sqlstream.arrow import (
-    is_accumulate,
     is_changelog,
     row_kinds,
+    signs_of,
     to_arrow_schema,
     with_row_kinds,
     without_row_kinds,
@@ -536,7 +536,7 @@ def _identities(columns: Schema) -> pa.Schema:
 def net_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The changes without those that cancel each other out: -D before +I, each as often as it is left."""
     kinds = row_kinds(batch)
-    signs = np.where(is_accumulate(kinds), 1, -1)
+    signs = signs_of(kinds)
     if (signs == signs[:1]).all():
         return batch
     rows = without_row_kinds(batch)

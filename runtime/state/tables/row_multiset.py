@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
+from sqlstream.arrow import row_kinds, signs_of, without_row_kinds
 from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
@@ -82,7 +82,7 @@ class RowMultiset(SavedByChanges, NeverExpires):
 
         Entries of count zero remain until `sweep`.
         """
-        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int64)
+        signs = signs_of(row_kinds(batch))
         with self.changes.lock:
             given = without_row_kinds(batch).columns
             slots, is_new = self._index.get_or_insert(identities(given))
